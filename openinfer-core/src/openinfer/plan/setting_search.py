@@ -54,6 +54,17 @@ class PolynomialRange:
             return self
         return replace(self, low=given[0], high=Index.of(given[1]), is_taken=True)
 
+    def taken(self, value: int, sizes: Mapping[str, int]) -> int | None:
+        """Return what a program takes a value as at some extents; None where it refuses the value."""
+        counted = value + self.size.evaluate(sizes) if value < 0 else value
+        high = self.high.evaluate(sizes)
+        if self.is_taken:
+            return value if self.low <= value <= high else None
+        is_below = self.least is not None and counted < self.least
+        if is_below or (self.most is not None and counted > self.most.evaluate(sizes)):
+            return None
+        return min(max(counted, self.low), high)
+
     def placed(self, sizes: Mapping[str, IndexExpr]) -> PlaceRange:
         """Return the range over the values of extents when the program runs."""
         return PlaceRange(

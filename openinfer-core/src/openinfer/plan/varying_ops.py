@@ -11,12 +11,14 @@ from openinfer.compute.in_place import overwritable
 from openinfer.compute.parametric import ParametricError
 from openinfer.errors import SynthesisError
 from openinfer.ir.types import TensorType
+from openinfer.plan.findings import at_node
 from openinfer.plan.parameters import extent_parameters
 from openinfer.plan.setting_ranges import length_range
 from openinfer.plan.setting_search import RangeSearch
 from openinfer.plan.sizes import number, polynomial, product, size
 from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, PlaceStep, Register, SetStep, ValueRef
 from openinfer.plan.varying_calls import VaryingCall, VaryingLowering
+from openinfer.plan.varying_checks import differing_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from openinfer.plan.calls import Operation
     from openinfer.plan.draft import Draft
     from openinfer.plan.persistent import PersistentLowering
+    from openinfer.plan.setting_search import PolynomialRange
     from openinfer.plan.steps import IndexExpr, Operand, Origin, Step
     from openinfer.plan.varying_calls import Planned
     from openinfer.plan.varying_settings import BoundSettings, VaryingSettings
@@ -138,10 +141,10 @@ class VaryingOps:
         op, named = bound.settings.op, len(outputs)
         call = self._call(bound.settings, inputs, at)
         form = partial(self._calls.form, call, at=at)
-        made, places = bound.parameters(self._draft, form, call.parameters, call.given, at)
+        made, places, ranges = bound.parameters(self._draft, form, call.parameters, call.given, at)
         yield from places
-        call = replace(call, parameters=(*call.parameters, *made))
-        planned = self._calls.planned(call, at)
+        planned = self._calls.planned(replace(call, parameters=(*call.parameters, *made)), at)
+        self._check(call, bound.settings, ranges, planned, at)
         room = planned.rooms
         every = list(outputs)
         for place in range(named, len(room)):
@@ -166,6 +169,23 @@ class VaryingOps:
         yield from lengths
         if results:
             yield SetStep(origin=at.origin, values=tuple(results))
+
+    def _check(
+        self,
+        call: VaryingCall,
+        settings: VaryingSettings,
+        ranges: Mapping[str, PolynomialRange],
+        planned: Planned,
+        at: Operation,
+    ) -> None:
+        """Refuse a call that does something else at some sizes than what is planned."""
+        does = partial(self._calls.form, at=at)
+        sizes = differing_sizes(call, settings, ranges, planned, self._draft, does)
+        if sizes is not None:
+            shown = " and ".join(f"{name}={value}" for name, value in sizes.items())
+            message = f"{call.op.op} has no form for every size that is known at run time only: it differs at {shown}"
+            hint = "give places that are on the same side of 0 at every size up to the limit"
+            raise at_node("unsupported", message, at.origin.block, at.node, hint=hint)
 
     def transfer(self, source: Operand, output: int, origin: Origin) -> Iterator[Step]:
         """Yield the steps of a copy between values whose shape varies; unequal shapes are an error at run time."""

@@ -140,6 +140,12 @@ class VaryingSettings:
         return VaryingSettings(op, resolved, model, at_run_time, loop_indices, self._given, frozenset(names))
 
     @property
+    def program_sizes(self) -> Mapping[str, int]:
+        """The sizes of the program."""
+        resolved, *_ = self._parts
+        return resolved.sizes
+
+    @property
     def sized(self) -> frozenset[str]:
         """The settings that depend on sizes of steps."""
         return frozenset(name for name, row in self._numbers.items() if any(isinstance(item, Index) for item in row))
@@ -193,8 +199,8 @@ class BoundSettings:
 
     def parameters(
         self, draft: Draft, form: Form, extents: Sequence[Parameter], shapes: Sequence[Shape | None], at: Operation
-    ) -> tuple[tuple[Parameter, ...], tuple[Step, ...]]:
-        """Return a parameter for each unknown setting, and the steps that find the values of these.
+    ) -> tuple[tuple[Parameter, ...], tuple[Step, ...], Mapping[str, PolynomialRange]]:
+        """Return a parameter for each unknown setting, the steps that find the values of these, and their ranges.
 
         Args:
             form: what the operator does at values of all parameters; None where it refuses them.
@@ -205,7 +211,7 @@ class BoundSettings:
             SynthesisError: ``unsupported``: they cannot be found.
         """
         if not self.settings.unknown:
-            return (), ()
+            return (), (), {}
         found = RangeSearch(form, extents, shapes, tuple(self.settings.unknown))
         ranges: dict[str, PolynomialRange] = {}
         for name, expr in self.settings.unknown.items():
@@ -240,4 +246,4 @@ class BoundSettings:
                 steps.append(PlaceStep(origin=at.origin, register=register.number, value=value, range=place))
                 value = size(draft, register)
             made.append(found.parameter(name, value, known, tried[name]))
-        return tuple(made), tuple(steps)
+        return tuple(made), tuple(steps), ranges
