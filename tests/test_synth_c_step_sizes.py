@@ -166,6 +166,29 @@ def test_every_second_row_has_no_form_and_the_message_says_what_to_write():
         synthesised(f"dynamic {{ x: f32[T]; }} block entry {{ op {part} >> y; return y; }}", {}, {"T": 3}, {"T": LIMIT})
 
 
+def test_parts_that_lie_past_the_limit_have_no_rows():
+    text = """
+    dynamic { x: f32[T, 4]; }
+    block entry { op slice(x, axes=[0], starts=[100], ends=[T]) >> y; return y; }
+    """
+    _, _, synthesis = synthesised(text, {}, {"T": 3}, {"T": LIMIT})
+    assert run_sanitised(synthesis, {"x": noise(3, 4)})["y"].shape == (0, 4)
+
+
+def test_declared_extents_that_are_larger_at_smaller_sizes_are_refused():
+    text = "dynamic { x: f32[T]; g: f32[A]; rest: f32[T - A]; } block entry { op neg(rest) >> y; return y, x, g; }"
+    with pytest.raises(SynthesisError, match="`T-A` is larger at smaller sizes: up to 6, not 3"):
+        synthesised(text, {}, {"T": 3, "A": 2}, {"T": 6, "A": 3})
+
+
+def test_results_whose_extents_have_no_limit_are_refused():
+    text = (
+        "dynamic { x: f32[T]; } constant { one: f32[1]; } block entry { op expand(one, shape=[8 - T]) >> y; return y; }"
+    )
+    with pytest.raises(SynthesisError, match="expand has no form for every size"):
+        synthesised(text, {"one": noise(1)}, {"T": 3}, {"T": 6})
+
+
 @pytest.mark.parametrize(
     ("starts", "ends", "steps", "sizes"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
@@ -83,14 +84,25 @@ class GivenSizes:
         return Register(made)
 
     def largest(self, index: Index) -> int:
-        """Return an extent where all sizes are the largest."""
-        return index.evaluate({parameter_name(name): most for name, most in self.most.items()})
+        """Return the largest value of an extent, which is linear in each size; 0 where it is below that."""
+        inside = {var.name for var in index.variables()}
+        most = {name: most for size, most in self.most.items() if (name := parameter_name(size)) in inside}
+        corners = product(*({0, each} for each in most.values()))
+        return max(0, *(index.evaluate(dict(zip(most, corner, strict=True))) for corner in corners))
 
     def extents(self, dims: Sequence[IntExpr], shape: Sequence[int]) -> tuple[int | Register, ...] | None:
-        """Return extents as written, whose values are ``shape`` at the largest sizes; None: they depend on no size."""
+        """Return extents as written, whose values are ``shape`` at the largest sizes; None: they depend on no size.
+
+        Raises:
+            SynthesisError: ``unsupported``: one divides, or is larger at smaller sizes.
+        """
         indices = [self.index(dim) for dim in dims]
         if len(indices) != len(shape) or all(index is None for index in indices):
             return None
+        for dim, index, extent in zip(dims, indices, shape, strict=True):
+            if index is not None and self.largest(index) > extent:
+                message = f"`{text(dim)}` is larger at smaller sizes: up to {self.largest(index)}, not {extent}"
+                raise about("unsupported", message, "declare the extent as a size of its own, which the caller gives")
         return tuple(
             extent if index is None else self.extent(index) for extent, index in zip(shape, indices, strict=True)
         )

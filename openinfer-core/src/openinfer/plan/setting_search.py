@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from openinfer.affine import Index, Var
 from openinfer.compute.parametric import Family, ParametricError, trials
 from openinfer.plan.parameters import Parameter
-from openinfer.plan.setting_ranges import PlaceRange, setting_range
+from openinfer.plan.setting_ranges import LARGEST, PlaceRange, setting_range
 from openinfer.plan.sizes import number, polynomial
 from openinfer.plan.varying_calls import Sample
 
@@ -46,6 +46,11 @@ class PolynomialRange:
     most: Index | None
     size: Index
     is_taken: bool
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether there is no end of larger values, as with the extent of a result."""
+        return self.high.constant == LARGEST
 
     def within(self, given: Interval) -> PolynomialRange:
         """Return the range where values are known to be in an interval, if that is inside."""

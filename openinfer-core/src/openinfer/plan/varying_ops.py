@@ -91,7 +91,7 @@ class VaryingOps:
                 ranges = {name: found.range_of(name) for name in tested.unknown}
             except ParametricError:
                 continue
-            known = {name: each for name, each in ranges.items() if each is not None}
+            known = {name: each for name, each in ranges.items() if each is not None and not each.is_unlimited}
             tried = found.tried(known) if known and len(known) == len(ranges) else None
             if tried is None:
                 continue
