@@ -54,6 +54,35 @@ def test_json_is_the_plan_with_estimates():
     assert [step["estimate"]["operations"] for step in products] == [10 * (2 * 384 + 1)]
 
 
+OTHER_TARGETS = [("--target", "vulkan"), ("--arch", "llvmpipe"), ("--arch", "h200")]
+
+
+@pytest.mark.parametrize("target", OTHER_TARGETS, ids=" ".join)
+def test_targets_that_arrange_loops_themselves_have_plans_without_schedules(target, tmp_path):
+    text, document = plan(*target), json.loads(plan(*target, "--json").stdout)
+    picture = plan(*target, "--svg", str(tmp_path / "arena.svg"))
+
+    assert (text.exit_code, picture.exit_code) == (0, 0), text.output + picture.output
+    assert text.stdout.startswith("target    vulkan")
+    products = [step for step in document["blocks"][-1]["steps"] if step["kind"] == "linear"]
+    # 384 products and sums for each of 10 classes, and a bias.
+    assert [step["estimate"]["operations"] for step in products] == [10 * (2 * 384 + 1)]
+    assert not any(step["estimate"].get("stages") for step in products)
+    assert (tmp_path / "arena.svg").read_text().startswith("<svg")
+
+
+def test_schedules_of_targets_that_arrange_loops_themselves_are_refused(tmp_path):
+    schedules = tmp_path / "schedules.txt"
+
+    written = plan("--target", "vulkan", "--schedules-out", str(schedules))
+    assert (written.exit_code, schedules.exists()) == (1, False)
+    assert "error[schedules]: the synth target of the plan arranges loops itself" in written.stderr
+    schedules.write_text("openinfer-schedules 1\n")
+    given = plan("--target", "vulkan", "--schedules", str(schedules))
+    assert given.exit_code == 1
+    assert "error[schedules]: the synth target 'vulkan' arranges loops itself, no schedules fit it" in given.stderr
+
+
 @pytest.mark.parametrize(("options", "code"), [(("--target", "nothing"), 1), (("--arch", "nothing"), 1)])
 def test_what_is_unknown_is_refused(options, code):
     result = plan(*options)

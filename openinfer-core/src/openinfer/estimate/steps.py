@@ -201,6 +201,8 @@ class _Estimating:
 
     def _choices(self, step: ComputeStep) -> Iterator[StageChoice]:
         computation, arrangement = step.computation, step.arrangement
+        if not arrangement.schedules:  # the target of such a plan arranges loops itself
+            return
         tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
         known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(arrangement.layouts)
         free = packable(step, self._is_constant)

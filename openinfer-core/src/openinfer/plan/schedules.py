@@ -100,16 +100,29 @@ class ScheduleFile:
 
 
 def schedules_text(procedures: Sequence[Procedure]) -> str:
-    """Return the schedules of a plan as text that `parse_schedules` reads back."""
+    """Return the schedules of a plan as text that `parse_schedules` reads back.
+
+    Raises:
+        SynthesisError: the plan has none, since its target arranges loops itself.
+    """
     lines = [f"openinfer-schedules {VERSION}"]
     for name, step in _named(procedures):
         lines += ["", name]
+        if not step.arrangement.schedules:
+            raise _without_schedules()
         if len(step.computation.stages) > 1:
             lines.append(f"    {_UNDER} {common_loops_text(step.arrangement)}".rstrip())
         keys = stage_keys(step.computation)
         for key, schedule in zip(keys, step.arrangement.schedules, strict=True):
             lines.append(f"    {key}: {schedule_text(schedule)}".rstrip())
     return "\n".join(lines) + "\n"
+
+
+def _without_schedules() -> SynthesisError:
+    from openinfer.errors import SynthesisError
+
+    message = "the synth target of the plan arranges loops itself: there are no schedules to write"
+    return SynthesisError(message, code=_CODE)
 
 
 def parse_schedules(text: str, name: str = "schedules") -> ScheduleFile:

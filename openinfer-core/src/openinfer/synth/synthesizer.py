@@ -172,6 +172,9 @@ class Synthesizer:
         name = _target_name(target, self._arch)
         self._spec = self._environment.target(name)
         self._target: SynthTarget = opened_target(self._spec, self._environment.owner("synth target", name))
+        if self._schedules is not None and not self._target.arrangements:
+            message = f"the synth target {name!r} arranges loops itself, no schedules fit it: leave them out"
+            raise SynthesisError(message, code="schedules")
         self._options = _options_of(
             self._spec.name,
             self._target,
