@@ -1,6 +1,7 @@
 """Programs on 8-bit integers: scales, statements and weights that `openinfer quantize` makes, and what it reports."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -351,14 +352,38 @@ def test_the_command_writes_a_program_that_reads_digits_as_well(digits: Path, tm
         assert np.mean(np.array(found) == scans["labels"][:40]) > 0.95
 
 
-def test_a_file_that_is_not_npz_is_an_error_of_the_option(tmp_path: Path) -> None:
-    (tmp_path / "samples.npz").write_text("nothing")
+def not_an_archive(path: Path) -> None:
+    path.write_text("nothing")
+
+
+def one_array(path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, np.zeros((1, 1, 8, 8), np.float32))
+
+
+def cut_short(path: Path) -> None:
+    np.savez_compressed(path, image=np.arange(4096, dtype=np.float32))
+    path.write_bytes(path.read_bytes()[:200])
+
+
+def damaged(path: Path) -> None:
+    np.savez_compressed(path, image=np.arange(4096, dtype=np.float32))
+    written = bytearray(path.read_bytes())
+    written[100:300] = b"\xff" * 200
+    path.write_bytes(written)
+
+
+@pytest.mark.parametrize("spoil", [not_an_archive, one_array, cut_short, damaged])
+def test_a_file_that_is_not_npz_is_an_error_of_the_option(spoil: Callable[[Path], None], tmp_path: Path) -> None:
+    spoil(tmp_path / "samples.npz")
     arguments = [str(DIGITS / "digits.oi"), str(DIGITS / "digits.oinf"), "--calibrate", str(tmp_path / "samples.npz")]
 
     ran = CliRunner().invoke(main, ["quantize", *arguments])
 
     assert ran.exit_code == 2
-    assert "is not a .npz file" in ran.output
+    said = " ".join(ran.output.replace("│", " ").split())
+    assert "expected a .npz file with an array for each input" in said
+    assert "pickle" not in said
 
 
 def test_labels_that_the_samples_do_not_have_are_an_error_of_the_option(tmp_path: Path) -> None:

@@ -104,15 +104,18 @@ def _arrays(path: Path) -> dict[str, Array]:
         BadParameter: it is something else.
     """
     import zipfile
+    import zlib
 
     import numpy as np
 
+    expected = "expected a .npz file with an array for each input"
     try:
-        with np.load(path, allow_pickle=False) as found:
-            if not hasattr(found, "files"):
-                raise click.BadParameter(
-                    f"{str(path)!r} holds one array, expected a .npz file", param_hint="--calibrate"
-                )
-            return {name: found[name] for name in found.files}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise click.BadParameter(f"{str(path)!r} is not a .npz file: {error}", param_hint="--calibrate") from error
+        with path.open("rb") as stream:
+            found = np.load(stream, allow_pickle=False)
+            if not isinstance(found, np.lib.npyio.NpzFile):
+                raise click.BadParameter(f"{str(path)!r} holds one array, {expected}", param_hint="--calibrate")
+            with found:
+                return {name: found[name] for name in found.files}
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        # What NumPy says of damaged files proposes to load them unsafely.
+        raise click.BadParameter(f"{str(path)!r} cannot be read, {expected}", param_hint="--calibrate") from error
