@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from openinfer.ir.nodes import Node
 
 
-def at_node(code: str, message: str, block: str, node: Node, hint: str | None = None) -> SynthesisError:
-    """Return an error about a node, with its place in the text."""
+def at_node(
+    code: str, message: str, block: str, node: Node, hint: str | None = None, *, settings: Sequence[str] = ()
+) -> SynthesisError:
+    """Return an error about a node, with its place in the text: the first of the ``settings`` that it gives, or all."""
+    from openinfer.ir.places import NOWHERE, setting_value_place, span_of
     from openinfer.ir.text import node_desc
 
+    parts = node.places or NOWHERE
+    at_fault = next((setting_value_place(parts, name) for name in settings if name in parts.settings), None)
     diagnostic = Diagnostic(
         code=code,
         message=message,
-        span=node.span,
+        span=span_of(node.span, at_fault),
         hint=hint,
         block=block,
         node_index=node.index,
@@ -32,11 +37,19 @@ def at_node(code: str, message: str, block: str, node: Node, hint: str | None = 
 
 @contextmanager
 def faults_at(block: str, node: Node) -> Generator[None]:
-    """Have failures of plugins name a node, with its place in the text."""
+    """Have failures of plugins and what operators refuse name a node, with its place in the text.
+
+    Raises:
+        SynthesisError: a rule or the definition of the operator has raised `OpTypeError`.
+    """
     from openinfer.ir.text import node_desc
+    from openinfer.ops.schema import OpTypeError
 
     try:
         yield
+    except OpTypeError as error:
+        message = f"{node_desc(node)}: {error}"
+        raise at_node(error.code, message, block, node, settings=error.settings) from error
     except PluginError as error:
         desc = node_desc(node)
         error.diagnostics = error.diagnostics or (

@@ -24,7 +24,6 @@ from openinfer.ir.nodes import (
 )
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.ops.calls import call_of
-from openinfer.ops.schema import OpTypeError
 from openinfer.plan.accesses import operands, walk
 from openinfer.plan.bounds import CacheBounds
 from openinfer.plan.call_order import callees_first
@@ -346,11 +345,8 @@ class _BlockLowering:
                 yield from self._varying.steps(settings.bound(indexed, ranges), inputs, outputs, at)
             return
         settings = self._settings(op, node)
-        try:
-            with faults_at(self._block, node):
-                call = call_of(self._environment.op(op.op), op.input_types, settings, op.output_types)
-        except OpTypeError as error:
-            raise at_node(error.code, str(error), self._block, node) from error
+        with faults_at(self._block, node):
+            call = call_of(self._environment.op(op.op), op.input_types, settings, op.output_types)
         for number, type_ in enumerate(call.outputs[len(outputs) :], len(outputs)):
             outputs.append(self._draft.intermediate(f"{op.outputs[0]}.{op.op}.{number}", type_))
         operation = Operation(
