@@ -43,6 +43,13 @@ def test_the_ci_script_installs_what_pages_name_for_tests_and_examples(page: str
     assert {package for names in named for package in names.split()} <= set(listed.split())
 
 
+def test_the_readme_names_every_package_that_the_ci_script_installs() -> None:
+    (listed,) = re.findall(r"packages=\((.*?)\)", RUN.read_text(encoding="utf-8"), re.DOTALL)
+    (named,) = re.findall(r"Debian: `([^`]+)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+
+    assert sorted(named.split()) == sorted(listed.split())
+
+
 def test_the_ci_script_runs_the_command_of_the_readme_beside_it(tmp_path: Path) -> None:
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci" / "run").write_text(RUN.read_text(encoding="utf-8"), encoding="utf-8")
