@@ -210,3 +210,18 @@ def test_provenance_names_the_device():
 
     assert document["device"] == made.plan.arch.name
     assert "-mcpu=cortex-m4" in document["flags"]
+
+
+def test_the_readme_of_a_board_has_no_commands_for_a_desk_machine():
+    board, desk = (
+        oi.Synthesizer(arch=arch).synthesize(MODEL, TEXT).bundle.files["README.md"].decode()
+        for arch in ("cortex-m4", "generic")
+    )
+
+    assert ("./model" in board, "```sh" in board, "`main.c` and `Makefile` are for a desk machine" in board) == (
+        False,
+        False,
+        True,
+    )
+    assert "cortex-m4" in board
+    assert ("```sh\nmake\n./model" in desk, "desk machine" in desk) == (True, False)

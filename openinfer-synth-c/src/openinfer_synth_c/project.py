@@ -110,7 +110,8 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
         PLATFORM_NAME: platform_header(),
         **{name: _render(template, {**ports, **_flags(plan)}) for name, template in build.templates},
         "README.md": _render(
-            "README.md.j2", {**ports, "build": build, "example": _example(plan, build), "proof": proof}
+            "README.md.j2",
+            {**ports, "build": build, "example": _example(plan, build), "proof": proof, "board": _board(plan)},
         ),
         "plan.json": f"{document}\n",
     }
@@ -229,6 +230,11 @@ def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, obj
 
 def _overlap_text(port: PlanOutput, inputs: list[str]) -> str:
     return f"{port.name} may lie in the memory of: {', '.join(inputs)}" if inputs else f"{port.name}: of no input"
+
+
+def _board(plan: ExecutionPlan) -> str:
+    """Return the name of a device whose memories its file lists: a board, which does not run `main.c`."""
+    return plan.arch.name if plan.arch is not None and plan.arch.memories else ""
 
 
 def _example(plan: ExecutionPlan, build: Build) -> str:
