@@ -67,7 +67,11 @@ def test_limits_are_for_an_index_of_one_cache_or_of_all(limits):
 
 
 @pytest.mark.parametrize(
-    ("limits", "message"), [({"u": 5}, "no cache has the index 'u'"), ({"t": 0}, "'t' is 0, expected 1")]
+    ("limits", "message"),
+    [
+        ({"u": 5}, "no cache has the index 'u' of a limit, nor is u a size of this program: "),
+        ({"t": 0}, "'t' is 0, expected 1"),
+    ],
 )
 def test_a_limit_that_means_nothing_is_an_error(limits, message):
     with pytest.raises(SynthesisError, match=message):

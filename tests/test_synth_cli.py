@@ -250,8 +250,10 @@ def test_without_a_compiler_verification_ends_with_3(files, monkeypatch):
     ("options", "code", "text"),
     [
         (("--target", "d", "-o", "OUT"), 1, "error[unknown-target]: unknown synth target 'd'"),
+        (("--target", "d"), 1, "error[unknown-target]: unknown synth target 'd'"),
+        (("--arch", "cortex-m3"), 1, "(for a file write './cortex-m3')"),
         (("--target", "c", "-o", "FULL"), 1, "error[output-directory]"),
-        (("--target", "c"), 2, "give a directory with -o, --verify or --prove"),
+        (("--target", "c"), 2, "give -o DIR, --verify or --prove"),
         (("--target", "c", "-o", "OUT", "--size", "N"), 2, "expected NAME=N"),
         pytest.param(("--target", "c", "-o", "OUT", "--size", "N=" + "9" * 5000), 2, "5000 digits", id="large size"),
         (("--target", "c", "--verify", "--seed", "-1"), 2, "--seed"),

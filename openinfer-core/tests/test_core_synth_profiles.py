@@ -51,7 +51,7 @@ def test_without_a_target_the_first_that_has_the_name_counts(environment: Enviro
 
 @pytest.mark.parametrize(("target", "message"), [("b", "there are both"), ("none", "there are none")])
 def test_an_unknown_name_is_refused(environment: Environment, target: str, message: str) -> None:
-    with pytest.raises(SynthesisError, match=rf"unknown device 'xyz' \(a file of that name is './xyz'\): {message}"):
+    with pytest.raises(SynthesisError, match=rf"unknown device 'xyz' \(for a file write './xyz'\): {message}"):
         device_of("xyz", target, environment)
 
 

@@ -85,7 +85,7 @@ def test_the_host_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unknown_names_are_refused_with_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(oi.SynthesisError, match=r"unknown device 'hots' \(a file of that name is './hots'\): did you"):
+    with pytest.raises(oi.SynthesisError, match=r"unknown device 'hots' \(for a file write './hots'\): did you"):
         oi.Synthesizer("c", arch="hots")
     with pytest.raises(oi.SynthesisError, match="there are generic, x86-64-v3, x86-64-v4, cortex-a, host"):
         oi.Synthesizer("c", arch="zzzzzzzzzzzz")

@@ -47,6 +47,7 @@ class CacheBounds:
         caches = [v for v in resolved.variables.values() if v.storage is Storage.PERSISTENT]
         self._declarations = {v.name: v.decl for v in caches if v.decl is not None and v.decl.formals}
         self._limits = limits
+        self._sizes = frozenset(resolved.sizes)
         self._uses: dict[str, list[_Use]] = {name: [] for name in self._declarations}
         self._check_limits()
         scalars = {name for name, v in resolved.variables.items() if not v.type.shape}
@@ -84,13 +85,16 @@ class CacheBounds:
         known |= {f"{name}.{formal}" for name, decl in self._declarations.items() for formal in decl.formals}
         for key, value in self._limits.items():
             if key not in known:
-                hint = (
-                    did_you_mean(key, known)
-                    or f"the program has {', '.join(sorted(known)) or 'no caches with indices'}"
-                )
-                raise SynthesisError(f"no cache has the index {key!r} of a limit: {hint}", code="cache-index")
+                raise SynthesisError(self._unknown(key, known), code="cache-index")
             if value < 1:
                 raise SynthesisError(f"limit {key!r} is {value}, expected 1 or more", code="cache-index")
+
+    def _unknown(self, key: str, known: set[str]) -> str:
+        """Return the message for a limit of something that neither caches nor sizes of the program are called."""
+        indices = ", ".join(sorted(known)) or "no caches with indices"
+        sizes = ", ".join(sorted(self._sizes)) or "no sizes"
+        hint = did_you_mean(key, [*known, *self._sizes]) or f"the program has {indices}, and {sizes}"
+        return f"no cache has the index {key!r} of a limit, nor is {key} a size of this program: {hint}"
 
 
 def _uses(block: str, nodes: Sequence[Node], names: Mapping[str, Interval | None]) -> Iterator[_Use]:

@@ -42,7 +42,7 @@ def device_of(
     known = profiles(target, environment)
     if source not in known:
         hint = did_you_mean(source, known) or f"there are {', '.join(known) or 'none'}"
-        message = f"unknown device {source!r} (a file of that name is './{source}'): {hint}"
+        message = f"unknown device {source!r} (for a file write './{source}'): {hint}"
         raise SynthesisError(message, code="unknown-target")
     return known[source]()
 

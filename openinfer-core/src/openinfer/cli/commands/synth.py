@@ -98,7 +98,6 @@ def command(
     from openinfer.synth import Synthesizer
 
     _require(target or arch, "give --target or --arch")
-    _require(directory or verify or prove, "give a directory with -o, --verify or --prove")
     _require(not (show_plan and as_json), "--plan prints tables: leave --json out")
     if not verify:
         _refuse_given({"--tolerance": tolerance, "--steps": steps, "--inputs": sequences, "--input": inputs or None})
@@ -113,6 +112,8 @@ def command(
         weights=weights,
         threads=threads,
     )
+    # After the target and the device are known: who asks for unknown ones learns that first.
+    _require(directory or verify or prove, "give -o DIR, --verify or --prove")
     program = read_graph(graph, strict=strict)
     with ModelLoader.open(model_path) as model:
         synthesis = synthesizer.synthesize(model, program, sizes=sizes, strict=strict)
