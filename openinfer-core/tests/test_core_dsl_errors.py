@@ -26,7 +26,7 @@ def volatile(declaration: str) -> str:
 
 
 SYNTAX = {
-    "no section": ("«input { x: f32; }", "expected memory section or block"),
+    "no section": ("«input { x: f32; }", "expected a memory section or a block"),
     "dims without comma": (volatile("x: f32[B «D];"), "expected `,`, `]` or an operator, found `D`"),
     "dims end early": (volatile("x: f32[3*«];"), "expected identifier or integer for dimension expression"),
     "dims start late": (volatile("x: f32[«, B];"), "identifier or integer for dimension expression"),
@@ -128,8 +128,8 @@ def test_literal_error(code: str, text: str, message: str) -> None:
 BUILD = {
     "block twice": ("duplicate-block", "block a { }\nblock «a { }\n", "block `a` is declared twice"),
     "variable twice": ("duplicate-name", "dynamic { x: f32; }\nconstant { «x: i32; }\n", "`x` is declared twice"),
-    "dtype": ("unknown-dtype", volatile("x: «f23;"), "unsupported dtype `f23`"),
-    "dtype of assign": ("unknown-dtype", entry("assign t: «float;"), "unsupported dtype `float`"),
+    "dtype": ("unknown-dtype", volatile("x: «f23;"), "unknown element type `f23`"),
+    "dtype of assign": ("unknown-dtype", entry("assign t: «float;"), "unknown element type `float`"),
     "attribute twice": ("duplicate-attr", volatile("x: f32 @init(1.0) «@init(2.0);"), "duplicate @init attribute"),
     "unknown attribute twice": ("duplicate-attr", volatile("x: f32 @a «@a;"), "duplicate @a attribute"),
     "integer for a float": ("init-mismatch", volatile("x: f32 @init(«5);"), "write 5.0"),

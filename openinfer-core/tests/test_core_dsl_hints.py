@@ -33,6 +33,14 @@ STATEMENTS = {
     "copy of a variable called like a verb": ("«read» = x;", "`transfer source >> target;`"),
     "end behind a body": ("loop l (i in 0..3) { barrier; }«;»", "write no `;` after a `}`"),
     "extents in parentheses": ("assign t: f32«(»B);", "such as `f32[B, D]`"),
+    "loop without a name": ("loop «(»i in 0..3) { }", "write `loop NAME (i in …)`"),
+    "amount with a word": ("cache.increment n by «2»;", "write `cache.increment 2 n;`"),
+    "amount behind": ("cache.decrement n «2»;", "write `cache.decrement 2 n;`"),
+    "amount with a sign": ("cache.increment n «+»= k;", "write `cache.increment k n;`"),
+    "read to nowhere": ("cache.read n«;»", "such as `>> x`"),
+    "write to nowhere": ("cache.write x«;»", "such as `>> K[…]`"),
+    "call to nowhere": ("op relu(x)«;»", "such as `>> x`"),
+    "copy to nowhere": ("transfer x«;»", "such as `>> x`"),
     "curly quotes": ("op f(x, a=«\u201c»hi\u201d) >> y;", "straight double quotes"),
 }
 DECLARATIONS = {

@@ -396,7 +396,7 @@ def test_explain_shows_meaning_message_and_remedy() -> None:
         "A step starts at the block `entry`, and the program has none.\n\n"
         "For example:\n\n    block main { return; }\n\n"
         "error[missing-entry]: there is no block `entry`\n"
-        "  help: a step starts at `block entry { … }`\n\n"
+        "  help: a step starts at `block entry { … }`: call the block `main` `entry`?\n\n"
         "Right is:\n\n    block entry {\n      return;\n    }\n"
     )
 

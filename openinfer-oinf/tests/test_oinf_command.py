@@ -34,6 +34,22 @@ def test_verify_prints_the_text_form(path, capsys):
     assert capsys.readouterr().out.startswith('B := 4\n\nmode: str = "fast"\n\nW.0: f32[2, 3] = { \n')
 
 
+@pytest.mark.parametrize("options", [[], ["--no-stats"], ["--compat"]])
+def test_verify_ends_with_a_verdict_on_each_valid_file(path, capsys, options):
+    other = path.with_name("other.oinf")
+    other.write_bytes(path.read_bytes())
+    invalid = path.with_name("absent.oinf")
+    main(["verify", *options, str(path), str(invalid), str(other)])
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.endswith(": valid")] == [f"{path}: valid", f"{other}: valid"]
+    assert out.endswith(f"\n{other}: valid\n")
+
+
+def test_verify_in_the_style_of_the_reference_has_its_lines_only(path, capsys):
+    assert main(["verify", "--style", "reference", str(path)]) == 0
+    assert "valid" not in capsys.readouterr().out
+
+
 def test_verify_json(path, broken, capsys):
     assert main(["verify", "--json", str(path)]) == 0
     assert json.loads(capsys.readouterr().out)["valid"] is True

@@ -69,7 +69,7 @@ _TERMINALS: dict[str, tuple[str, str]] = {
     "close_bracket": (r"\]", "`]`"),
     "open_brace": (r"\{", "`{`"),
     "close_brace": (r"\}", "`}`"),
-    "memory": (rf"(?:dynamic|volatile|constants?|persistent){_END}", "memory section"),
+    "memory": (rf"(?:dynamic|volatile|constants?|persistent){_END}", "a memory section"),
     **{f"kw_{word}": (rf"{word}{_END}", f"`{word}`") for word in _KEYWORDS},
     **{f"at_{word}": (rf"{word}{_END}", "an attribute") for word in ATTRIBUTES},
 }

@@ -32,8 +32,27 @@ def hint_for(rule: str, text: str, start: int, place: Place, expected: Set[str])
     negated = NEGATED_NAME.match(text, place.start)
     if negated is not None and not (found == "-" and "arrow" in expected):
         return _negation_hint(rule, before, negated[1])
-    hint = _rule_hint(rule, before, found) or _token_hint(text, place, found, before)
+    hint = _part_hint(rule, text, start, place, expected) or _rule_hint(rule, before, found)
+    hint = hint or _token_hint(text, place, found, before)
     return hint or _upgrade(rule, text, start) or _separator_hint(before, found, expected)
+
+
+_AMOUNT_BEHIND = re.compile(
+    rf"cache\s*\.\s*(increment|decrement)\s+({_NAME})\s*(?:by\b|[-+]=|,)?\s*([0-9]\w*|{_NAME})\s*;"
+)
+
+
+def _part_hint(rule: str, text: str, start: int, place: Place, expected: Set[str]) -> str | None:
+    """Return a hint for statements that lack a part, or have one in another place."""
+    found = text[place.start : place.end]
+    if rule == "loop" and found == "(" and "name" in expected:
+        return "a loop has a name: write `loop NAME (i in …)`"
+    if rule in ("cache_increment", "cache_decrement") and (old := _AMOUNT_BEHIND.match(text, start)) is not None:
+        return f"the amount comes first: write `cache.{old[1]} {old[3]} {old[2]};`"
+    if found == ";" and "arrow" in expected and rule in ("op", "transfer", "cache_read", "cache_write"):
+        target = "K[…]" if rule == "cache_write" else "x"
+        return f"write where the value goes, such as `>> {target}`"
+    return None
 
 
 def _rule_hint(rule: str, before: str, found: str) -> str | None:

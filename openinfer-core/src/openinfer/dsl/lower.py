@@ -135,7 +135,7 @@ class Lowering:
         """Return the element type of that name; report an unknown one, for which any other stands in."""
         dtype = BY_NAME.get(word.text)
         if dtype is None:
-            self.error("unknown-dtype", f"unsupported dtype `{word.text}`", word.place, near_dtype(word.text))
+            self.error("unknown-dtype", f"unknown element type `{word.text}`", word.place, near_dtype(word.text))
         return dtype or F32
 
     def settings(self, written: Iterable[Setting], duplicate: str) -> Attrs:

@@ -133,7 +133,7 @@ _OLD_SECTIONS = {
 def unknown_section(text: str, offset: int, word: str) -> Finding:
     """Return the finding for a word that starts neither a memory section nor a block."""
     place = _token_at(text, offset)
-    message = f"expected memory section or block, found {_shown(text, place)}"
+    message = f"expected a memory section or a block, found {_shown(text, place)}"
     old = _OLD_SECTIONS.get(word)
     hint = f"{old}; `openinfer fmt --upgrade` rewrites it" if old is not None else None
     hint = hint or did_you_mean(word, _SECTIONS) or _SECTIONS_HINT
@@ -141,7 +141,7 @@ def unknown_section(text: str, offset: int, word: str) -> Finding:
         hint = "graph JSON is read from files that end in .json, and by openinfer.Graph.from_json"
     elif word in STATEMENTS:
         hint = "statements stand inside `block name { … }`: is a `}` too many before it?"
-    return Finding("syntax", message, place, hint, ("memory section", "block"))
+    return Finding("syntax", message, place, hint, ("a memory section", "a block"))
 
 
 def unknown_statement(text: str, offset: int, word: str | None) -> Finding:

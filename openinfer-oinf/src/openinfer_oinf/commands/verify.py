@@ -49,7 +49,7 @@ def _verify_one(path: str, arguments: argparse.Namespace) -> int:
     except OinfError as error:
         failure = invalid_failure(error, status_of(error))
     else:
-        return _print(path, report, as_json=arguments.json)
+        return _print(path, report, arguments)
     if arguments.json:
         sys.stdout.write(invalid_json(path, failure) + "\n")
     elif failure.findings:
@@ -59,13 +59,15 @@ def _verify_one(path: str, arguments: argparse.Namespace) -> int:
     return failure.exit_status
 
 
-def _print(path: str, report: Report, *, as_json: bool) -> int:
-    if as_json:
+def _print(path: str, report: Report, arguments: argparse.Namespace) -> int:
+    if arguments.json:
         sys.stdout.write(json.dumps(report.to_json(), indent=1) + "\n")
         return 0
     sys.stdout.write(report.text)
     for finding in report.warnings:
         sys.stderr.write(f"{shown(path)}: {finding}\n")
+    if arguments.style == "current":
+        sys.stdout.write(f"{shown(path)}: valid\n")
     return 0
 
 

@@ -25,7 +25,10 @@ def check_form(graph: Graph, findings: Findings) -> None:
     _check_numbers(graph, findings)
     if "entry" not in graph.blocks and not findings.doubts.may_be_block("entry"):
         message = "there is no block `entry`" if graph.blocks else "the program has no blocks"
-        findings.of_graph("missing-entry", message, hint="a step starts at `block entry { … }`")
+        hint = "a step starts at `block entry { … }`"
+        if len(graph.blocks) == 1:
+            hint += f": call the block `{next(iter(graph.blocks))}` `entry`?"
+        findings.of_graph("missing-entry", message, hint=hint)
 
 
 def _check_numbers(graph: Graph, findings: Findings) -> None:
