@@ -352,6 +352,39 @@ def test_the_command_writes_a_program_that_reads_digits_as_well(digits: Path, tm
         assert np.mean(np.array(found) == scans["labels"][:40]) > 0.95
 
 
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        (["--model", "a.oinf"], "array 'classes'"),
+        (["-m", "a.oinf"], "array 'classes'"),
+        (["a.oinf"], "array 'classes'"),
+        (["a.oinf", "-m", "b.oinf"], "the model is given twice: 'a.oinf' and --model 'b.oinf'"),
+        ([], "give the model: `--model FILE`, or MODEL behind GRAPH"),
+    ],
+)
+def test_the_model_is_given_once_behind_the_graph_or_by_its_option(
+    tmp_path: Path, models: list[str], message: str
+) -> None:
+    np.savez(tmp_path / "samples.npz", image=np.zeros((1, 1, 8, 8), np.float32))
+    samples = str(tmp_path / "samples.npz")
+
+    ran = CliRunner().invoke(main, ["quantize", "net.oi", *models, "--calibrate", samples, "--labels", "classes"])
+
+    assert ran.exit_code == 2
+    assert message in ran.stderr
+
+
+@pytest.mark.parametrize("option", ["--model", "-m"])
+def test_the_model_of_the_option_is_the_one_that_is_quantised(tmp_path: Path, option: str) -> None:
+    np.savez(tmp_path / "samples.npz", image=np.zeros((1, 1, 8, 8), np.float32))
+    arguments = [str(DIGITS / "digits.oi"), option, str(DIGITS / "digits.oinf"), "-o", str(tmp_path)]
+
+    ran = CliRunner().invoke(main, ["quantize", *arguments, "--calibrate", str(tmp_path / "samples.npz")])
+
+    assert ran.exit_code == 0, ran.output
+    assert (tmp_path / "digits-int8.oinf").is_file()
+
+
 def not_an_archive(path: Path) -> None:
     path.write_text("nothing")
 

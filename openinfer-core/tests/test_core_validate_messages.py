@@ -150,3 +150,50 @@ def test_without_a_model_types_are_told_as_far_as_they_are_known() -> None:
     found = signature_findings(program, Environment.default())
 
     assert [each.message.partition(")")[0] for each in found] == ["relu(x: f32[B, 2*D]", "fill(zz"]
+
+
+FACTORS = "dynamic { x: f32[B, D]; s: f32[D, B]; w: f32[7, D]; v: f32[D, 7]; } volatile { y: f32[B, 7]; }"
+SWAPS = {
+    "weights as other frameworks have them": ("op linear(x, w) >> y;", "`trans_w=true` takes w as [N, K]"),
+    "swapped weights that are plain": ("op linear(x, v, trans_w=true) >> y;", "without `trans_w` it takes w as [K, N]"),
+    "right factor": ("op matmul(x, w) >> y;", "`trans_b=true` takes b as [..., N, K]"),
+    "left factor": ("op matmul(s, s, trans_b=true, trans_a=true) >> y;", "without `trans_b` it takes b as [..., K, N]"),
+    "left factor alone": ("op matmul(x, y) >> y;", "`trans_a=true` takes a as [..., K, M]"),
+    "no layout fits": ("op matmul(s, w) >> y;", None),
+}
+
+
+@pytest.mark.parametrize(("statement", "hint"), SWAPS.values(), ids=SWAPS)
+def test_matrices_that_fit_when_swapped_name_the_setting(statement: str, hint: str | None) -> None:
+    found = finding(FACTORS, statement)
+    assert (found.code, "have no product" in found.message) == ("shape-mismatch", True)
+    assert found.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("declared", "hint"),
+    [
+        ("a: f32[D, B]", "the dims are the other way round: write `a: f32[B, D]`"),
+        ("a: f32[D, 2*2]", "the dims are the other way round: write `a: f32[2*2, D]`"),
+        ("a: f32[D, D]", None),
+        ("a: f64[B, D]", None),
+        ("a: f32[24]", None),
+    ],
+)
+def test_dims_of_a_tensor_in_the_other_order_are_pointed_out(declared: str, hint: str | None) -> None:
+    found = finding(f"constant {{ {declared}; }}")
+    assert (found.code, found.hint) == ("model-mismatch", hint)
+
+
+def test_a_constant_without_a_tensor_is_shown_ref_and_the_tensors_that_there_are() -> None:
+    shapes = {"norm": (6,), "fc1.weight": (4, 6), **{f"b{n}": (1,) for n in range(20)}}
+    model = Model.from_arrays({name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph("constant { hidden_1: f32[4, 6]; } block entry { return; }"), model)
+    (found,) = caught.value.diagnostics
+    assert isinstance(found, Diagnostic)
+    assert found.hint is not None
+    # The tensor of the declared type comes first.
+    assert found.hint.startswith('name its tensor, such as @ref("fc1.weight"), or write @init(...); ')
+    assert "are `fc1.weight`, `norm`, `b0`, " in found.hint
+    assert found.hint.endswith(" and 10 more")

@@ -25,15 +25,23 @@ class OpTypeError(OpenInferError):
     """Types, shapes or settings that an operator cannot take; ``code`` is that of the static error catalogue.
 
     ``position`` is that of the one input at fault, where it is known. ``settings`` are the settings at fault by their
-    canonical names, the likeliest first: findings point at the values of those that the statement gives.
+    canonical names, the likeliest first: findings point at the values of those that the statement gives. ``hint`` says
+    what to do, where that is known.
     """
 
     default_code = "shape-mismatch"
 
     def __init__(
-        self, message: str, *, code: str | None = None, position: int | None = None, settings: tuple[str, ...] = ()
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        position: int | None = None,
+        settings: tuple[str, ...] = (),
+        hint: str | None = None,
     ) -> None:
         super().__init__(message, code=code)
+        self.hint = hint
         self.position = position
         self.settings = settings
 

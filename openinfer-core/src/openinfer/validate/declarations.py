@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
-from openinfer.diagnostics import did_you_mean
+from openinfer.diagnostics import MOST_LISTED, did_you_mean
 from openinfer.dtypes import BY_NAME, DType, Kind
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.places import span_of
@@ -155,10 +155,21 @@ def _check_link(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Fi
         message = f"`{decl.name}` is declared {variable.type}, the model's `{name}` is {in_file}{quantised}"
         elsewhere = {f"the model's `{name}`": info.shape}
         sized = _if_sized(variable, info.shape)
-        findings.error("model-mismatch", message, span=decl.span, sized=sized, found=elsewhere)
+        hint = _other_way_round(decl, variable, info.shape)
+        findings.error("model-mismatch", message, span=decl.span, hint=hint, sized=sized, found=elsewhere)
     elif decl.init is not None and info.has_data and decl.kind is not MemoryKind.DYNAMIC:
         message = f"@init of `{decl.name}` is not used: the model has data for it"
         findings.warn("init-unused", message, span=_attribute(decl, "init"))
+
+
+def _other_way_round(decl: VarDecl, variable: ResolvedVar, found: tuple[int, ...]) -> str | None:
+    """Return a hint where a declaration has the last two dims of a tensor in the other order."""
+    shape = variable.type.shape
+    if len(shape) < 2 or shape == found or (*shape[:-2], shape[-1], shape[-2]) != found:
+        return None
+    *leading, rows, columns = decl.dims
+    dims = ", ".join(symbolic.text(dim) for dim in (*leading, columns, rows))
+    return f"the dims are the other way round: write `{decl.name}: {variable.type.dtype}[{dims}]`"
 
 
 def _linked(decl: VarDecl, name: str, model: Model) -> VarInfo | None:
@@ -193,11 +204,23 @@ def _initial(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Findi
         return Filled(decl.init)
     is_reported = decl.ref is not None and info is None
     if decl.kind is MemoryKind.CONSTANT and not is_reported:
-        near = did_you_mean(name, [*model.tensors, *model.typed_metadata])
         message = f"constant `{decl.name}` has no value: no tensor, metadata or @init"
-        hint = near or "give the model a value, or write @init(...)"
+        hint = did_you_mean(name, [*model.tensors, *model.typed_metadata]) or _unbound_hint(variable, model)
         findings.error("unbound", message, span=decl.span, hint=hint)
     return Filled(_zero(decl.dtype))
+
+
+def _unbound_hint(variable: ResolvedVar, model: Model) -> str:
+    """Return what to do about a constant whose name the model lacks: name its tensor, likeliest one of that type."""
+    wanted = (variable.type.dtype, variable.type.shape)
+    alike = [name for name, info in model.tensors.items() if (info.dtype, info.shape) == wanted]
+    names = [*alike, *(name for name in model.tensors if name not in alike)]
+    if not names:
+        return "give the model a value, or write @init(...); the model has no tensors"
+    more = len(names) - MOST_LISTED
+    listed = ", ".join(f"`{name}`" for name in names[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+    reference = f'@ref("{names[0]}")'
+    return f"name its tensor, such as {reference}, or write @init(...); the model's tensors are {listed}"
 
 
 def _check_metadata(decl: VarDecl, name: str, variable: ResolvedVar, model: Model, findings: Findings) -> None:

@@ -261,7 +261,9 @@ class _Resolution:
         place = setting_value_place(places, names[0]) if names else self._input_at_fault(error)
         others = ((name, self.findings.span_at(setting_value_place(places, name))) for name in names[1:])
         related = tuple(Related(f"`{name}` is given here", span) for name, span in others if span is not None)
-        self.findings.error(error.code, self._as_written(str(error)), place=place, related=related, sized=sized)
+        hint = self._as_written(error.hint) if error.hint is not None else None
+        message = self._as_written(str(error))
+        self.findings.error(error.code, message, place=place, hint=hint, related=related, sized=sized)
 
     def _settings_at_fault(self, error: OpTypeError) -> list[str]:
         """Return the settings at fault that the statement gives, as written.

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 @click.command(name="quantize", short_help="Let a program run on 8-bit integers, with scales from samples.")
 @click.argument("graph")
-@click.argument("model_path", metavar="MODEL", type=click.Path(path_type=Path))
+@click.argument("model_argument", metavar="[MODEL]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--model",
+    "-m",
+    "model_option",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Model with sizes and weights, in the place of MODEL.",
+)
 @click.option(
     "--calibrate",
     "data_path",
@@ -47,7 +55,8 @@ if TYPE_CHECKING:
 def command(
     *,
     graph: str,
-    model_path: Path,
+    model_argument: Path | None,
+    model_option: Path | None,
     data_path: Path,
     folder: str,
     name: str | None,
@@ -65,7 +74,7 @@ def command(
 
     \b
     openinfer quantize net.oi net.oinf --calibrate samples.npz
-    openinfer quantize net.oi net.oinf --calibrate samples.npz --percentile 99.9 --exclude 'head.*' -o build
+    openinfer quantize net.oi --model net.oinf --calibrate samples.npz --percentile 99.9 --exclude 'head.*' -o build
     """
     from openinfer.cli.graph_argument import read_graph
     from openinfer.model import ModelLoader
@@ -74,6 +83,7 @@ def command(
 
     if name is not None and ("/" in name or "\\" in name):
         raise click.BadParameter(f"expected a name without a folder, found {name!r}", param_hint="--name")
+    model_path = _model_path(model_argument, model_option)
     arrays = _arrays(data_path)
     classes = arrays.pop(label_name or "labels", None)
     if label_name is not None and classes is None:
@@ -95,6 +105,16 @@ def command(
         print_document({"program": str(written), "container": str(container), **made.report.to_json()})
     else:
         click.echo(f"{made.report}\nwritten to {written}, {container}")
+
+
+def _model_path(argument: Path | None, option: Path | None) -> Path:
+    """Return the model's file, which is given once: behind GRAPH or with ``--model``."""
+    if argument is not None and option is not None:
+        raise click.UsageError(f"the model is given twice: {str(argument)!r} and --model {str(option)!r}")
+    path = argument or option
+    if path is None:
+        raise click.UsageError("give the model: `--model FILE`, or MODEL behind GRAPH")
+    return path
 
 
 def _arrays(path: Path) -> dict[str, Array]:

@@ -64,12 +64,60 @@ def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return (*broadcast(a[:-2], b[:-2]), *rows, *columns)
 
 
+@dataclass(frozen=True, slots=True)
+class _Swap:
+    """A setting that takes an input with its last two dims swapped, and the layouts without and with it."""
+
+    setting: str
+    plain: str
+    swapped: str
+
+
+_TRANS_A = _Swap("trans_a", "a as [..., M, K]", "a as [..., K, M]")
+_TRANS_B = _Swap("trans_b", "b as [..., K, N]", "b as [..., N, K]")
+_TRANS_W = _Swap("trans_w", "w as [K, N]", "w as [N, K]")
+
+
+def _product_shape(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], settings: Settings, swaps: tuple[_Swap | None, _Swap | None]
+) -> tuple[int, ...]:
+    """Return the shape of a product of matrices that settings swap.
+
+    Raises:
+        OpTypeError: as `matmul_shape`; its hint names the setting that makes them fit, where there is one.
+    """
+    given = [bool(swap is not None and settings.get(swap.setting)) for swap in swaps]
+    try:
+        return matmul_shape(_swapped(shapes[0], given[0]), _swapped(shapes[1], given[1]))
+    except OpTypeError as error:
+        raise OpTypeError(str(error), hint=_swap_hint(shapes, given, swaps)) from error
+
+
+def _swap_hint(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], given: Sequence[bool], swaps: tuple[_Swap | None, _Swap | None]
+) -> str | None:
+    """Return which setting, given or left out, makes two matrices fit; weights, on the right, are tried first."""
+    for place in (1, 0):
+        swap = swaps[place]
+        if swap is None:
+            continue
+        left, right = (has is not (at == place) for at, has in enumerate(given))
+        try:
+            matmul_shape(_swapped(shapes[0], left), _swapped(shapes[1], right))
+        except OpTypeError:
+            continue
+        if given[place]:
+            return f"without `{swap.setting}` it takes {swap.plain}"
+        return f"`{swap.setting}=true` takes {swap.swapped}"
+    return None
+
+
 def _matmul_types(
     inputs: Sequence[TensorType | None], settings: Settings, declared: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
     del declared
     a, b = needed(inputs), needed(inputs, 1)
-    shape = matmul_shape(_swapped(a.shape, settings.get("trans_a")), _swapped(b.shape, settings.get("trans_b")))
+    shape = _product_shape((a.shape, b.shape), settings, (_TRANS_A, _TRANS_B))
     return (TensorType(accumulated(a.dtype, settings), shape),)
 
 
@@ -124,7 +172,7 @@ def _linear_types(
     x, w, bias = needed(inputs), needed(inputs, 1), optional(inputs, 2)
     if not x.shape or len(w.shape) != 2:
         raise OpTypeError(f"linear takes x [..., K] and w [K, N], found {x} and {w}")
-    shape = matmul_shape(x.shape, _swapped(w.shape, settings.get("trans_w")))
+    shape = _product_shape((x.shape, w.shape), settings, (None, _TRANS_W))
     if bias is not None and bias.shape != shape[-1:]:
         raise OpTypeError(f"bias is {bias}, expected one element per column of the result: {shown(shape[-1:])}")
     return (TensorType(x.dtype, shape),)
