@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
@@ -22,8 +23,8 @@ BROKEN = "import sys; sys.stderr.write('broken'); sys.exit(3)"
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
 
 
-def synthesis():
-    return Synthesizer("c").synthesize(Model.from_arrays({}), graph(TEXT))
+def synthesis(**options):
+    return Synthesizer("c", **options).synthesize(Model.from_arrays({}), graph(TEXT))
 
 
 def test_no_compiler_is_something_that_the_environment_lacks(monkeypatch):
@@ -95,10 +96,41 @@ def test_of_many_lines_the_first_error_is_quoted_and_the_others_are_a_note(tmp_p
     with pytest.raises(SynthesisError) as caught:
         run_tool([sys.executable, "-c", f"import sys; sys.stderr.write('{said}'); sys.exit(3)"], tmp_path, 20, "it")
 
-    assert str(caught.value).startswith(
-        "it failed with status 3: 1:2: error: redefinition (the traceback shows all 3 lines"
+    assert str(caught.value) == (
+        "it failed with status 3: 1:2: error: redefinition (`openinfer --debug` shows all 3 lines)"
     )
     assert caught.value.__notes__ == ["in function f:\n1:2: error: redefinition\nnote: here"]
+
+
+LINKED = (
+    "/lib/libc.a(libc_a-error.o): in function `exit':",
+    "exit.c:(.text.exit+0x28): undefined reference to `_exit'",
+    "collect2: error: ld returned 1 exit status",
+)
+
+
+def test_of_a_linker_the_line_that_names_what_is_missing_is_quoted(tmp_path):
+    failing = f"import sys; sys.exit(sys.stderr.write({chr(10).join(LINKED)!r}) and 1)"
+
+    with pytest.raises(SynthesisError, match=re.escape(f"failed with status 1: {LINKED[1]} (")):
+        run_tool([sys.executable, "-c", failing], tmp_path, 20, "it")
+
+
+@needs_compiler
+def test_flags_that_the_compiler_here_refuses_are_said_to_be_those_of_the_device_file():
+    device = {
+        "version": 2,
+        "device": {"type": "cpu", "api": "c"},
+        "target": {"flags": ["-mno-such-machine"]},
+    }
+
+    with pytest.raises(SynthesisError) as caught:
+        synthesis(arch=device).run({"x": np.zeros(2, np.float32)})
+
+    (found,) = caught.value.diagnostics
+    assert found.code == "tool-failed"
+    assert found.hint.startswith("the flags -mno-such-machine are those of the device file, and --verify runs")
+    assert "`--target c` without --arch" in found.hint
 
 
 def test_a_program_that_hangs_is_ended_with_its_children(tmp_path):

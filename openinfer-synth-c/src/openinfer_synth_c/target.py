@@ -78,5 +78,14 @@ class CTarget:
                 *(("-pthread",) if has_threads(plan.procedures) else ()),
                 "-lm",
             ]
-            run_tool(arguments, directory, timeout, "the C compiler")
+            run_tool(arguments, directory, timeout, "the C compiler", _flags_hint(plan) if flags is None else None)
             return run_program(plan, directory, given, steps, repeat, timeout)
+
+
+def _flags_hint(plan: ExecutionPlan) -> str | None:
+    """Return what to do where the compiler fails with the flags of a device, which may be another machine."""
+    flags = () if plan.arch is None else plan.arch.compiler.flags
+    if not flags:
+        return None
+    given = f"the flags {' '.join(flags)} are those of the device file, and --verify runs the program on this machine"
+    return f"{given}: to verify the code for another machine, give `--target c` without --arch"

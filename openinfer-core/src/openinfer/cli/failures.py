@@ -10,13 +10,15 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import click
 
 from openinfer.cli.findings import as_json
 from openinfer.cli.terminal import print_document, wants_colour, width_of
-from openinfer.diagnostics import Diagnostic, render
+from openinfer.diagnostics import Diagnostic, near_names, render
 from openinfer.errors import DeviceError, EnvironmentLacksError, OpenInferError
 
 WRONG_INPUT = 1
@@ -26,6 +28,9 @@ BROKEN_PIPE = 141
 
 DEVICE_UNAVAILABLE = "device-unavailable"
 """Code of a `DeviceError` about a device that is known but cannot be used here."""
+
+_MOST_FILES = 1000
+"""Names in a folder that are compared with that of a missing file."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -86,11 +91,24 @@ def findings_of(error: BaseException) -> tuple[Diagnostic, ...]:
         return (Diagnostic(code="usage", message=error.format_message()),)
     if isinstance(error, OSError):
         place = f": {error.filename}" if error.filename else ""
-        return (Diagnostic(code="file", message=f"{error.strerror or error}{place}"),)
+        return (Diagnostic(code="file", message=f"{error.strerror or error}{place}", hint=_near_file(error)),)
     message = (
         f"{type(error).__name__}: {error}; this is a mistake in OpenInfer or a plugin, `openinfer --debug` shows where"
     )
     return (Diagnostic(code="internal", message=message),)
+
+
+def _near_file(error: OSError) -> str | None:
+    """Return "did you mean …?" for a file that is missing where one of a like name is in its folder."""
+    if not isinstance(error, FileNotFoundError) or not isinstance(error.filename, str):
+        return None
+    folder, name = os.path.split(error.filename)
+    try:
+        with os.scandir(folder or ".") as entries:
+            near = near_names(name, (each.name for each in islice(entries, _MOST_FILES)), count=1)
+    except OSError:
+        return None
+    return f"did you mean `{Path(folder) / near[0]}`?" if near and near[0] != name else None
 
 
 def _discard_output() -> None:

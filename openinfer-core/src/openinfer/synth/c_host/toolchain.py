@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+from openinfer.diagnostics import Diagnostic
 from openinfer.errors import EnvironmentLacksError, SynthesisError
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ COMPILERS = ("cc", "gcc", "clang")
 
 LONGEST_OUTPUT = 4000
 """Characters of a tool's messages that are shown."""
+
+_MISTAKE = re.compile(r"\berror:|undefined reference|undefined symbol|multiple definition|cannot find", re.IGNORECASE)
+"""What compilers and linkers write in the line that says what is wrong, which is not always the first."""
 
 
 def find_compiler() -> tuple[str, ...]:
@@ -48,12 +53,13 @@ def _words(command: str) -> list[str]:
         ) from error
 
 
-def run_tool(arguments: Sequence[str], directory: Path, timeout: float, what: str) -> str:
+def run_tool(arguments: Sequence[str], directory: Path, timeout: float, what: str, hint: str | None = None) -> str:
     """Run a program in a directory and return what it writes to standard output.
 
     Args:
         timeout: seconds after which it and everything that it started are ended.
         what: how messages call it.
+        hint: what to do where it fails.
 
     Raises:
         SynthesisError: it cannot be started, fails, or takes too long.
@@ -77,16 +83,19 @@ def run_tool(arguments: Sequence[str], directory: Path, timeout: float, what: st
         _end(process)
     if process.returncode != 0:
         said = (messages.strip() or output.strip()).decode("utf-8", "replace")
-        raise _failure(f"{what} failed with status {process.returncode}", said)
+        raise _failure(f"{what} failed with status {process.returncode}", said, hint)
     return output.decode("utf-8", "replace")
 
 
-def _failure(failed: str, said: str) -> SynthesisError:
+def _failure(failed: str, said: str, hint: str | None) -> SynthesisError:
     """Return an error with the first line that names one; a traceback shows the other lines too."""
     lines = said[:LONGEST_OUTPUT].splitlines()
-    first = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no message")
-    more = f" (the traceback shows all {len(lines)} lines of it)" if len(lines) > 1 else ""
-    error = SynthesisError(f"{failed}: {first}{more}", code="tool-failed")
+    first = next((line for line in lines if _MISTAKE.search(line)), None)
+    first = first or next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no message")
+    more = f" (`openinfer --debug` shows all {len(lines)} lines)" if len(lines) > 1 else ""
+    message = f"{failed}: {first}{more}"
+    finding = Diagnostic(code="tool-failed", message=message, hint=hint)
+    error = SynthesisError(message, code="tool-failed", diagnostics=(finding,))
     if more:
         error.add_note("\n".join(lines))
     return error
