@@ -110,7 +110,7 @@ def onnxruntime_call(path: Path, inputs: Step) -> dict[str, Callable[[], object]
 
 
 def print_times(times: Mapping[str, float]) -> None:
-    """Print microseconds a step by what ran it."""
+    """Print microseconds per step by what ran it."""
     for name, micros in times.items():
         print(f"{name:24} {micros:10.1f} µs a step")
 

@@ -149,6 +149,18 @@ def test_every_step_of_every_sequence_is_compared(files):
     assert json.loads(result.stdout)["verify"]["first"] is None
 
 
+@needs_compiler
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [((), "1 step"), (("--steps", "5"), "5 steps"), (("--steps", "2", "--inputs", "3"), "6 steps")],
+)
+def test_the_time_of_a_verification_says_of_how_many_steps_it_is(files, options, count):
+    result = synth(files, "--target", "c", "--verify", *options)
+
+    assert result.exit_code == 0, result.output
+    assert re.search(rf"^[0-9.]+ microseconds per step \({count}, not repeated\)$", result.stdout, re.MULTILINE)
+
+
 BENT = """
 dynamic { x: f32[3]; }
 volatile { y: f32[3]; by: f32 @init(4.0); }

@@ -36,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quantise", action="store_true", help="make the int8 programs")
     parser.add_argument("--accuracy", action="store_true", help="compare all held-back images, not the first eight")
-    parser.add_argument("--time", type=Path, metavar="DIR", help="measure microseconds a step; ONNX files are here")
+    parser.add_argument("--time", type=Path, metavar="DIR", help="measure microseconds per step; ONNX files are here")
     options = parser.parse_args()
     claims = agreement.Claims()
     for name, side in SIDES.items():

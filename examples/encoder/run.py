@@ -26,7 +26,7 @@ MOST = 1e-4
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--time", action="store_true", help="measure microseconds a step")
+    parser.add_argument("--time", action="store_true", help="measure microseconds per step")
     parser.add_argument("--picture", action="store_true", help="draw sure.svg")
     options = parser.parse_args()
     with np.load(SCANS, allow_pickle=False) as scans, np.load(HERE / "golden.npz", allow_pickle=False) as golden:

@@ -25,7 +25,7 @@ MOST = 1e-5
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--time", action="store_true", help="measure microseconds a step")
+    parser.add_argument("--time", action="store_true", help="measure microseconds per step")
     parser.add_argument("--picture", action="store_true", help="draw forecast.svg")
     options = parser.parse_args()
     with np.load(HERE / "held_back.npz", allow_pickle=False) as held_back:

@@ -61,7 +61,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--golden", action="store_true", help="write golden.npz")
     parser.add_argument("--picture", action="store_true", help="draw probabilities.svg")
-    parser.add_argument("--time", action="store_true", help="measure microseconds a step")
+    parser.add_argument("--time", action="store_true", help="measure microseconds per step")
     options = parser.parse_args()
     path = find_model()
     if path is None or importlib.util.find_spec("onnx") is None:

@@ -11,6 +11,7 @@ from openinfer.cli.options import SECONDS, FiniteRange, limit_option, seed_optio
 from openinfer.cli.program_options import input_option, values_of
 from openinfer.cli.proofs import proof_document, proof_text, refuse_alarms
 from openinfer.cli.terminal import print_document, table
+from openinfer.diagnostics import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,7 +129,7 @@ def command(
     if as_json:
         print_document(_document(synthesis, written, checked))
     else:
-        _print(synthesis, written, checked, show_plan=show_plan)
+        _print(synthesis, written, checked, steps=(steps or 1) * (sequences or 1), show_plan=show_plan)
     if checked is not None and checked.first is not None:
         _refuse_differences(checked.first, sequences or 1, node)
     if synthesis.proof is not None:
@@ -276,6 +277,7 @@ def _print(
     written: Path | None,
     checked: Verification | None,
     *,
+    steps: int,
     show_plan: bool,
 ) -> None:
     plan, bundle = synthesis.plan, synthesis.bundle
@@ -295,4 +297,4 @@ def _print(
         for d in checked.differences
     ]
     click.echo(table(("output", "largest difference", "relative", "allowed", "agrees"), rows))
-    click.echo(f"{checked.micros:.1f} microseconds a step")
+    click.echo(f"{checked.micros:.1f} microseconds per step ({counted(steps, 'step')}, not repeated)")
