@@ -150,12 +150,16 @@ DAMAGED = {
     "header cut": (npy(X)[:60], "it ends inside its header"),
     "data cut": (npy(X)[:-1], "it ends inside its data"),
     "data too long": (npy(X) + b"\0", "followed by something else"),
-    "other type": (npy(X.astype(np.float64)), "its element type is '<f8', expected '<f4'\n"),
-    "several types": (npy(np.zeros(2, "f4,i4")), "its element type is [('f0', expected '<f4'\n"),
-    "control characters": (with_header("{'descr': '\x1b[2J\n"), "its element type is '?[2J?, expected '<f4'\n"),
-    "other byte order": (npy(X.astype(">f4")), "its element type is '>f4', expected '<f4'\n"),
+    "other type": (npy(X.astype(np.float64)), "its element type is f64, expected f32\n"),
+    "several types": (npy(np.zeros(2, "f4,i4")), "its element type is [('f0', expected f32\n"),
+    "control characters": (with_header("{'descr': '\x1b[2J\n"), "its element type is '?[2J?, expected f32\n"),
+    "other byte order": (npy(X.astype(">f4")), "its element type is big-endian f32, expected f32\n"),
     "other shape": (npy(X.T.copy()), "its shape is (3, 2), expected (2, 3)\n"),
     "flat": (npy(X.reshape(-1)), "its shape is (6,), expected (2, 3)\n"),
+    "i64": (npy(X.astype(np.int64)), "its element type is i64, expected f32\n"),
+    "bool": (npy(X > 0), "its element type is bool, expected f32\n"),
+    "complex numbers": (npy(X.astype(np.complex64)), "its element type is '<c8', expected f32\n"),
+    "shape without spaces": (with_header(GOOD.replace("2, 3", "1,3,")), "its shape is (1, 3), expected (2, 3)\n"),
     "scalar": (npy(np.float32(1)), "its shape is (), expected (2, 3)\n"),
     "deeper": (npy(X.reshape(2, 3, 1)), "its shape is (2, 3, 1), expected (2, 3)\n"),
     "very deep": (with_header(GOOD.replace("2, 3", "1, " * 900)), "its shape is (1, 1, 1,"),
@@ -184,6 +188,19 @@ def test_damaged_files_are_refused_with_one_line(program, tmp_path, case):
     assert finished.stderr.startswith("model: input x: ")
     assert reason in finished.stderr
     assert finished.stderr.count("\n") == 1
+
+
+def test_a_file_that_cannot_be_opened_is_named_with_the_reason(program, tmp_path):
+    missing, folder = tmp_path / "missing.npy", tmp_path / "none" / "y.npy"
+
+    read = subprocess.run([program, "--input", f"x={missing}"], capture_output=True, text=True, check=False)
+    np.save(tmp_path / "x.npy", X)
+    command = [program, "--input", f"x={tmp_path / 'x.npy'}", "--output", f"y={folder}"]
+    written = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (read.returncode, written.returncode) == (1, 1)
+    assert read.stderr == f"model: input x: {missing} cannot be opened: No such file or directory\n"
+    assert written.stderr == f"model: output y: {folder} cannot be opened: No such file or directory\n"
 
 
 def test_a_bool_is_0_or_1(program, tmp_path):

@@ -110,6 +110,46 @@ static inline void npy_shape_text(char *text, size_t room, const struct npy_type
     memcpy(text + length, type->rank + leading == 1 ? ",)" : ")", type->rank + leading == 1 ? 3 : 2);
 }
 
+/* Writes the shape that a file has, as `npy_shape_text` does; returns 0 where it is not one. Cut where the room ends. */
+static inline int npy_found_text(char *text, size_t room, struct npy_cursor found) {
+    size_t length = 1, axes = 0, extent;
+    text[0] = '(';
+    if (!npy_take(&found, '(')) {
+        return 0;
+    }
+    while (!npy_take(&found, ')')) {
+        if (!npy_number(&found, &extent)) {
+            return 0;
+        }
+        if (length + 32 < room) {
+            length += (size_t)snprintf(
+                text + length, room - length, "%s%lu", axes > 0 ? ", " : "", (unsigned long)extent);
+        }
+        ++axes;
+        if (!npy_take(&found, ',')) {
+            if (!npy_take(&found, ')')) {
+                return 0;
+            }
+            break;
+        }
+    }
+    memcpy(text + length, axes == 1 ? ",)" : ")", axes == 1 ? 3 : 2);
+    return 1;
+}
+
+/* Writes an element type as programs spell it, such as f32 for '<f4'; one that they do not have as NumPy does. */
+static inline void npy_type_text(char *text, size_t room, const char *descr) {
+    const int is_number = strlen(descr) == 3 && strchr("<>|=", descr[0]) != NULL && strchr("fiu", descr[1]) != NULL
+        && strchr("1248", descr[2]) != NULL;
+    if (strcmp(descr, "|b1") == 0) {
+        snprintf(text, room, "bool");
+    } else if (is_number) {
+        snprintf(text, room, "%s%c%d", descr[0] == '>' ? "big-endian " : "", descr[1], 8 * (descr[2] - '0'));
+    } else {
+        snprintf(text, room, "'%.14s'", descr);
+    }
+}
+
 /* Says what was found, up to the comma or with the closing parenthesis (`last`) that ends it, and what was expected. */
 static inline const char *npy_other(
     const char *what, const struct npy_cursor *found, char last, const char *expected) {
@@ -156,14 +196,21 @@ static inline int npy_shape(struct npy_cursor *cursor, const struct npy_type *ty
 static inline const char *npy_value(
     struct npy_cursor *cursor, const char *key, const struct npy_type *type, size_t steps, unsigned *seen) {
     struct npy_cursor found;
-    char expected[NPY_LONGEST_SHOWN + 50], descr[16];
+    char expected[NPY_LONGEST_SHOWN + 50], given[NPY_LONGEST_SHOWN + 1], descr[16];
     npy_skip(cursor);
     found = *cursor;
     if (strcmp(key, "descr") == 0) {
         *seen |= 1u;
-        snprintf(expected, sizeof expected, "'%.14s'", type->descr);
-        return npy_string(cursor, descr, sizeof descr) && strcmp(descr, type->descr) == 0
-            ? NULL : npy_other("element type", &found, ',', expected);
+        npy_type_text(expected, sizeof expected, type->descr);
+        if (npy_string(cursor, descr, sizeof descr)) {
+            if (strcmp(descr, type->descr) == 0) {
+                return NULL;
+            }
+            npy_type_text(given, sizeof given, descr);
+            found.at = given;
+            found.end = given + strlen(given);
+        }
+        return npy_other("element type", &found, ',', expected);
     }
     if (strcmp(key, "fortran_order") == 0) {
         *seen |= 2u;
@@ -172,7 +219,14 @@ static inline const char *npy_value(
     if (strcmp(key, "shape") == 0) {
         *seen |= 4u;
         npy_shape_text(expected, sizeof expected, type, steps);
-        return npy_shape(cursor, type, steps) ? NULL : npy_other("shape", &found, ')', expected);
+        if (npy_shape(cursor, type, steps)) {
+            return NULL;
+        }
+        if (npy_found_text(given, sizeof given, found)) {
+            found.at = given;
+            found.end = given + strlen(given);
+        }
+        return npy_other("shape", &found, ')', expected);
     }
     return "its header has an unknown key";
 }
