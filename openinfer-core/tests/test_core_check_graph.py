@@ -324,6 +324,19 @@ def test_a_program_starts_at_entry(text: str) -> None:
     assert caught.value.code == "missing-entry"
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("block main { return; }", "a step starts at `block entry { … }`: call the block `main` `entry`?"),
+        ("block a { return; } block b { return; }", "a step starts at `block entry { … }`"),
+        ("volatile { x: f32; }", "a step starts at `block entry { … }`"),
+    ],
+)
+def test_the_only_block_may_be_the_one_that_is_to_be_called_entry(text: str, hint: str) -> None:
+    (finding,) = structure_findings(graph(text))
+    assert (finding.code, finding.hint) == ("missing-entry", hint)
+
+
 @pytest.mark.rule("language.names.4")
 def test_findings_name_the_node_and_suggest_a_name() -> None:
     (finding,) = structure_findings(graph(entry("op f(x) >> y;\n  op add(x, stp) >> y;")))
