@@ -205,3 +205,11 @@ def test_messages_and_sizes_keep_the_start_of_names_that_are_too_long(tmp_path: 
     assert list(imported.model.sizevars) == [long[:64]]
     error = refusal(model([node("Shrug", long, "y")], [info(long, [long])], [info("y", None)]), tmp_path)
     assert len(str(error)) < 1000
+
+
+@pytest.mark.parametrize("axis", [2, -3])
+def test_first_rows_along_an_axis_that_is_not_there_are_refused(axis: int, tmp_path: Path) -> None:
+    nodes = [node("Shape", "q", "end"), node("Slice", "table start end axis", "y")]
+    initial = weights(start=np.array([0]), axis=np.array([axis]), table=np.ones((1024, 1024), np.float32))
+    proto = model(nodes, [info("q", ["N"])], [info("y", None)], initial)
+    assert f"axes: {axis} is out of range for rank 2" in str(refusal(proto, tmp_path))

@@ -118,6 +118,8 @@ def _first_rows(node: Node, x: Value, settings: Mapping[str, Setting]) -> dict[s
         return None
     if not len(starts) == len(ends) == len(axes) == 1 or not isinstance(axes[0], int):
         return None
+    if not -x.rank <= axes[0] < x.rank:
+        return None
     axis, start, end = axes[0] % x.rank, starts[0], ends[0]
     extent = x.dims[axis]
     if not isinstance(extent, Const) or not isinstance(start, int) or isinstance(end, int | float):
