@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from given_plugins import device, devices, info, load, operator, ops, plugin
 
+from openinfer.dtypes import F32, DType
 from openinfer.errors import DeviceError, PluginError
+from openinfer.ops.schema import InputSpec
 from openinfer.plugins.environment import Environment, Status
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.loader import default_environment, load_environment
@@ -109,6 +111,31 @@ def test_a_broken_hook_fails_its_plugin_and_nothing_of_it_stays(hook: Any, reaso
     assert list(environment.devices) == ["good_device"]
     assert "stays_out" not in environment.ops
     assert "broken" not in environment.providers.values()
+
+
+def test_an_operator_for_an_element_type_that_does_not_exist_fails_its_plugin() -> None:
+    own = DType(name="f33", kind=F32.kind, bits=32, oinf_tag=99, storage="float32", compute="f32")
+
+    @hookimpl
+    def openinfer_dtypes() -> tuple[DType, ...]:
+        return (own,)
+
+    misspelt = ops(operator("misspelt", dtypes=frozenset({"f32", "float32"})))
+    of_input = ops(operator("of_input", inputs=(InputSpec(name="x", dtypes=frozenset({"f34"})),)))
+    environment = load(
+        ("misspelt", plugin(misspelt)),
+        ("of_input", plugin(of_input)),
+        ("own", plugin(openinfer_dtypes, ops(operator("of_own", dtypes=frozenset({"f33"}))))),
+        ("then", plugin(ops(operator("of_another", dtypes=frozenset({"f33"}))))),
+    )
+
+    assert info(environment, "misspelt").status is Status.FAILED
+    reason = info(environment, "misspelt").reason
+    assert "OpSchema 'misspelt': dtypes names 'float32', which is not an element type" in reason
+    assert "dtypes names 'f34', which is not an element type: did you mean" in info(environment, "of_input").reason
+    assert [info(environment, name).reason for name in ("own", "then")] == ["", ""]
+    assert {"of_own", "of_another"} <= set(environment.ops)
+    assert not {"misspelt", "of_input"} & set(environment.ops)
 
 
 def test_the_reason_says_where_the_plugin_raised() -> None:

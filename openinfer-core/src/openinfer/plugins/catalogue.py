@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from openinfer.diagnostics import near_or_known
+from openinfer.dtypes import BY_NAME
+from openinfer.ops.schema import OpSchema
 from openinfer.plugins.environment import Status
 from openinfer.plugins.offers import KINDS
 from openinfer.plugins.registration import failure
@@ -41,8 +44,10 @@ class Catalogue:
         of loading, an offer that is already replaced is left out.
 
         Raises:
-            PluginError: a name is taken (status duplicate).
+            PluginError: a name is taken (status duplicate), or an operator names an element type that nobody has
+                offered before.
         """
+        _check_dtypes(candidate, offers, self.owned)
         merged, replaced = dict(self.owned), set(self.replaced)
         for offer in offers:
             rivals = _rivals(merged, offer)
@@ -98,6 +103,18 @@ class Catalogue:
 
 _PLACES = frozenset({"devices", "targets"})
 """Kinds of offers that kernels are made for."""
+
+
+def _check_dtypes(candidate: Candidate, offers: Sequence[Offer], owned: Mapping[tuple[str, str], _Owned]) -> None:
+    offered = {name for offer in offers if offer.kind.field == "dtypes" for name in offer.names}
+    known = {*BY_NAME, *offered, *(name for kind, name in owned if kind == "dtypes")}
+    for schema in (offer.value for offer in offers if isinstance(offer.value, OpSchema)):
+        named = {*schema.dtypes, *(name for spec in schema.inputs for name in spec.dtypes or ())}
+        unknown = min(named - known, default=None)
+        if unknown is not None:
+            hint = near_or_known(unknown, sorted(known), "the element types")
+            message = f"OpSchema {schema.name!r}: dtypes names {unknown!r}, which is not an element type: {hint}"
+            raise failure(candidate, message, hook="openinfer_ops")
 
 
 def _rivals(owned: Mapping[tuple[str, str], _Owned], offer: Offer) -> list[_Owned]:
