@@ -9,14 +9,12 @@ import pytest
 
 import openinfer as oi
 from openinfer.diagnostics import Severity
-from openinfer.errors import CacheIndexError, CacheLimitError, DeviceError, ExecutionError
+from openinfer.errors import CacheIndexError, CacheLimitError, ExecutionError
 from openinfer.plugins.environment import Environment
 from openinfer.simulate.whole_program import device_findings
 from openinfer.validate.resolve import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from openinfer.simulate import Executor
 
 pytestmark = pytest.mark.usefixtures("vulkan")
@@ -439,55 +437,6 @@ def test_state_moves_only_when_it_is_fetched(monkeypatch: pytest.MonkeyPatch) ->
         assert moved == ["get"]
 
 
-ACCUMULATING = """
-dynamic { x: f32[2]; }
-volatile { y: f32[2]; }
-persistent { s: f32[2] @init(0.0); n: i32; }
-block entry {
-  assign t: f32[2];
-  cache.read s >> t;
-  op add(t, x) >> t;
-  cache.write t >> s;
-  cache.increment n;
-  op neg(t) >> y;
-  return y;
-}
-"""
-
-
-@pytest.mark.parametrize(
-    "request_of",
-    [
-        lambda ex: ex.step(),
-        lambda ex: ex.step_async(),
-        lambda ex: ex.fetch("s"),
-        lambda ex: ex.fetch("n"),
-        lambda ex: ex.fetch("y"),
-        lambda ex: ex.outputs(),
-        lambda ex: ex.snapshot(),
-        lambda ex: ex.reset(),
-        lambda ex: ex.wait(),
-    ],
-    ids=["step", "step_async", "state", "counter", "result", "outputs", "snapshot", "reset", "wait"],
-)
-def test_a_closed_executor_refuses_requests(request_of: Callable[[Executor], object]) -> None:
-    ex = executor(ACCUMULATING)
-    ex.step(x=np.ones(2, np.float32))
-    ex.close()
-    with pytest.raises(DeviceError, match="closed"):
-        request_of(ex)
-
-
-def test_results_of_started_steps_are_gone_when_the_executor_is_closed() -> None:
-    ex = executor(ACCUMULATING)
-    taken, left = (ex.step_async(x=np.ones(2, np.float32)) for _ in range(2))
-    np.testing.assert_array_equal(taken.result()["y"], [-1.0, -1.0])
-    ex.close()
-    np.testing.assert_array_equal(taken.result()["y"], [-1.0, -1.0])
-    with pytest.raises(DeviceError, match="closed"):
-        left.result()
-
-
 @pytest.mark.parametrize("call", ['pad(x, pads=[1, 2, 0, 3], mode="edge")', "rope(x, p)"])
 def test_operators_with_tables_of_their_own_agree_with_cpu(call: str) -> None:
     shape, result = ([4, 6], [5, 11]) if call.startswith("pad") else ([4, 6], [4, 6])
@@ -517,41 +466,6 @@ block entry {{ op neg(x) >> x; op exp(x) >> y; {counted} return y; }}
         ex.step(x=[1.0, 2.0])
         assert ex.fetch("x").tolist() == [-1.0, -2.0]
         np.testing.assert_allclose(ex.fetch("y"), np.exp([-1.0, -2.0]), rtol=1e-5)
-
-
-FAILING = """
-dynamic { x: f32[3]; i: i64; p: i32[2]; }
-volatile { y: f32[2]; }
-persistent { K(t): f32[3] @table @fixed(t=2); n: i32; }
-block entry {
-  cache.increment n;
-  op gather(x, p) >> y;
-  cache.write x >> K[i];
-  return y;
-}
-"""
-
-
-@pytest.mark.parametrize("device", ["cpu", "vulkan"])
-@pytest.mark.parametrize(
-    ("entry", "places", "error"),
-    [(2, [0, 1], CacheLimitError), (0, [0, 9], ExecutionError)],
-    ids=["found by the host", "found by a kernel"],
-)
-def test_a_started_step_that_fails_leaves_no_outputs(
-    device: str, entry: int, places: list[int], error: type[ExecutionError]
-) -> None:
-    with executor(FAILING, device) as ex:
-        x, right = np.float32([1, 2, 3]), np.int32([2, 0])
-        ex.step_async(x=x, i=0, p=right)
-        failed = ex.step_async(x=x, i=entry, p=np.int32(places))
-        assert failed.done()
-        assert ex.outputs() == {}
-        for _ in range(2):
-            with pytest.raises(error):
-                failed.result()
-        assert ex.step_async(x=x, i=1, p=right).result()["y"].tolist() == [3.0, 1.0]
-        assert ex.fetch("n") == 3
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64"])
