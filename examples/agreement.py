@@ -6,7 +6,7 @@ An example imports this module from the folder above its own; the folder is not 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ Array = npt.NDArray[np.generic]
 Step = Mapping[str, Array]
 
 DEVICES = ("cpu", "c", "vulkan")
+TARGETS = ("c", "vulkan")
 ROUNDS = 40
 
 
@@ -72,6 +73,24 @@ def on_each_device(run: Callable[[str], None], devices: Sequence[str] = DEVICES)
             run(device)
         except oi.DeviceError as error:
             print(f"{'':6} device {device} skipped: {error}")
+
+
+def on_each_target(made: Callable[[str], Synthesis], inputs: Step, steps: int) -> Iterator[tuple[str, Step]]:
+    """Build and run a program for each synth target; yield the target and the stacked outputs.
+
+    What a target needs and is not installed is reported.
+
+    Args:
+        made: returns the program for a target.
+        inputs: stacked, one item a step.
+    """
+    for target in TARGETS:
+        try:
+            outputs = made(target).run(inputs, steps=steps).outputs
+        except (oi.EnvironmentLacksError, oi.DeviceError) as problem:
+            print(f"{'':6} target {target} not run: {problem}")
+        else:
+            yield target, outputs
 
 
 def shown_sizes(synthesis: Synthesis) -> str:

@@ -500,3 +500,26 @@ block entry {{
         for each in (ex, other):
             with pytest.raises(ExecutionError, match="negative"):
                 each.step(x=np.ones(2, np.float32), by=-1)
+
+
+def test_what_is_read_of_a_state_may_lie_in_it() -> None:
+    """The copy is not changed before the state is: it takes no memory of its own."""
+    text = """
+dynamic { x: f32[4]; n: i32; }
+volatile { y: f32[1, 4]; }
+persistent { s: f32[1, 4] @init(1.0); }
+block entry {
+  cache.read s >> now;
+  op select(now, axis=0, index=0) >> row;
+  loop again (i in 0..n) { op add(row, x) >> row; }
+  op unsqueeze(row, axes=[0]) >> y;
+  cache.write y >> s;
+  return y;
+}
+"""
+    with executor(text) as ex, executor(text, "cpu") as other:
+        assert ex.runs_whole
+        for _ in range(3):
+            for each in (ex, other):
+                each.step(x=np.float32([1, 2, 3, 4]), n=2)
+            np.testing.assert_array_equal(ex.fetch("y"), other.fetch("y"))

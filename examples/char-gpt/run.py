@@ -18,6 +18,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 import agreement
 
 import openinfer as oi
+from openinfer.synth import Synthesis
 
 HERE = Path(__file__).resolve().parent
 MOST = 1e-3
@@ -108,17 +109,17 @@ def main() -> int:
 def as_c(
     model: oi.Model, graph: oi.Graph, prompt: agreement.Array, tokens: agreement.Array, claims: agreement.Claims
 ) -> None:
-    """Check the program in C, whose steps all take one token."""
-    synthesis = oi.Synthesizer("c").synthesize(model, graph)
+    """Check the synthesised programs, whose steps all take one token."""
     ids = np.concatenate([prompt, tokens[:-1]])
     steps = {"ids": ids[:, None], "temperature": np.zeros(len(ids), np.float32), "seed": np.ones(len(ids), np.uint32)}
-    try:
-        ran = synthesis.run(steps, steps=len(ids))
-        found = ran.outputs["token"][len(prompt) - 1 :, 0]
-        claims.check("target c, greedy tokens are PyTorch's", holds=found.tolist() == tokens.tolist())
-    except oi.EnvironmentLacksError as problem:
-        print(f"{'':6} target c not compiled: {problem}")
-    print(agreement.shown_sizes(synthesis))
+
+    def made(target: str) -> Synthesis:
+        return oi.Synthesizer(target).synthesize(model, graph)
+
+    for target, outputs in agreement.on_each_target(made, steps, len(ids)):
+        found = outputs["token"][len(prompt) - 1 :, 0]
+        claims.check(f"target {target}, greedy tokens are PyTorch's", holds=found.tolist() == tokens.tolist())
+    print(agreement.shown_sizes(made("c")))
 
 
 def measure(model: oi.Model, graph: oi.Graph, ids: agreement.Array, exported: Path | None) -> None:

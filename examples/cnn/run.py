@@ -20,6 +20,7 @@ import agreement
 
 import openinfer as oi
 from openinfer.quantization import Clipping, quantize
+from openinfer.synth import Synthesis
 
 HERE = Path(__file__).resolve().parent
 SIDES = {"resnet8": 32, "mobilenet": 96}
@@ -76,15 +77,13 @@ def check(name: str, images: agreement.Array, labels: agreement.Array, count: in
             claims.near(f"device {device}, {variant}", logits_of(model, graph, images[:count], device), expected, MOST)
 
         agreement.on_each_device(on_device)
-        synthesis = oi.Synthesizer("c").synthesize(model, graph)
-        print(f"{'':6} {variant} as C: {agreement.shown_sizes(synthesis)}")
-        try:
-            if ARCHITECTURES[name]:
-                synthesis = oi.Synthesizer("c", arch=ARCHITECTURES[name]).synthesize(model, graph)
-            ran = synthesis.run({"image": images[:count]}, steps=count)
-            claims.near(f"target c, {variant}", ran.outputs["logits"][:, 0], expected, MOST)
-        except oi.EnvironmentLacksError as problem:
-            print(f"{'':6} target c not compiled: {problem}")
+
+        def made(target: str, name: str = name, model: oi.Model = model, graph: oi.Graph = graph) -> Synthesis:
+            return oi.Synthesizer(target, arch=ARCHITECTURES[name] if target == "c" else None).synthesize(model, graph)
+
+        for target, outputs in agreement.on_each_target(made, {"image": images[:count]}, count):
+            claims.near(f"target {target}, {variant}", outputs["logits"][:, 0], expected, MOST)
+        print(f"{'':6} {variant} as C: {agreement.shown_sizes(oi.Synthesizer('c').synthesize(model, graph))}")
 
 
 def logits_of(model: oi.Model, graph: oi.Graph, images: agreement.Array, device: str) -> agreement.Array:

@@ -83,8 +83,9 @@ class ProgramMemory:
                 return self.outputs[number]
             case WeightMemory(number):
                 return self.weight(number)
-            case StateMemory():
-                return self.states[value]
+            case StateMemory(number):
+                # What is read of a state that is not written meanwhile lies in it too.
+                return self.states[self._plan.states[number].value]
             case ViewMemory(state):
                 return self.states[state]
             case ArenaMemory(offset) if value in self.polled:
