@@ -165,7 +165,7 @@ def test_a_condition_ends_a_loop(tmp_path: Path) -> None:
         ),
         (
             turning(9, [node("Less", "i last", "go2")], ["y", "rows"], constants=weights(last=np.array(6))),
-            "as many results",
+            "results with a row for each turn",
         ),
         (turning(None, SAME, ["y", "rows"]), "which only the running program knows"),
     ],

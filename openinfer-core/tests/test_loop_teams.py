@@ -128,7 +128,7 @@ def common(y: GLOBAL[i32, 4]):
     [
         (REVERSED.replace("            BARRIER()\n", ""), "use part"),
         (TURNS.replace("part[-t + 3]\n            BARRIER()", "part[-t + 3]"), "use part"),
-        (SUMS.replace("JOIN(t)", "JOIN(g)"), "no loop over threads"),
+        (SUMS.replace("JOIN(t)", "JOIN(g)"), "not a loop over threads"),
         (SUMS.replace("total * i32(10)", "total + peer(total)"), "outside of a join"),
         (REVERSED.replace("BARRIER()", HALF), "only some threads"),
         (PARTLY_JOINED, "only some threads"),
