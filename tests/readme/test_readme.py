@@ -313,7 +313,8 @@ def test_every_block_names_a_known_language(page: Page) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files(page: Page) -> None:
     file = ROOT / page.name
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", file.read_text(encoding="utf-8"))
+    prose = FENCE.sub("", file.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", prose)
 
     broken = [link for link in links if "://" not in link and not (file.parent / link).exists()]
 

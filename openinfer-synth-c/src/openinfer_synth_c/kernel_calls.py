@@ -12,7 +12,7 @@ from openinfer.expr.c_renderer import item_type
 from openinfer.plan.accesses import operands
 from openinfer.plan.steps import ComputeStep, LoopIndex, TableRef, ValueRef
 from openinfer.plan.values import ArenaMemory
-from openinfer.synth.c_host.annotations import merge, split
+from openinfer.synth.c_host.annotations import write_merge, write_split
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.kernel_functions import Parameter
@@ -77,7 +77,7 @@ def write_call(
                 _write(
                     code, Binder(code, names, plan), function, arguments, names, [counter(var) for var in parameters]
                 )
-            merge(code, split_names)
+            write_merge(code, split_names)
     for value in results_of(step):
         type_ = names.type_of_value(value)
         if type_.dtype.is_packed and type_.count * type_.dtype.bits % 8:
@@ -117,7 +117,7 @@ def _relate(code: Code, kernel: Kernel) -> list[str]:
     The steps that found the values have tested the same: it is said again here, where analysers know no relation.
     """
     names = [counter(var) for var in followed(kernel)]
-    split(code, names)
+    write_split(code, names)
     for var in kernel.parameters:
         if isinstance(var.extent, Index):
             code.line(f"if ({counter(var)} >= {index_text(var.extent)}) {{ return MODEL_INDEX; }}")

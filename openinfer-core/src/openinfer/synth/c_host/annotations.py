@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from openinfer.synth.c_host.lines import Lines
 
 
-def split(code: Lines, names: Sequence[str]) -> None:
-    """Append that the analyser follows each value of some variables by itself, up to `merge`.
+def write_split(code: Lines, names: Sequence[str]) -> None:
+    """Append that the analyser follows each value of some variables by itself, up to `write_merge`.
 
     It knows an interval for each variable, and no relation between two that both vary.
     """
     code.line(*(f"/*@ split {name}; */" for name in names))
 
 
-def merge(code: Lines, names: Sequence[str]) -> None:
-    """Append the end of what `split` begins."""
+def write_merge(code: Lines, names: Sequence[str]) -> None:
+    """Append the end of what `write_split` begins."""
     code.line(*(f"/*@ merge {name}; */" for name in reversed(names)))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import Register
-from openinfer.synth.c_host.annotations import merge, split
+from openinfer.synth.c_host.annotations import write_merge, write_split
 from openinfer.synth.c_host.integers import declare_integers, number_text
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class RegionTests:
         )
         if starts_anywhere and self._follows:
             # Intervals alone do not say that a later start leaves fewer places.
-            split(code, [start])
+            write_split(code, [start])
             self._starts.append(start)
         self._term(start, axis.stride)
         self._ends.append(end)
@@ -133,7 +133,7 @@ class RegionTests:
 
     def leave(self) -> None:
         """Append the end of what the analyser Eva follows for each place where a range may start."""
-        merge(self.code, self._starts)
+        write_merge(self.code, self._starts)
 
     def _term(self, start: str, stride: int) -> None:
         self._terms.append(start if stride == 1 else f"{start} * {stride}")
