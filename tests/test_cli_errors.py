@@ -50,7 +50,7 @@ COMMANDS = {
     "text for a model": (("run", "program.oi", "--model", "text.oinf"), ["text.oinf", "E_MAGIC"]),
     "absent model": (("run", "program.oi", "--model", "absent.oinf"), ["absent.oinf", "No such file"]),
     "absent program": (("check", "absent.oi"), ["absent.oi"]),
-    "misspelt program": (("check", "porgram.oi"), ["porgram.oi", "did you mean `program.oi`?"]),
+    "misspelt program": (("check", "programs.oi"), ["programs.oi", "did you mean `program.oi`?"]),
     "missing input": (RUN[:4], ["dynamic-unset", "`x`", "--input"]),
     "unknown input": ((*RUN, "--input", "xx=zeros"), ["xx", "did you mean `x`"]),
     "wrong shape": ((*RUN[:4], "--input", "x=long.npy"), ["insert-mismatch", "f32[4]", "[5]"]),
