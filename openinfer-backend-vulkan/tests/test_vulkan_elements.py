@@ -146,3 +146,17 @@ def _all_ones(kind: TensorType) -> Array:
     if kind.dtype.is_packed:
         return ones
     return np.ones(kind.shape, np.bool_) if kind.dtype is BOOL else ones.view(storage_dtype(kind.dtype))
+
+
+def test_no_bits_of_a_word_change_before_the_value_is_there() -> None:
+    """What is stored may be computed from the element that it replaces; a driver moves loads behind other atomics."""
+    (statements,) = Elements(U4, is_computed=True).store("y", "i", "x_i + 1")
+    named, *atomics = (part for part in statements.strip("{} ").split(";") if part.strip())
+
+    assert "x_i + 1" in named
+    assert len(atomics) == 2
+    assert all("stored_bits" in each and "x_i" not in each for each in atomics)
+
+
+def test_running_sums_of_nothing_are_nothing(carry_out: Any) -> None:
+    assert carry_out("cumsum", np.zeros((9, 1, 0, 1), np.float16), axis=-2).shape == (9, 1, 0, 1)

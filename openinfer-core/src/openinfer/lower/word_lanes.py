@@ -34,6 +34,8 @@ def in_words(kernel: Kernel) -> Kernel | None:
     is_regular = all(address.coefficient(axis) in (0, 1) for _, address in touched)
     if not is_regular or any(store.address.coefficient(axis) != 1 for store in stores):
         return None
+    if not along:
+        return None
     lanes = WORD_NBYTES * 8 // max(max(buffer.dtype.bits for buffer, _ in along), 8)
     steps = [factor for _, address in along for atoms, factor in address.terms if atoms != (axis,)]
     if not isinstance(axis.extent, int) or axis.extent < lanes or any(step % lanes for step in steps):
