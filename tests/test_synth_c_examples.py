@@ -77,12 +77,23 @@ def test_a_trained_example_is_the_same_program_in_c(folder, file, steps, toleran
         assert_same_in_c(model, program, compiler, tmp_path, steps=steps, tolerance=tolerance, given=given)
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(("folder", "file"), [("layer", "layer.oi")])
+def test_an_example_whose_model_is_made_in_memory_is_the_same_program_in_c(folder, file, compiler, tmp_path):
+    model = runpy.run_path(str(EXAMPLES / folder / "make_model.py"))["make"]()
+    assert_same_in_c(model, programs.graph(EXAMPLES / folder / file), compiler, tmp_path, steps=10, tolerance=None)
+
+
 TOO_LARGE = {Path("cnn", file) for file in ("mobilenet.oi", "mobilenet-int8.oi", "resnet8.oi")}
 """Networks that take up to a minute to compile with sanitizers: test_trained_examples.py runs them on device `c`."""
 
 
 def test_every_example_is_in_a_table():
-    tests = (test_an_example_is_the_same_program_in_c, test_a_trained_example_is_the_same_program_in_c)
+    tests = (
+        test_an_example_is_the_same_program_in_c,
+        test_a_trained_example_is_the_same_program_in_c,
+        test_an_example_whose_model_is_made_in_memory_is_the_same_program_in_c,
+    )
     tables = [mark.args[1] for test in tests for mark in test.pytestmark if "folder" in mark.args[0]]
     expected = {path.relative_to(EXAMPLES) for path in EXAMPLES.glob("*/*.oi")}
     assert {Path(row[0], row[1]) for table in tables for row in table} | TOO_LARGE == expected

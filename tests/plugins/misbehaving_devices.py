@@ -172,6 +172,8 @@ def keeps(environment: Environment, folder: Path) -> Any:
     simulator = oi.Simulator(oi.Model.from_arrays(), oi.graph(program), device="their_device", environment=environment)
     with simulator.make_executor() as executor:
         executor.step(x=[1.0, -2.0])
+        executor.reset()
+        executor.step(x=[1.0, -2.0])
         return executor.fetch("s")
 
 
