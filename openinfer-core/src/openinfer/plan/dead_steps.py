@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import called, walk, writes
+from openinfer.plan.failing import may_fail
 from openinfer.plan.liveness import Liveness
-from openinfer.plan.steps import LoadStep, LoopStep, Procedure
+from openinfer.plan.steps import ComputeStep, CopyStep, KernelStep, LoadStep, LoopProgramStep, LoopStep, Procedure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,18 +17,19 @@ if TYPE_CHECKING:
 
 
 def without_dead_steps(
-    procedures: Sequence[Procedure], wanted: int, kept: int
+    procedures: Sequence[Procedure], wanted: int, kept: int, *, failing: bool = False
 ) -> tuple[tuple[Procedure, ...], Liveness]:
     """Return the procedures without steps whose results nobody reads, and the liveness of what is left.
 
     Args:
         wanted: values that are needed when the program ends, as bits.
         kept: those that live on between steps of the program: changes that come before a failure stay.
+        failing: whether steps that compute something stay where they may fail, so that every error is found.
     """
     procedures = reached(procedures)
     while True:
         liveness = Liveness(procedures, wanted, kept)
-        left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness)) for p in procedures)
+        left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness, failing=failing)) for p in procedures)
         if all(old.steps == new.steps for old, new in zip(procedures, left, strict=True)):
             return left, Liveness(left, wanted, kept)
         procedures = left
@@ -45,15 +47,21 @@ def reached(procedures: Sequence[Procedure]) -> tuple[Procedure, ...]:
     return tuple(procedure for procedure in procedures if procedure.name in wanted)
 
 
-def _needed_steps(steps: Sequence[Step], liveness: Liveness) -> tuple[Step, ...]:
+def _needed_steps(steps: Sequence[Step], liveness: Liveness, *, failing: bool) -> tuple[Step, ...]:
     left: list[Step] = []
     for step in steps:
-        if writes(step) and not writes(step) & liveness.after(step) and not isinstance(step, LoadStep):
+        if writes(step) and not writes(step) & liveness.after(step) and not _stays(step, failing=failing):
             continue
         if isinstance(step, LoopStep):
-            body = _needed_steps(step.body, liveness)
+            body = _needed_steps(step.body, liveness, failing=failing)
             if body:
                 left.append(replace(step, body=body))
             continue
         left.append(step)
     return tuple(left)
+
+
+def _stays(step: Step, *, failing: bool) -> bool:
+    """Whether a step is carried out though nobody reads its result."""
+    computes = isinstance(step, ComputeStep | KernelStep | LoopProgramStep | CopyStep)
+    return isinstance(step, LoadStep) or (failing and computes and may_fail(step))

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.plan.steps import BarrierStep, ComputeStep, FillStep, ReturnStep, TableRef
+from openinfer.plan.steps import BarrierStep, ComputeStep, CopyStep, FillStep, ReturnStep, TableRef
 
 if TYPE_CHECKING:
-    from openinfer.plan.steps import Step
+    from openinfer.plan.steps import Operand, Step
 
 
 def may_fail(step: Step) -> bool:
     """Whether a step itself may end the program with an error; steps of which little is known may."""
     if isinstance(step, FillStep | BarrierStep | ReturnStep):
         return False
+    if isinstance(step, CopyStep):
+        return step.count is not None or _is_checked(step.source)
     if not isinstance(step, ComputeStep):
         return True
-    indexed = any(isinstance(operand, TableRef) and operand.checked for operand in step.inputs)
-    return indexed or bool(step.arguments) or any(stage.lookups or stage.checks for stage in step.computation.stages)
+    return (
+        any(map(_is_checked, step.inputs))
+        or bool(step.arguments)
+        or any(stage.lookups or stage.checks for stage in step.computation.stages)
+    )
+
+
+def _is_checked(operand: Operand) -> bool:
+    return isinstance(operand, TableRef) and operand.checked

@@ -105,6 +105,7 @@ class Binder:
                 self._table,
                 limits=limits,
                 inspected=inspected,
+                every_error=True,
                 scheduled=not self._table.fitting_programs,
             )
         given = getattr(self._backend, "schedules", None)
@@ -118,6 +119,7 @@ class Binder:
             schedules=schedules,
             limits=limits,
             inspected=inspected,
+            every_error=True,
         )
         return replace(plan, arch=arch)
 

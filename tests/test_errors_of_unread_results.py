@@ -1,0 +1,42 @@
+"""A statement that fails ends the step, though nobody reads its result, wherever the program runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer.errors import DeviceError, ExecutionError
+
+ROW = """
+dynamic { x: f32[4, 2]; i: i64[2]; }
+volatile { z: f32[4, 2]; }
+block entry { op embedding(i, x) >> y; op neg(x) >> z; return z; }
+"""
+ENTRY = """
+dynamic { x: f32[2]; t: i32; }
+constant { W(l): f32[2] @pattern("W.{l}"); }
+volatile { z: f32[2]; }
+block entry { transfer W[t] >> y; op neg(x) >> z; return z; }
+"""
+CASES = {
+    "an index of an operator": (ROW, {"x": np.ones((4, 2), np.float32)}, "i", np.int64([3, 0]), np.int64([0, 4])),
+    "an entry of a table": (ENTRY, {"x": np.ones(2, np.float32)}, "t", np.int32(1), np.int32(2)),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_step_ends_with_the_error_and_the_next_one_runs(device: str, case: str) -> None:
+    text, inputs, name, right, wrong = CASES[case]
+    model = oi.Model.from_arrays({f"W.{layer}": np.ones(2, np.float32) for layer in range(2)})
+    try:
+        executor = oi.Simulator(model, oi.graph(text), device=device).make_executor()
+    except DeviceError as error:
+        pytest.skip(str(error))
+    with executor:
+        executor.step(**inputs, **{name: right})
+        with pytest.raises(ExecutionError):
+            executor.step(**inputs, **{name: wrong})
+        executor.step(**inputs, **{name: right})
+        assert np.all(executor.fetch("z") == -1)
