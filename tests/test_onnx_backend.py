@@ -2,6 +2,7 @@
 
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,7 @@ onnx = pytest.importorskip("onnx", reason="the package onnx, whose tests these a
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
-
-import onnx_backend  # noqa: E402
+onnx_backend: Any = import_module("onnx_backend")
 
 SAMPLES = {"cpu": (7, 40), "c": (11, 200)}
 """Of each device the first test that runs, and how many lie between it and the next one."""

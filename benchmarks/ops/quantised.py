@@ -28,16 +28,16 @@ DEVICES: Mapping[str, Callable[[], CpuBackend | CDevice]] = {"cpu": CpuBackend, 
 
 
 def bound(
-    device: str, dtype: str, x: np.ndarray, rng: np.random.Generator, *, turned: bool = False
+    device: str, dtype: str, x: np.ndarray, rng: np.random.Generator, *, transposed: bool = False
 ) -> Callable[[], object]:
     """Return a call of the kernel as a device binds it, without the insertion of its inputs."""
     kinds = [
         TensorType(F32, x.shape),
         TensorType(dtype_named(dtype), (SIZE, SIZE)),
-        TensorType(F32, (SIZE, SIZE // GROUP) if turned else (SIZE // GROUP, SIZE)),
+        TensorType(F32, (SIZE, SIZE // GROUP) if transposed else (SIZE // GROUP, SIZE)),
     ]
     environment, backend = Environment.default(), DEVICES[device]()
-    call = call_of(environment.op("qmatmul"), kinds, {"group_size": GROUP, "trans_w": turned})
+    call = call_of(environment.op("qmatmul"), kinds, {"group_size": GROUP, "trans_w": transposed})
     found = select(environment, kernel_table(environment, environment.devices[device]), call)
     if not isinstance(found, HandWritten):
         raise TypeError(f"expected a kernel, found {found}")
@@ -74,7 +74,9 @@ def main() -> None:
         runs: dict[str, Callable[[], object]] = {"f32": lambda x=x, out=out: np.matmul(x, dense, out=out)}
         runs |= {f"cpu {dtype}": bound("cpu", dtype, x, rng) for dtype in ("i8", "i4", "u4", "i2", "t2", "t1")}
         runs |= {f"c {dtype}": bound("c", dtype, x, rng) for dtype in ("i8", "i4", "t1") if rows == 1}
-        runs |= {f"{device} i4 transposed": bound(device, "i4", x, rng, turned=True) for device in DEVICES if rows == 1}
+        runs |= {
+            f"{device} i4 transposed": bound(device, "i4", x, rng, transposed=True) for device in DEVICES if rows == 1
+        }
         found = medians(runs, REPEATS if rows == 1 else REPEATS // 3)
         for name, took in found.items():
             aim = f" (aim {AIMS[name]})" if rows == 1 and name in AIMS else ""

@@ -47,14 +47,11 @@ class Fence:
         info = structs.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=[commands])
         call("vkResetFences", self._device.handle, 1, self._handles)
         submit, queue, handle = library().vkQueueSubmit, self._device.queue, self._handle
-        try:
-            code = submit(queue, 1, info, handle)
-        except BaseException:
-            # A handler of signals runs when the call has returned.
-            self._is_pending = True
-            raise
-        check("vkQueueSubmit", code)
+        # A handler of signals runs when the call has returned: whatever it raises, there is a submission to wait for.
         self._is_pending = True
+        code = submit(queue, 1, info, handle)
+        self._is_pending = code == 0
+        check("vkQueueSubmit", code)
 
     def wait(self) -> None:
         """Wait until the submission is done. Whoever is interrupted here can wait again.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _PARTS = "xyzw"
 
 
-class LanePrinter(ValuePrinter):
+class LanePrinter(ValuePrinter, ABC):
     """Prints what each lane does."""
 
     def lanes(self, loop: For) -> None:
@@ -63,9 +64,9 @@ class LanePrinter(ValuePrinter):
     def _has_words(self, buffer: Buffer) -> bool:
         return not is_local(buffer) or buffer.name in self.vectors
 
+    @abstractmethod
     def statement(self, statement: Statement) -> None:
         """Append a statement."""
-        raise NotImplementedError
 
     def _common(self, var: Var, body: Sequence[Statement]) -> dict[Leaf, str]:
         """Load what is the same for all lanes; return its names."""

@@ -102,23 +102,26 @@ class DeviceProgram:
         }
         return StartedStep(self._engine.queue.submissions, slot, results, self._engine, kept)
 
+    def _entered(self) -> Fault | None:
+        """Carry out a step up to its end, or to a statement that fails on the host."""
+        try:
+            self._memory.inputs.take(self._machine)
+            self._entry()
+        except StepFaultError as error:
+            return Fault(error.code, str(error), error.node)
+        return None
+
     def _run(self, copies: Sequence[Command] = ()) -> Fault | None:
         self._engine.device.need_open()
         machine = self._machine
         self._resume()
         machine.start()
-        fault = None
         try:
-            self._memory.inputs.take(machine)
-            self._entry()
-        except StepFaultError as error:
-            fault = Fault(error.code, str(error), error.node)
-        except BaseException:
+            fault = self._entered()
+            machine.add(copies)
+        finally:
             # What the host has computed is kept, so what the device was to do up to here is done too.
             self._submit()
-            raise
-        machine.add(copies)
-        self._submit()
         self._give_outputs()
         found = machine.found_fault()
         return fault if found is None else Fault("out-of-range", *found)
