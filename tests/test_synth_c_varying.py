@@ -285,6 +285,18 @@ def test_products_and_sums_on_a_length_of_run_time_have_lanes_along_the_width(ar
     assert all(wide), [schedule for _, schedule in stages]
 
 
+@pytest.mark.parametrize("length", [8, 37])
+def test_what_is_left_from_any_first_place_is_copied_whole(length):
+    """Blocks of vectors, single vectors, then elements: where a block ends follows from the first place."""
+    text = f"""
+    dynamic {{ first: i32; x: f64[{length}]; }}
+    block entry {{ op slice(x, starts=[first], ends=[{length}]) >> part; op neg(part) >> y; return y; }}
+    """
+    steps = length + 1
+    x = noise(steps, length).astype(np.float64)
+    assert_steps_agree(text, steps=steps, x=x, first=np.arange(steps, dtype=np.int32))
+
+
 def test_loops_around_places_of_run_time_have_overflows_of_their_own():
     """Each of the two loops, and the place within them, needs a test of its own that 64 bits are enough."""
     text = """

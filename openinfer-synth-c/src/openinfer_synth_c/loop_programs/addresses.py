@@ -44,11 +44,7 @@ def loop_head(var: Var, first: Index | None = None) -> str:
 
     An extent that is a choice is computed before the loop: GCC 13 ignores pragmas on loops whose condition branches.
     """
-    name, extent, start = counter(var), extent_text(var), "0"
-    if first is not None:
-        low = first.interval.low
-        start = index_text(first)
-        start = start if low is not None and low >= 0 else f"{start} > 0 ? {start} : 0"
+    name, extent, start = counter(var), extent_text(var), "0" if first is None else index_text(first)
     if "?" in extent:
         return f"for (ptrdiff_t {name} = {start}, {name}_end = {extent}; {name} < {name}_end; ++{name})"
     return f"for (ptrdiff_t {name} = {start}; {name} < {extent}; ++{name})"

@@ -62,11 +62,16 @@ def _subtracted(extent: Index) -> Iterator[Var]:
 
 
 def counted_on(var: Var, body: Sequence[Statement]) -> Rest | None:
-    """Return the loop over what blocks leave, None for any other loop."""
+    """Return the loop over what blocks leave, counted from a number that is never negative; None for any other loop."""
     if not isinstance(var.extent, Index):
         return None
     taken = Index(tuple((atoms, -factor) for atoms, factor in var.extent.terms if factor < 0 and atoms))
     if not taken.terms or not all(len(atoms) == 1 and isinstance(atoms[0], Quotient) for atoms, _ in taken.terms):
         return None
-    absolute = Var(var.name, var.extent + taken)
-    return Rest(absolute, taken, substituted(body, {var: absolute - taken}))
+    low = taken.interval.low
+    if low is None:
+        return None
+    # `(8 - n) // 8` blocks are written `-n // 8 + 1`: without its constant the end of the blocks may lie below 0.
+    first = taken + max(0, -low)
+    absolute = Var(var.name, var.extent + first)
+    return Rest(absolute, first, substituted(body, {var: absolute - first}))
