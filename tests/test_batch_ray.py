@@ -26,7 +26,7 @@ block entry { cache.increment n; op mul(x, w) >> y; return y, n; }
 def test_results_come_in_order_and_inputs_of_a_killed_worker_are_run_again() -> None:
     import ray
 
-    from openinfer.simulate.batch.on_ray import Ray
+    from openinfer.batch.on_ray import Ray
 
     model = oi.Model.from_arrays({"w": np.array([1, 10], np.float32)})
     inputs = [{"x": [float(index), 1.0]} if index != 5 else {"x": [1.0]} for index in range(12)]

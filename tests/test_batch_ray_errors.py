@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import openinfer as oi
-from openinfer.simulate.batch.answers import encode_error, encode_outputs
-from openinfer.simulate.batch.on_ray import RayWorker
-from openinfer.simulate.batch.runner import WorkerLostError
+from openinfer.batch.answers import encode_error, encode_outputs
+from openinfer.batch.on_ray import RayWorker
+from openinfer.batch.runner import WorkerLostError
 
 
 class RayError(Exception):

@@ -16,7 +16,7 @@ import pytest
 from batched_programs import ENDLESS, GRAPH, INPUTS, MODEL
 
 import openinfer as oi
-from openinfer.simulate.batch.processes import Processes
+from openinfer.batch.processes import Processes
 from openinfer.testing.waiting import limit_s
 
 MIXED: list[dict[str, Any]] = [{"x": x} for x in INPUTS]

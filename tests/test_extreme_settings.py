@@ -21,7 +21,7 @@ from openinfer.ops.windows import Window
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate import Simulator
-from openinfer.simulate.binding import Binder
+from openinfer.simulate.devices.binding import Binder
 from openinfer.synth import Synthesizer
 from openinfer.validate import resolve
 from openinfer_backend_cpu.backend import CpuBackend

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import openinfer as oi
 from openinfer.cli import main
-from openinfer.simulate import benchmark
-from openinfer.simulate.benchmark import node_times, spread, whole_times
+from openinfer.inspect import benchmark
+from openinfer.inspect.benchmark import node_times, spread, whole_times
 from openinfer_oinf import SizeVar, write_oinf
 
 PROGRAM = """dynamic { x: f32[B]; }

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.plugins.environment import Environment
-from openinfer.plugins.probing import probe
-from openinfer.simulate import (
+from openinfer.inspect import (
     BlockBreakpoint,
     Breakpoint,
     ConditionBreakpoint,
-    Executor,
     Inspector,
     LineBreakpoint,
     NonFiniteBreakpoint,
@@ -23,6 +20,9 @@ from openinfer.simulate import (
     Stop,
     WriteBreakpoint,
 )
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.probing import probe
+from openinfer.simulate import Executor
 
 PROGRAM = """dynamic { x: f32[2]; c: bool; }
 volatile { y: f32[2]; z: f32[2]; W(l): f32[2] @pattern("w{l}"); }

@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.simulate import (
+from openinfer.inspect import (
     BlockBreakpoint,
     Breakpoint,
     ConditionBreakpoint,
-    Executor,
     Inspector,
     NonFiniteBreakpoint,
     OperatorBreakpoint,
     Stop,
     WriteBreakpoint,
-    logs,
     memory_over_time,
 )
+from openinfer.simulate import Executor, logs
 
 PROGRAM = """dynamic { x: f32[2]; }
 volatile { y: f32[2]; seen: f32[2]; z: f32[2]; }

@@ -11,7 +11,8 @@ from click.testing import CliRunner, Result
 
 import openinfer as oi
 from openinfer.cli import main
-from openinfer.simulate import logs, memory_over_time
+from openinfer.inspect import memory_over_time
+from openinfer.simulate import logs
 from openinfer_oinf import SizeVar, write_oinf
 
 PROGRAM = """dynamic { x: f32[B, 2]; limit: f32 @init(2.5); }

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.simulate.conditions import parse
-from openinfer.simulate.evaluation import Values
+from openinfer.inspect.conditions import parse
+from openinfer.inspect.evaluation import Values
 
 X = np.array([[1.5, -4.0, np.nan], [np.inf, 0.0, 2.0]], np.float32)
 H = np.array([0.5, -2.0], ml_dtypes.bfloat16)

@@ -13,7 +13,7 @@ from openinfer.errors import ExecutionError, SynthesisError
 from openinfer.expr import tree
 from openinfer.ops import Elementwise, InputSpec, OpSchema, OpTypeError, SettingSpec, SettingType
 from openinfer.simulate import Simulator
-from openinfer.simulate.whole_program import device_findings
+from openinfer.simulate.execute.whole_program import device_findings
 from openinfer.synth import Synthesizer
 from openinfer.validate import resolve
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.simulate import Inspector
+from openinfer.inspect import Inspector
 
 LONGEST = 200
 HTML_LONGEST = 100_000

@@ -119,12 +119,12 @@ def foreign(namespace: str, text: str = CALLED, **names: object):
 @pytest.mark.rule("api.python.5")
 @pytest.mark.parametrize("kind", [oi.ExecutionError, oi.PluginError])
 def test_frames_of_plugins_are_kept(kind):
-    run = public(foreign("openinfer.simulate.executor", GUARDED, KIND=kind))
+    run = public(foreign("openinfer.simulate.execute.executor", GUARDED, KIND=kind))
     plugin, inside = foreign("their_plugin"), foreign("openinfer.array_types")
 
     error = refused(lambda: run(lambda: plugin(lambda: inside(lambda: {}["oops"]))))
 
-    assert frames(error) == ["openinfer.simulate.executor", "their_plugin"]
+    assert frames(error) == ["openinfer.simulate.execute.executor", "their_plugin"]
 
 
 def test_an_error_that_the_caller_was_handling_keeps_its_frames():
@@ -142,12 +142,12 @@ def test_an_error_that_the_caller_was_handling_keeps_its_frames():
 def test_mistakes_keep_their_traceback():
     @public
     def mistaken() -> None:
-        foreign("openinfer.simulate.machine")(lambda: 1 / 0)
+        foreign("openinfer.simulate.program.machine")(lambda: 1 / 0)
 
     with pytest.raises(ZeroDivisionError) as caught:
         mistaken()
 
-    assert "openinfer.simulate.machine" in frames(caught.value)
+    assert "openinfer.simulate.program.machine" in frames(caught.value)
 
 
 PUBLIC = [getattr(oi, name) for name in oi.__all__]

@@ -9,7 +9,8 @@ import pytest
 
 import openinfer as oi
 from openinfer.dsl import graph
-from openinfer.simulate import Executor, Simulator, machine
+from openinfer.simulate import Executor, Simulator
+from openinfer.simulate.program import machine
 
 
 def executor(text: str, arrays: dict[str, Any] | None = None, **model: Any) -> Executor:

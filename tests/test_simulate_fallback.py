@@ -15,11 +15,12 @@ import openinfer as oi
 from openinfer.dsl import graph
 from openinfer.errors import DeviceError, ExecutionError, FeatureMissingError, ValidationError
 from openinfer.expr.linear import linearise
+from openinfer.inspect import Inspector
+from openinfer.inspect.breakpoints import NonFiniteBreakpoint
+from openinfer.inspect.divergence import check_comparisons, compare_executors
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import Availability, DeviceSpec, Fallback
-from openinfer.simulate import Executor, Inspector, Simulator, logs
-from openinfer.simulate.breakpoints import NonFiniteBreakpoint
-from openinfer.simulate.divergence import check_comparisons, compare_executors
+from openinfer.simulate import Executor, Simulator, logs
 from openinfer.testing.checks import check_operator
 from openinfer.testing.oracle import known_oracles
 from openinfer.testing.places import device_place

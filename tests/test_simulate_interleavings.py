@@ -18,7 +18,7 @@ import openinfer as oi
 from openinfer.dsl import graph
 from openinfer.errors import ExecutionError, OpenInferError
 from openinfer.simulate import Executor, Simulator
-from openinfer.simulate.exchange import Exchange
+from openinfer.simulate.consumers.exchange import Exchange
 from openinfer.testing.waiting import limit_s
 from openinfer_backend_cpu.backend import CpuBackend
 

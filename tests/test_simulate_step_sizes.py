@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.simulate import bindings
+from openinfer.simulate.execute import bindings
 
 MODEL = oi.Model.from_arrays({"W": np.full((2, 2), 0.5, np.float32)}, sizevars={"T": 1, "D": 2})
 PROGRAM = """

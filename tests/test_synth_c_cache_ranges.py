@@ -9,7 +9,7 @@ from generated_c import assert_steps_agree, needs_gcc
 from openinfer.dsl import graph
 from openinfer.model import Model
 from openinfer.simulate import Simulator
-from openinfer.simulate.whole_program import WholeStateProgram
+from openinfer.simulate.execute.whole_program import WholeStateProgram
 
 pytestmark = needs_gcc
 

@@ -10,10 +10,10 @@ import pytest
 import openinfer as oi
 from openinfer.dsl import graph
 from openinfer.errors import ExecutionError
+from openinfer.inspect.divergence import check_comparisons, compare_executors
 from openinfer.plugins.coverage import coverage
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Executor, Simulator
-from openinfer.simulate.divergence import check_comparisons, compare_executors
 
 pytestmark = pytest.mark.usefixtures("vulkan")
 

@@ -11,7 +11,7 @@ import openinfer as oi
 from openinfer.diagnostics import Severity
 from openinfer.errors import CacheIndexError, CacheLimitError, ExecutionError
 from openinfer.plugins.environment import Environment
-from openinfer.simulate.whole_program import device_findings
+from openinfer.simulate.execute.whole_program import device_findings
 from openinfer.validate.resolve import resolve
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
-from openinfer.simulate.binding import Binder
+from openinfer.simulate.devices.binding import Binder
 from openinfer_backend_vulkan.backend import VulkanBackend
 
 ROUNDS = 7

@@ -14,7 +14,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
-from openinfer.simulate.binding import Binder
+from openinfer.simulate.devices.binding import Binder
 from openinfer_backend_cpu.backend import CpuBackend
 
 Arrays = Sequence[np.ndarray | None]

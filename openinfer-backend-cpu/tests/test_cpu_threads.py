@@ -21,7 +21,7 @@ from openinfer.array_types import dtype_of_array
 from openinfer.ops.calls import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
-from openinfer.simulate.binding import Binder
+from openinfer.simulate.devices.binding import Binder
 from openinfer.packing import pack
 from openinfer.dtypes import I4
 from openinfer_backend_cpu.backend import CpuBackend

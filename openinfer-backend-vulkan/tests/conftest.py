@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from openinfer.simulate.backend import Buffer
+    from openinfer.simulate.devices.backend import Buffer
     from openinfer_backend_vulkan.backend import VulkanBackend
 
     Array = npt.NDArray[Any]

@@ -12,7 +12,7 @@ import openinfer as oi
 from openinfer.dtypes import F32
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
-from openinfer.simulate.backend import TimedBackend
+from openinfer.simulate.devices.backend import TimedBackend
 from openinfer_backend_vulkan import physical
 from openinfer_backend_vulkan.clock import Clock
 

@@ -29,7 +29,7 @@ from openinfer.ops.calls import OpCall
 from openinfer.packing import pack
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
-from openinfer.simulate.binding import Binder
+from openinfer.simulate.devices.binding import Binder
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_backend_cpu.buffers import CpuBuffer
 from openinfer_backend_cpu.workspace import Workspace

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.simulate.batch import Job, Session, WorkerLostError
-from openinfer.simulate.batch.answers import Outcome, encode_outputs
-from openinfer.simulate.batch.frames import decode_values
-from openinfer.simulate.batch.schedule import Task, outcomes
+from openinfer.batch import Job, Session, WorkerLostError
+from openinfer.batch.answers import Outcome, encode_outputs
+from openinfer.batch.frames import decode_values
+from openinfer.batch.schedule import Task, outcomes
 from openinfer.simulate.values import Tensor
 from openinfer.testing.waiting import limit_s
 

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import openinfer as oi
+from openinfer.batch.answers import Outcome
+from openinfer.batch.inputs import open_inputs
+from openinfer.batch.run import only_input
 from openinfer.cli.batch_results import FolderResults, StackedResults
 from openinfer.dtypes import F32
-from openinfer.simulate.batch.answers import Outcome
-from openinfer.simulate.batch.batch import only_input
-from openinfer.simulate.batch.inputs import open_inputs
 from openinfer.simulate.values import Tensor
 
 

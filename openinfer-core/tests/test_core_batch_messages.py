@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import openinfer as oi
+from openinfer.batch import Job
+from openinfer.batch.answers import decode_answer, encode_error, encode_outputs
+from openinfer.batch.frames import decode, decode_values, encode_values
+from openinfer.batch.job import ReceivedJob
 from openinfer.dtypes import BF16, F32, I4
-from openinfer.simulate.batch import Job
-from openinfer.simulate.batch.answers import decode_answer, encode_error, encode_outputs
-from openinfer.simulate.batch.frames import decode, decode_values, encode_values
-from openinfer.simulate.batch.job import ReceivedJob
 from openinfer.simulate.values import Tensor
 
 STATEFUL = oi.graph("dynamic { x: i32; } persistent { n: i32; } block entry { return x; }")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer.errors import ExecutionError
-from openinfer.simulate.conditions import Access, Expression, Function, Infix, Number, Prefix, accesses, parse
+from openinfer.inspect.conditions import Access, Expression, Function, Infix, Number, Prefix, accesses, parse
 
 
 def written(expression: Expression) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer.dtypes import BY_NAME
-from openinfer.simulate.differences import EXACT, TOLERANCES, Tolerance, difference
+from openinfer.inspect.differences import EXACT, TOLERANCES, Tolerance, difference
 from openinfer.simulate.values import Tensor
 
 STORAGE = {

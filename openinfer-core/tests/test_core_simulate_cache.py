@@ -1,4 +1,4 @@
-"""`openinfer.simulate.cache` against tables kept in dictionaries."""
+"""`openinfer.simulate.state.cache` against tables kept in dictionaries."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from openinfer.dtypes import I32
 from openinfer.errors import CacheIndexError, CacheLimitError, ExecutionError
 from openinfer.ir.graph import MemoryKind, VarDecl
 from openinfer.ir.types import TensorType
-from openinfer.simulate import entries
-from openinfer.simulate.cache import Cache, overlaps
+from openinfer.simulate.state import entries
+from openinfer.simulate.state.cache import Cache, overlaps
 
 FILL = -3
 

@@ -19,13 +19,14 @@ from openinfer.errors import DepthError, DeviceError, ExecutionError
 from openinfer.ir.nodes import Assign, Barrier, Branch, Loop, Node, NodeKind, Return
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import DeviceSpec
-from openinfer.simulate import logs, machine
-from openinfer.simulate.describe import Description, always
-from openinfer.simulate.device import choose_device
-from openinfer.simulate.failures import Place
-from openinfer.simulate.integers import LoopIndex, integer, value_of
-from openinfer.simulate.machine import Machine
-from openinfer.simulate.program import Action, Call, Code, Leave, Repeat
+from openinfer.simulate import logs
+from openinfer.simulate.devices.opening import choose_device
+from openinfer.simulate.program import machine
+from openinfer.simulate.program.describe import Description, always
+from openinfer.simulate.program.failures import Place
+from openinfer.simulate.program.integers import LoopIndex, integer, value_of
+from openinfer.simulate.program.items import Action, Call, Code, Leave, Repeat
+from openinfer.simulate.program.machine import Machine
 
 
 class Log(list[Any]):

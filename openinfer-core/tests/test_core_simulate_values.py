@@ -15,12 +15,12 @@ from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BF16, BITSET, BOOL, BUILTIN, F8, F16, F32, F64, I4, I32, T1, T2, U8, U64, DType
 from openinfer.errors import DTypeError, ExecutionError, OpenInferError, ShapeError
 from openinfer.events import TraceEvent, split_duration
+from openinfer.inspect.statistics import operator_times, summarise
 from openinfer.ir.types import TensorType
 from openinfer.packing import pack, unpack
 from openinfer.scalars import decode_bits, encode_bits
 from openinfer.simulate.formatting import format_significant, format_truncated
 from openinfer.simulate.random import Random
-from openinfer.simulate.statistics import operator_times, summarise
 from openinfer.simulate.values import Tensor, host_value, scalar_value, storage_of
 
 PACKED = [dtype for dtype in BUILTIN if dtype.is_packed]

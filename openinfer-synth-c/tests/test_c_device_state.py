@@ -11,7 +11,7 @@ from openinfer.dsl import graph
 from openinfer.errors import CacheIndexError, CacheLimitError, ExecutionError
 from openinfer.model import Model
 from openinfer.simulate import Simulator
-from openinfer.simulate.whole_program import WholeStateProgram
+from openinfer.simulate.execute.whole_program import WholeStateProgram
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 

@@ -30,8 +30,8 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.schema import Compute
 from openinfer.plugins import types
 from openinfer.plugins.environment import Environment
-from openinfer.simulate.guarded_backend import opened_backend
-from openinfer.simulate.state_program import Fault
+from openinfer.simulate.devices.guarded_backend import opened_backend
+from openinfer.simulate.devices.programs import Fault
 
 
 def with_device(backend: Any, probe: Any = None, **fields: Any) -> ModuleType:

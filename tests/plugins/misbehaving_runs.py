@@ -14,9 +14,9 @@ from misbehaving_operators import MODEL, PROGRAM, operator
 from openinfer_example_runner.runner import Threads
 
 import openinfer as oi
+from openinfer.batch import run_batch
 from openinfer.plugins import types
 from openinfer.plugins.environment import Environment
-from openinfer.simulate.batch import run_batch
 
 
 def with_runner(runner: Any) -> ModuleType:

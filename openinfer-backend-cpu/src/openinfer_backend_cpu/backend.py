@@ -14,7 +14,7 @@ from openinfer.expr.linear import linearise
 from openinfer.loops.interpret import interpret
 from openinfer.packing import repeated
 from openinfer.scalars import converted, repeated_code
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.buffers import CpuBuffer, Elements, beginning, elements, empty, own
 from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.folding import bind_fold
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from openinfer.ops.schema import Fold
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
-    from openinfer.simulate.backend import Buffer, DirectCall
+    from openinfer.simulate.devices.backend import Buffer, DirectCall
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], object]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.ir.types import TensorType
-    from openinfer.simulate.backend import Buffer
+    from openinfer.simulate.devices.backend import Buffer
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]

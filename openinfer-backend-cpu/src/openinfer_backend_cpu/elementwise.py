@@ -13,7 +13,7 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.expr.numpy_functions import literal_array, routine
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.blocks import bind_blocks
 from openinfer_backend_cpu.selection import bind_select, mask_dtype
 from openinfer_backend_cpu.tables import bind_table

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from openinfer.ops.calls import OpCall
     from openinfer.plugins.types import KernelSpec
-    from openinfer.simulate.backend import BoundCall
+    from openinfer.simulate.devices.backend import BoundCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable

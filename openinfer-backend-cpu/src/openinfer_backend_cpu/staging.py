@@ -11,7 +11,7 @@ from openinfer.array_types import storage_dtype
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ops.conversion import converted
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.elementwise import bind_program
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
-    from openinfer.simulate.backend import Buffer
+    from openinfer.simulate.devices.backend import Buffer
     from openinfer_backend_vulkan.computations import StageShaders
     from openinfer_backend_vulkan.shaders import Shader
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.ir.types import TensorType
     from openinfer.scalars import Scalar
-    from openinfer.simulate.backend import Buffer
+    from openinfer.simulate.devices.backend import Buffer
     from openinfer_backend_vulkan.memory import StorageBuffer
 
     Array: TypeAlias = npt.NDArray[Any]

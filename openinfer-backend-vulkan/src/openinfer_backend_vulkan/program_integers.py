@@ -20,7 +20,7 @@ class StepFaultError(Exception):
     """Ends a step.
 
     Attributes:
-        code: as `openinfer.simulate.state_program.Fault` has it.
+        code: as `openinfer.simulate.devices.programs.Fault` has it.
         node: number of the statement; None until it is known.
     """
 

@@ -112,7 +112,7 @@ class Results:
 
 
 class StartedStep:
-    """A step that was submitted, as `openinfer.simulate.state_program.StartedStep` says."""
+    """A step that was submitted, as `openinfer.simulate.devices.programs.StartedStep` says."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from openinfer.array_types import storage_dtype
 from openinfer.errors import KernelMissingError
 from openinfer.expr.tree import ExprError
 from openinfer.plan.steps import Register
-from openinfer.simulate.state_program import Fault
+from openinfer.simulate.devices.programs import Fault
 from openinfer.simulate.values import Tensor
 from openinfer_backend_vulkan import buffers
 from openinfer_backend_vulkan.program_integers import StepFaultError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class DeviceProgram:
-    """A program with its state, as `openinfer.simulate.state_program.StateProgram` says."""
+    """A program with its state, as `openinfer.simulate.devices.programs.StateProgram` says."""
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from openinfer.arch import DeviceArch, DeviceCustom
+    from openinfer.batch import run_batch
     from openinfer.dsl import load_graph
     from openinfer.dsl.builder import GraphBuilder
     from openinfer.errors import (
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from openinfer.programs import graph
     from openinfer.serialize import GraphDeserialize, GraphSerialize, trace_to_json, trace_to_perfetto
     from openinfer.simulate import Device, Executor, Random, Simulator, format_truncated
-    from openinfer.simulate.batch import run_batch
     from openinfer.synth import Synthesizer
 
 __version__ = "0.2.0"
@@ -145,7 +145,7 @@ _MODULES = {
     "format_truncated": "openinfer.simulate",
     "graph": "openinfer.programs",
     "load_graph": "openinfer.dsl",
-    "run_batch": "openinfer.simulate.batch",
+    "run_batch": "openinfer.batch",
     "trace_to_json": "openinfer.serialize",
     "trace_to_perfetto": "openinfer.serialize",
 }

@@ -36,7 +36,7 @@ def openinfer_ops() -> Iterable[OpSchema]:
 
 @hookimpl
 def openinfer_runners() -> Iterable[RunnerSpec]:
-    batch = "openinfer.simulate.batch"
+    batch = "openinfer.batch"
     yield RunnerSpec(name="in-process", summary="one after the other, here", runner=f"{batch}.in_process:InProcess")
     yield RunnerSpec(name="processes", summary="processes on this machine", runner=f"{batch}.processes:Processes")
     yield RunnerSpec(name="ray", summary="actors of a Ray cluster", runner=f"{batch}.on_ray:Ray")

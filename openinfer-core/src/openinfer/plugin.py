@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from openinfer import codegen, loops
     from openinfer.affine import Index, Quotient, Remainder, Var, Within
+    from openinfer.batch import Job, Runner, Session, Worker, WorkerLostError
     from openinfer.codegen import Notation, integer_text, loop_program, operands_of
     from openinfer.compute import Builder, Computation, Stage
     from openinfer.compute import Operand as StageOperand
@@ -70,11 +71,10 @@ if TYPE_CHECKING:
         load_object,
     )
     from openinfer.scalars import Scalar, encode_bits
-    from openinfer.simulate.backend import ComputationBackend, DeviceBackend, LoopBackend, TimedBackend
-    from openinfer.simulate.batch import Job, Runner, Session, Worker, WorkerLostError
-    from openinfer.simulate.observers import Observer
-    from openinfer.simulate.state_program import Fault, StateBackend, StateProgram
-    from openinfer.simulate.whole_program import ProgramBackend
+    from openinfer.simulate.devices.backend import ComputationBackend, DeviceBackend, LoopBackend, TimedBackend
+    from openinfer.simulate.devices.programs import Fault, StateBackend, StateProgram
+    from openinfer.simulate.execute.observers import Observer
+    from openinfer.simulate.execute.whole_program import ProgramBackend
     from openinfer.synth import Bundle, RunResult, SynthTarget
     from openinfer.synth.arrays import file_form, from_bytes, given_arrays
     from openinfer.synth.c_text import comment
@@ -206,11 +206,11 @@ _MODULES = {
     "CommandSpec": "openinfer.plugins.types",
     "Composite": "openinfer.ops",
     "Computation": "openinfer.compute",
-    "ComputationBackend": "openinfer.simulate.backend",
+    "ComputationBackend": "openinfer.simulate.devices.backend",
     "Compute": "openinfer.ops",
     "DType": "openinfer.dtypes",
     "Decomposer": "openinfer.ops.schema",
-    "DeviceBackend": "openinfer.simulate.backend",
+    "DeviceBackend": "openinfer.simulate.devices.backend",
     "DeviceError": "openinfer.errors",
     "DeviceSpec": "openinfer.plugins.types",
     "Elementwise": "openinfer.ops",
@@ -234,17 +234,17 @@ _MODULES = {
     "Index": "openinfer.affine",
     "InputSpec": "openinfer.ops",
     "Instruction": "openinfer.expr",
-    "Job": "openinfer.simulate.batch",
+    "Job": "openinfer.batch",
     "Kernel": "openinfer.loops",
     "KernelSpec": "openinfer.plugins.types",
     "Kind": "openinfer.dtypes",
-    "LoopBackend": "openinfer.simulate.backend",
+    "LoopBackend": "openinfer.simulate.devices.backend",
     "Loops": "openinfer.ops",
     "ModelContents": "openinfer.model",
     "ModelFormatSpec": "openinfer.plugins.types",
     "ModelStore": "openinfer.model",
     "Notation": "openinfer.codegen",
-    "Observer": "openinfer.simulate.observers",
+    "Observer": "openinfer.simulate.execute.observers",
     "ObserverSpec": "openinfer.plugins.types",
     "OpCall": "openinfer.ops.calls",
     "OpExample": "openinfer.ops",
@@ -255,20 +255,20 @@ _MODULES = {
     "PassSpec": "openinfer.plugins.types",
     "Primitive": "openinfer.ops",
     "Program": "openinfer.expr",
-    "Fault": "openinfer.simulate.state_program",
-    "ProgramBackend": "openinfer.simulate.whole_program",
-    "StateBackend": "openinfer.simulate.state_program",
-    "StateProgram": "openinfer.simulate.state_program",
+    "Fault": "openinfer.simulate.devices.programs",
+    "ProgramBackend": "openinfer.simulate.execute.whole_program",
+    "StateBackend": "openinfer.simulate.devices.programs",
+    "StateProgram": "openinfer.simulate.devices.programs",
     "Quotient": "openinfer.affine",
     "Reduction": "openinfer.ops",
     "Refusal": "openinfer.ops",
     "Remainder": "openinfer.affine",
     "Required": "openinfer.ops",
     "RunResult": "openinfer.synth",
-    "Runner": "openinfer.simulate.batch",
+    "Runner": "openinfer.batch",
     "RunnerSpec": "openinfer.plugins.types",
     "Scalar": "openinfer.scalars",
-    "Session": "openinfer.simulate.batch",
+    "Session": "openinfer.batch",
     "SettingSpec": "openinfer.ops",
     "SettingType": "openinfer.ops",
     "SettingValue": "openinfer.ir.resolved",
@@ -277,7 +277,7 @@ _MODULES = {
     "SynthTargetSpec": "openinfer.plugins.types",
     "SynthesisError": "openinfer.errors",
     "TensorType": "openinfer.ir.types",
-    "TimedBackend": "openinfer.simulate.backend",
+    "TimedBackend": "openinfer.simulate.devices.backend",
     "TraceEvent": "openinfer.events",
     "U16": "openinfer.dtypes",
     "U32": "openinfer.dtypes",
@@ -285,8 +285,8 @@ _MODULES = {
     "U8": "openinfer.dtypes",
     "Var": "openinfer.affine",
     "Within": "openinfer.affine",
-    "Worker": "openinfer.simulate.batch",
-    "WorkerLostError": "openinfer.simulate.batch",
+    "Worker": "openinfer.batch",
+    "WorkerLostError": "openinfer.batch",
     "comment": "openinfer.synth.c_text",
     "compile_program": "openinfer.expr.numpy_renderer",
     "constant": "openinfer.plan.indices",

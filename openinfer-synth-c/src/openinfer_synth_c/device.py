@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from openinfer.plan.steps import Step
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
-    from openinfer.simulate.backend import Buffer, DeviceBackend
+    from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer_synth_c.step_functions import StepFunction
 
     Array: TypeAlias = npt.NDArray[Any]

@@ -11,7 +11,7 @@ import numpy as np
 from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError
 from openinfer.plan.places import ALIGNMENT
-from openinfer.simulate.state_program import Fault
+from openinfer.simulate.devices.programs import Fault
 from openinfer.synth.c_host.blob import blob_of
 from openinfer.synth.c_host.statuses import STATUSES
 from openinfer_synth_c.faults import parted

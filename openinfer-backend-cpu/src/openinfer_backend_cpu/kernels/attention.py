@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from openinfer.dtypes import FLOAT
 from openinfer.ops.attention import Attention, attention, folded_attention
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.matrix_products import bind_product
 from openinfer_backend_cpu.registration import direct, kernel
 from openinfer_backend_cpu.single_query import direct_attn, direct_sdpa

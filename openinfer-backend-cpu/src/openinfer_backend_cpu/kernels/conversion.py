@@ -10,7 +10,7 @@ import numpy as np
 from openinfer.expr.linear import linearise
 from openinfer.ops.calls import refused_expression, scalar_expression
 from openinfer.ops.catalog.mutation import CAST, WITHOUT_SIGN
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.indices import OutOfRangeError
 from openinfer_backend_cpu.registration import kernel

@@ -15,7 +15,7 @@ from openinfer.ops.calls import OpCall
 from openinfer.ops.lifting import lifted, lifted_settings
 from openinfer.ops.mixed_floats import widest
 from openinfer.ops.windows import windows
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.accumulate import accumulator_type, first_element
 from openinfer_backend_cpu.integer_products import factor_dtype, product_target
 from openinfer_backend_cpu.lanes import in_lanes

@@ -10,7 +10,7 @@ import numpy as np
 
 from openinfer.ops.catalog.indexing import hot_value
 from openinfer.ops.shapes import axis_of, integer
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.indices import places
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.targets import flat_places, reshaped, tuple_places

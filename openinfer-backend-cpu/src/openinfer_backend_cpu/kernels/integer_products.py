@@ -11,7 +11,7 @@ import numpy as np
 from openinfer.dtypes import I16, I32, DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.kernels.contraction import matmul
 from openinfer_backend_cpu.kernels.convolution import conv2d
 from openinfer_backend_cpu.registration import kernel

@@ -9,7 +9,7 @@ import numpy as np
 
 from openinfer.ops.catalog.padding import pad_value
 from openinfer.ops.margins import margins
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.registration import kernel
 
 if TYPE_CHECKING:

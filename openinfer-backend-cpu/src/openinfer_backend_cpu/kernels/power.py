@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.dtypes import SINT, UINT
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.indices import OutOfRangeError
 from openinfer_backend_cpu.registration import kernel
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from openinfer.ops.catalog.rearrangement import RULES, moved_by
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.registration import kernel
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.dtypes import FLOAT, NUMERIC
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.accumulate import accumulator_type
 from openinfer_backend_cpu.axes import reduced_axes
 from openinfer_backend_cpu.registration import kernel

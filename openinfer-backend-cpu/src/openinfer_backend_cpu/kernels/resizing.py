@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.ops.catalog.resizing import nearest, neighbours
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, compute_dtype
 

@@ -13,7 +13,7 @@ from openinfer.dtypes import FLOAT
 from openinfer.ops.mixed_floats import widest
 from openinfer.ops.shapes import integer
 from openinfer.ops.transposed_windows import transposed_windows
-from openinfer.simulate.binding import in_order
+from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.matrix_products import bind_product
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging

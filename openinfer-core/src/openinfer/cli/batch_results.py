@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from openinfer.simulate.batch.answers import Outcome
+    from openinfer.batch.answers import Outcome
 
     Array = npt.NDArray[Any]
 

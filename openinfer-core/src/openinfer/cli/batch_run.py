@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from openinfer.batch.answers import Outcome
+    from openinfer.batch.inputs import Inputs
+    from openinfer.batch.job import Job
+    from openinfer.batch.schedule import Task
     from openinfer.cli.batch_options import BatchOptions
     from openinfer.cli.run_values import Input
     from openinfer.ir.resolved import ResolvedGraph
-    from openinfer.simulate.batch.answers import Outcome
-    from openinfer.simulate.batch.inputs import Inputs
-    from openinfer.simulate.batch.job import Job
-    from openinfer.simulate.batch.schedule import Task
 
 
 MOST_NAMES = 8
@@ -49,8 +49,8 @@ def run_batch_command(
     Raises:
         OpenInferError: nothing can be run: program, model, files or options do not fit.
     """
-    from openinfer.simulate.batch.batch import RETRIES, check_job, only_input, run_tasks, runner_of
-    from openinfer.simulate.batch.inputs import open_inputs
+    from openinfer.batch.inputs import open_inputs
+    from openinfer.batch.run import RETRIES, check_job, only_input, run_tasks, runner_of
 
     program = check_job(job)
     tell_warnings(program.warnings)
@@ -122,7 +122,7 @@ def _shared_values(shared: Sequence[Input], program: ResolvedGraph, seed: int) -
 
 
 def _tasks(inputs: Inputs, shared: Callable[[int], Mapping[str, Any]]) -> Iterator[Task]:
-    from openinfer.simulate.batch.schedule import Task
+    from openinfer.batch.schedule import Task
 
     def merged(index: int, load: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         read, given = load(), shared(index)

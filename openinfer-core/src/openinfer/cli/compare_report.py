@@ -9,8 +9,8 @@ from openinfer.cli.findings import as_json
 from openinfer.cli.terminal import table
 
 if TYPE_CHECKING:
-    from openinfer.simulate.differences import Difference
-    from openinfer.simulate.divergence import Comparison, Divergence
+    from openinfer.inspect.differences import Difference
+    from openinfer.inspect.divergence import Comparison, Divergence
 
 
 def comparison_text(found: Comparison) -> str:

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from openinfer.events import MemoryUse
-    from openinfer.simulate.statistics import OperatorTime, Summary
+    from openinfer.inspect.statistics import OperatorTime, Summary
     from openinfer.simulate.values import Tensor
 
 
 def output_lines(name: str, tensor: Tensor) -> list[str]:
     """Return a value in one line: type, first and last elements, statistics."""
+    from openinfer.inspect.statistics import summarise
     from openinfer.ir.types import TensorType
     from openinfer.simulate.formatting import format_significant
-    from openinfer.simulate.statistics import summarise
 
     kind = TensorType(tensor.dtype, tensor.shape) if tensor.shape else tensor.dtype
     head = f"{name}: {kind} = {format_significant(tensor.array)}"
@@ -39,7 +39,7 @@ def _statistics(summary: Summary) -> str:
 
 def output_object(tensor: Tensor) -> dict[str, Any]:
     """Return a value as JSON: element type, shape, statistics and all elements; NaN and infinities are strings."""
-    from openinfer.simulate.statistics import summarise
+    from openinfer.inspect.statistics import summarise
 
     statistics = {key: _finite(value) for key, value in asdict(summarise(tensor)).items()}
     values: Any = tensor.array.tolist()
@@ -64,7 +64,7 @@ def save_array(file: Path, tensor: Tensor) -> None:
 
 def memory_lines(uses: Sequence[MemoryUse]) -> list[str]:
     """Return a table of live bytes by kind of memory: where most are held, and at the end."""
-    from openinfer.simulate.memory_use import peak
+    from openinfer.inspect.memory_use import peak
 
     most = peak(uses)
     if most is None:
@@ -79,7 +79,7 @@ def memory_lines(uses: Sequence[MemoryUse]) -> list[str]:
 
 def memory_object(uses: Sequence[MemoryUse]) -> dict[str, Any]:
     """Return live bytes after every node, and the most, as JSON."""
-    from openinfer.simulate.memory_use import peak
+    from openinfer.inspect.memory_use import peak
 
     most = peak(uses)
     return {"peak": None if most is None else _use(most), "nodes": [_use(use) for use in uses]}

@@ -17,15 +17,15 @@ from openinfer.cli.run_report import save_array
 from openinfer.cli.stepping_words import CODE, STEPPING, breakpoint_of, whole, word
 from openinfer.cli.trace_files import write_trace
 from openinfer.errors import DynamicUnsetError, ExecutionError, OpenInferError
+from openinfer.inspect.conditions import Access, parse
 from openinfer.plugins.output import diverted_output
-from openinfer.simulate.conditions import Access, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from types import FrameType
     from typing import Any
 
-    from openinfer.simulate import Inspector, Stop
+    from openinfer.inspect import Inspector, Stop
 
     InputsOf: TypeAlias = Callable[[int], Mapping[str, Any]]
     """The inputs of a step by its number, from 0."""

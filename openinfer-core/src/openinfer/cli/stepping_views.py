@@ -10,20 +10,21 @@ from openinfer.cli.stepping_words import WHERE, WORDS
 from openinfer.cli.terminal import table
 from openinfer.diagnostics import printable
 from openinfer.errors import ExecutionError
-from openinfer.simulate.conditions import Access, parse
-from openinfer.simulate.statistics import operator_times
-from openinfer.simulate.touched import fetchable, fetched, outputs_of
-from openinfer.simulate.watches import shown
+from openinfer.inspect.conditions import Access, parse
+from openinfer.inspect.statistics import operator_times
+from openinfer.inspect.watches import shown
+from openinfer.simulate.execute.touched import fetchable, fetched, outputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from openinfer.diagnostics import Source, Span
     from openinfer.events import TraceEvent
+    from openinfer.inspect import Inspector, Stop
+    from openinfer.inspect.evaluation import Values
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedVar
-    from openinfer.simulate import Executor, Inspector, Stop
-    from openinfer.simulate.evaluation import Values
+    from openinfer.simulate import Executor
 
 AROUND = 4
 """Lines that are listed before and after one."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import did_you_mean
 from openinfer.errors import ExecutionError
-from openinfer.simulate.breakpoints import (
+from openinfer.inspect.breakpoints import (
     BlockBreakpoint,
     Breakpoint,
     ConditionBreakpoint,

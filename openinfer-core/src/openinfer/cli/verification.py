@@ -136,7 +136,7 @@ def first_node(first: FirstDifference, reference: Simulator, other: Simulator) -
     Args:
         other: a simulator of the same program on the device that runs the target's code.
     """
-    from openinfer.simulate.divergence import compare_executors
+    from openinfer.inspect.divergence import compare_executors
 
     given: list[dict[str, Any]] = [
         {name: stacked[step] for name, stacked in first.inputs.items()} for step in range(first.step)

@@ -156,7 +156,7 @@ class DeviceSpec:
         name: name in ``--device`` and ``with { placement = … }``.
         summary: what it is, one line.
         probe: ``"module:function"`` returning `Availability`; must not raise when something is missing.
-        backend: ``"module:class"``, an `openinfer.simulate.backend.DeviceBackend`, called with the ordinal (1 for
+        backend: ``"module:class"``, an `openinfer.plugin.DeviceBackend`, called with the ordinal (1 for
             ``vulkan:1``).
         expression_dtypes: element types, by name, that kernels derived from expressions and folds may read, compute in
             and write on this device: all that occur in an expression, but for `bool` in its conditions. None: every one
@@ -166,15 +166,15 @@ class DeviceSpec:
             `openinfer.errors.FeatureMissingError`.
         fallback: where unsupported operators run; None where each of them is an error.
         whole_programs: whether the backend carries out execution plans (it is an
-            `openinfer.simulate.whole_program.ProgramBackend`): a program that no plan holds is refused.
+            `openinfer.plugin.ProgramBackend`): a program that no plan holds is refused.
         fitting_programs: whether it carries out execution plans where it can: programs that no plan holds, or that the
             backend refuses, run node by node. Its plans have no layouts and schedules: it chooses these itself.
         state: whether it carries out plans that keep values between steps (it is an
-            `openinfer.simulate.state_program.StateBackend`).
+            `openinfer.plugin.StateBackend`).
         computations: whether the backend runs operators that are defined by stages (it is an
-            `openinfer.simulate.backend.ComputationBackend`).
+            `openinfer.plugin.ComputationBackend`).
         loop_programs: whether the backend runs operators that are defined by loop programs (it is an
-            `openinfer.simulate.backend.LoopBackend`).
+            `openinfer.plugin.LoopBackend`).
         replaces: plugin whose device of this name it takes the place of.
     """
 
@@ -298,7 +298,7 @@ class RunnerSpec:
     Attributes:
         name: name in ``--runner``.
         summary: where its workers are, one line.
-        runner: ``"module:class"``, an `openinfer.simulate.batch.Runner`, called with the number of workers or None.
+        runner: ``"module:class"``, an `openinfer.plugin.Runner`, called with the number of workers or None.
     """
 
     name: str
@@ -312,7 +312,7 @@ class ObserverSpec:
     """A listener to trace events.
 
     Attributes:
-        observer: ``"module:class"``, an `openinfer.simulate.observers.Observer`, made for each executor that traces.
+        observer: ``"module:class"``, an `openinfer.plugin.Observer`, made for each executor that traces.
     """
 
     name: str

@@ -9,11 +9,11 @@ from openinfer.boundary import public_methods
 from openinfer.errors import DeviceError, ValidationError
 from openinfer.model import Model, ModelLoader
 from openinfer.plugins.environment import Environment
-from openinfer.simulate.device import Device, choose_device, open_device
-from openinfer.simulate.executor import Executor
+from openinfer.simulate.compile.placement import Placements
+from openinfer.simulate.devices.opening import Device, choose_device, open_device
+from openinfer.simulate.execute.executor import Executor
+from openinfer.simulate.execute.observers import Observers
 from openinfer.simulate.logs import LogKind, log, trace_by_default
-from openinfer.simulate.observers import Observers
-from openinfer.simulate.placement import Placements
 from openinfer.validate import resolve
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.cli.run_values import Input
+    from openinfer.inspect.benchmark import NodeTime, Spread
     from openinfer.ir.graph import Graph
-    from openinfer.simulate.benchmark import NodeTime, Spread
 
 MOST_NODES = 20
 """Nodes that are printed, the longest ones; JSON has all."""
@@ -76,9 +76,9 @@ def command(
     openinfer bench digits.oi -m digits.oinf --input image=random --device vulkan --repeat 100 --json
     """
     from openinfer.cli.graph_argument import read_graph
+    from openinfer.inspect.benchmark import node_times, spread, whole_times
     from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
-    from openinfer.simulate.benchmark import node_times, spread, whole_times
 
     program = read_graph(graph)
     counts = {"warm_up": warm_up, "repetitions": repetitions}

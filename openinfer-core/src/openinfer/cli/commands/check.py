@@ -159,7 +159,7 @@ def _refused(resolved: ResolvedGraph, model: Model, device: str | None, target: 
 
     found: list[Diagnostic] = []
     if device is not None:
-        from openinfer.simulate.whole_program import device_findings
+        from openinfer.simulate.execute.whole_program import device_findings
 
         found += device_findings(resolved, model, device, Environment.default())
     if target is not None:

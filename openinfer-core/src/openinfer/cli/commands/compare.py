@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from openinfer.cli.run_values import Input
+    from openinfer.inspect.differences import Tolerance
+    from openinfer.inspect.divergence import Comparison
     from openinfer.simulate import Executor, Simulator
-    from openinfer.simulate.differences import Tolerance
-    from openinfer.simulate.divergence import Comparison
 
 
 def _tolerances(
@@ -81,9 +81,10 @@ def command(
         --tolerance f32=1e-6 --steps 3 --json
     """
     from openinfer.cli.graph_argument import read_graph
+    from openinfer.inspect import check_comparisons
+    from openinfer.inspect.differences import Tolerance
     from openinfer.model import ModelLoader
-    from openinfer.simulate import Simulator, check_comparisons
-    from openinfer.simulate.differences import Tolerance
+    from openinfer.simulate import Simulator
 
     if len(devices) < 2:
         raise click.UsageError("give at least two devices: --device cpu --device vulkan")
@@ -116,7 +117,7 @@ def _compared(
     wider: Mapping[str, Tolerance],
     values: Callable[[Executor], Iterator[Mapping[str, Any]]],
 ) -> Comparison:
-    from openinfer.simulate.divergence import Tolerances, compare_executors
+    from openinfer.inspect.divergence import Tolerances, compare_executors
 
     names = (pair[0].device, pair[1].device)
     with diverted_output(), pair[0].make_executor() as reference, pair[1].make_executor() as held:

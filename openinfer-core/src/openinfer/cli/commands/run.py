@@ -161,9 +161,9 @@ def _run_batch(
     *,
     as_json: bool,
 ) -> None:
+    from openinfer.batch import Job
     from openinfer.cli.batch_run import run_batch_command
     from openinfer.model import ModelLoader
-    from openinfer.simulate.batch import Job
 
     with ModelLoader.open(model_path) as model:
         job = Job(
@@ -241,7 +241,7 @@ def _step(executor: Executor, watchers: Sequence[Watcher]) -> None:
 
 def _teller(executor: Executor) -> Watcher:
     """Return what prints a node that has run, with types and settings."""
-    from openinfer.simulate.details import Details
+    from openinfer.simulate.execute.details import Details
 
     details = Details(executor)
     return lambda event: click.echo(printable(details.line(event)), err=True)
@@ -249,7 +249,7 @@ def _teller(executor: Executor) -> Watcher:
 
 def _noter(executor: Executor, memory: list[MemoryUse]) -> Watcher:
     """Return what notes the memory in use after a node."""
-    from openinfer.simulate.memory_use import memory_after
+    from openinfer.inspect.memory_use import memory_after
 
     return lambda event: memory.append(memory_after(executor, event))
 
@@ -268,7 +268,7 @@ def _report(
     as_json: bool,
     extras: Extras,
 ) -> None:
-    from openinfer.simulate.statistics import operator_times
+    from openinfer.inspect.statistics import operator_times
 
     values = {name: executor.result(name) for name, _ in names}
     for name, file in names:

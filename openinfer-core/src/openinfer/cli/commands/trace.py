@@ -59,8 +59,9 @@ def command(
     """
     from openinfer.cli.graph_argument import STANDARD_INPUT, read_graph
     from openinfer.cli.stepping import Dialogue
+    from openinfer.inspect import Inspector
     from openinfer.model import ModelLoader
-    from openinfer.simulate import Inspector, Simulator
+    from openinfer.simulate import Simulator
 
     if graph == STANDARD_INPUT and script in (None, STANDARD_INPUT):
         raise click.UsageError("commands and the program cannot both come from standard input: give --script FILE")

@@ -1,0 +1,193 @@
+"""The runner `ray`: workers are actors of a Ray cluster, the one that RAY_ADDRESS names or a local one."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, cast
+
+from openinfer.batch.answers import decode_answer, encode_error
+from openinfer.batch.runner import WorkerLostError
+from openinfer.batch.session import opened
+from openinfer.errors import EnvironmentLacksError, OpenInferError
+from openinfer.plugins import switches
+
+if TYPE_CHECKING:
+    from openinfer.batch.job import Job
+    from openinfer.batch.session import Session
+
+START_SECONDS = 120.0
+"""How long a cluster may take to find a place for a worker and to start it."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+"""Escape sequences in the texts of Ray's errors."""
+
+_LOCAL_STORE_BYTES = 200 << 20
+"""Memory for messages of a local cluster; longer ones go to disk."""
+
+
+class Actor:
+    """What Ray runs in a process of its own: a session, and answers instead of exceptions."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+
+    def open(self, job: bytes) -> bytes:
+        """Open the job; return an empty answer, or the error."""
+        self._session, answer = opened(job)
+        return answer
+
+    def run(self, request: bytes) -> bytes:
+        """Run one input."""
+        if self._session is None:
+            return encode_error(OpenInferError("this worker has no job"))
+        return self._session.run(request)
+
+    def pid(self) -> int:
+        """Return the number of the process."""
+        return os.getpid()
+
+
+class Ray:
+    """Starts one actor a worker, each of which takes one processor of the cluster.
+
+    A cluster that this process is connected to is used as it is. Otherwise this connects to the one that RAY_ADDRESS
+    names, or starts a local one, and disconnects at the end.
+
+    Args:
+        workers: how many; by default as many as the cluster has processors.
+
+    Raises:
+        EnvironmentLacksError: Ray is not installed, or there is no cluster.
+    """
+
+    inline = False
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._ray = _imported()
+        self._lock = threading.Lock()
+        self._job: Any = None
+        self._actors: list[RayWorker] = []
+        self._connected = not self._ray.is_initialized()
+        if self._connected:
+            self._connect(workers)
+        self.workers = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    @property
+    def pids(self) -> list[int]:
+        """Numbers of the actors' processes, each on its own machine."""
+        return [worker.pid for worker in self._actors]
+
+    def start(self, job: Job) -> RayWorker:
+        """Return an actor that has opened the job; the job is put into the cluster once."""
+        with self._lock:
+            if self._job is None:
+                self._job = self._ray.put(job.to_bytes())
+        options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0}
+        variables = {name: os.environ[name] for name in _SWITCHES if name in os.environ}
+        if variables:
+            options["runtime_env"] = {"env_vars": variables}
+        actor = self._ray.remote(Actor).options(**options).remote()
+        worker = RayWorker(self._ray, actor)
+        with self._lock:
+            self._actors.append(worker)
+        worker.open(self._job)
+        return worker
+
+    def close(self) -> None:
+        """End all actors, and a cluster that was started here."""
+        with self._lock:
+            ended, self._actors, self._job = self._actors, [], None
+        for worker in ended:
+            worker.close()
+        if self._connected:
+            self._connected = False
+            self._ray.shutdown()
+
+    def _connect(self, workers: int | None) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+        if not os.environ.get("RAY_ADDRESS"):
+            options |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _LOCAL_STORE_BYTES}
+        try:
+            self._ray.init(**options)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise EnvironmentLacksError(f"there is no Ray cluster to run on: {error}") from error
+
+
+_SWITCHES = (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT)
+
+
+class RayWorker:
+    """An actor."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray = ray
+        self._actor = actor
+        self.pid = 0
+
+    def open(self, job: Any) -> None:
+        """Give the actor its job, which is a reference to bytes in the cluster.
+
+        Raises:
+            EnvironmentLacksError: the cluster has no place for it, or cannot start it.
+            WorkerLostError: it ended before it was ready.
+            OpenInferError: the job cannot be opened.
+        """
+        with ExitStack() as stack:
+            # An actor that cannot be used would keep its place in the cluster.
+            stack.callback(self.close)
+            self._open(job)
+            stack.pop_all()
+
+    def _open(self, job: Any) -> None:
+        errors = self._ray.exceptions
+        try:
+            answer = self._ray.get(self._actor.open.remote(job), timeout=START_SECONDS)
+            self.pid = cast("int", self._ray.get(self._actor.pid.remote(), timeout=START_SECONDS))
+        except errors.GetTimeoutError as error:
+            message = f"the Ray cluster started no worker in {START_SECONDS:.0f} s, perhaps for want of free processors"
+            raise EnvironmentLacksError(f"{message}: ask for fewer workers") from error
+        except (errors.RuntimeEnvSetupError, errors.ActorUnschedulableError, errors.RayTaskError) as error:
+            raise _cannot_start(error) from error
+        except errors.RayError as error:
+            raise _cannot_start(error) if getattr(error, "actor_init_failed", False) else self._lost(error) from error
+        failure = decode_answer(0, "", answer).error
+        if failure is not None:
+            raise failure
+
+    def run(self, request: bytes) -> bytes:
+        """Send a request and wait for its answer."""
+        try:
+            return cast("bytes", self._ray.get(self._actor.run.remote(request)))
+        except self._ray.exceptions.RayError as error:
+            raise self._lost(error) from error
+
+    def close(self) -> None:
+        """End the actor at once."""
+        self._ray.kill(self._actor)
+
+    def _lost(self, error: Exception) -> WorkerLostError:
+        who = f"Ray worker {self.pid}" if self.pid else "a Ray worker"
+        return WorkerLostError(f"{who} ended: {' '.join(_plain(error).split())[:200]}")
+
+
+def _cannot_start(error: Exception) -> EnvironmentLacksError:
+    """Return the error of an actor that each attempt would end alike; the last line of Ray's text says why."""
+    reason = (_plain(error).strip().splitlines() or [type(error).__name__])[-1]
+    return EnvironmentLacksError(f"the Ray cluster cannot start workers: {reason[:500]}")
+
+
+def _plain(error: Exception) -> str:
+    return _COLOUR.sub("", str(error))
+
+
+def _imported() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        message = "the runner ray needs Ray, which is not installed: pip install 'openinfer-core[ray]'"
+        raise EnvironmentLacksError(message) from error

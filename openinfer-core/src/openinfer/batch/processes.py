@@ -1,0 +1,168 @@
+"""The runner `processes`: worker processes on this machine, which read requests and write answers through pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from openinfer.batch.answers import decode_answer
+from openinfer.batch.process_worker import read_message, write_message
+from openinfer.batch.runner import WorkerLostError
+from openinfer.errors import EnvironmentLacksError
+
+if TYPE_CHECKING:
+    from openinfer.batch.job import Job
+
+GRACE_SECONDS = 2.0
+"""How long a process may take to end by itself."""
+
+
+class Processes:
+    """Starts one process a worker. Processes are new interpreters, so that programs need no guard around their start.
+
+    Args:
+        workers: how many; by default as many as there are processors for this process.
+    """
+
+    inline = False
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or _processors()
+        self._lock = threading.Lock()
+        self._workers: list[ProcessWorker] = []
+        self._frame: bytes | None = None
+
+    @property
+    def pids(self) -> list[int]:
+        """Numbers of the processes that are alive."""
+        with self._lock:
+            return [worker.pid for worker in self._workers if worker.is_alive]
+
+    def start(self, job: Job) -> ProcessWorker:
+        """Return a process that has opened the job."""
+        with self._lock:
+            if self._frame is None:
+                self._frame = job.to_bytes()
+            worker = ProcessWorker()
+            self._workers.append(worker)
+        worker.open(self._frame)
+        return worker
+
+    def close(self) -> None:
+        """End all processes."""
+        with self._lock:
+            ended, self._workers, self._frame = self._workers, [], None
+        for worker in ended:
+            worker.close()
+
+
+class ProcessWorker:
+    """A process that runs `openinfer.batch.process_worker`."""
+
+    def __init__(self) -> None:
+        if not sys.executable:
+            raise EnvironmentLacksError("there is no Python interpreter to start worker processes with")
+        # -P: what lies in the current directory must not take the place of installed modules.
+        command = [sys.executable, "-P", "-m", "openinfer.batch.process_worker"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **_apart())
+        self._busy = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def open(self, job: bytes) -> None:
+        """Give the process its job.
+
+        Raises:
+            EnvironmentLacksError: the process ended by itself before it was ready.
+            WorkerLostError: it was killed.
+            OpenInferError: the job cannot be opened.
+        """
+        try:
+            answer = self.run(job)
+        except WorkerLostError as error:
+            if self._process.returncode < 0:
+                raise
+            message = f"worker processes do not start: {error}; what it wrote to standard error says why"
+            raise EnvironmentLacksError(message) from error
+        failure = decode_answer(0, "", answer).error
+        if failure is not None:
+            self.close()
+            raise failure
+
+    def run(self, request: bytes) -> bytes:
+        """Send a request and wait for its answer."""
+        process = self._process
+        if process.stdin is None or process.stdout is None:
+            raise WorkerLostError(f"process {process.pid} has no pipes")
+        with self._busy:
+            try:
+                write_message(process.stdin, request)
+                answer = read_message(process.stdout)
+            except (OSError, ValueError):
+                answer = None
+            if answer is None:
+                self._reap()
+                raise WorkerLostError(f"process {process.pid} {_ending(process.returncode)}")
+            return answer
+
+    def close(self) -> None:
+        """End the process: by the end of its input where it waits for some, else by a signal."""
+        if self._busy.acquire(blocking=False):
+            try:
+                self._reap()
+            finally:
+                self._busy.release()
+            return
+        # Its pipes are in use by another thread, which closes them when it finds the process ended.
+        self._end(terminate=True)
+
+    def _reap(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                # What was not written yet has nobody left to read it.
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._end(terminate=False)
+
+    def _end(self, *, terminate: bool) -> None:
+        if terminate:
+            self._process.terminate()
+        try:
+            self._process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _apart() -> dict[str, Any]:
+    """Return options that keep an interrupt from the keyboard away from the process: its parent ends it."""
+    if sys.platform == "win32":
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    return {"process_group": 0}
+
+
+def _processors() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _ending(returncode: int) -> str:
+    if returncode >= 0:
+        return f"ended with exit code {returncode}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        name = f"signal {-returncode}"
+    return f"was ended by {name}"

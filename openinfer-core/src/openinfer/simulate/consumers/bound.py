@@ -1,0 +1,98 @@
+"""Consumer blocks ready to run: memory and code of their own (``specification: runtime.consumers``)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.ir.concurrency import private_temporaries, reached_blocks, uses
+from openinfer.simulate.compile.compiler import compile_graph
+from openinfer.simulate.compile.placement import OtherDevices
+from openinfer.simulate.state.overlay import AsideMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from openinfer.ir.concurrency import Consumer
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.simulate.compile.placement import Placements
+    from openinfer.simulate.consumers.exchange import Sharing
+    from openinfer.simulate.devices.backend import DeviceBackend
+    from openinfer.simulate.devices.binding import Binder
+    from openinfer.simulate.program.items import Code
+    from openinfer.simulate.state.memory import Memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aside:
+    """A consumer that is ready to run.
+
+    Attributes:
+        memory: where it works; ``memory.own`` are the variables that it has copies of.
+        code: the consumer's block.
+        backend: what it works with: its own, or that of ``entry`` where the device has no other.
+        parallel: whether it may run in a thread of its own: the device allows it, and what it works on changes nobody
+            else's memory in passing.
+    """
+
+    consumer: Consumer
+    memory: AsideMemory
+    code: Code
+    backend: DeviceBackend
+    parallel: bool
+
+
+def asides(
+    resolved: ResolvedGraph,
+    sharing: Sharing | None,
+    memory: Memory,
+    backend: DeviceBackend,
+    binder: Binder,
+    placements: Placements,
+) -> Mapping[str, Aside]:
+    """Return the consumers of a program by name, each bound to memory of its own.
+
+    Raises:
+        ExecutionError: an operator cannot be bound on the device.
+    """
+    if sharing is None:
+        return {}
+    with ExitStack() as opened:
+        found = {
+            each.name: _aside(each, resolved, sharing, memory, backend, binder, placements, opened)
+            for each in sharing.consumers
+        }
+        opened.pop_all()
+    return found
+
+
+def _aside(
+    consumer: Consumer,
+    resolved: ResolvedGraph,
+    sharing: Sharing,
+    memory: Memory,
+    backend: DeviceBackend,
+    binder: Binder,
+    placements: Placements,
+    opened: ExitStack,
+) -> Aside:
+    beside = backend.beside()
+    if beside is not None:
+        opened.callback(beside.close)
+    used, bound = (backend, binder) if beside is None else (beside, binder.on(beside))
+    private = private_temporaries(resolved.graph)
+    own = AsideMemory(memory, consumer.requirements & sharing.copied, used, private=private)
+    others, blocks = OtherDevices(placements, own), reached_blocks(resolved.graph, consumer.name)
+    codes = compile_graph(resolved, own, used, bound, others, blocks)
+    used_by_both = (consumer.uses.reads | consumer.uses.writes).intersection(_used_elsewhere(consumer, sharing))
+    grows = any(memory.is_cache(name) for name in used_by_both.intersection(memory.variables))
+    parallel = beside is not None and not grows
+    return Aside(consumer, own, codes[consumer.name], used, parallel)
+
+
+def _used_elsewhere(consumer: Consumer, sharing: Sharing) -> Iterator[str]:
+    """Yield the variables that ``entry`` or other consumers use. Reading a cache may make an entry and so grow it."""
+    entry = uses(sharing.graph, sharing.graph.blocks["entry"].nodes)
+    for other in (entry, *(each.uses for each in sharing.consumers if each is not consumer)):
+        yield from other.reads | other.writes

@@ -1,0 +1,119 @@
+"""How the consumers of a program run: in threads of their own, in line, or node by node for whoever looks into them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.simulate.consumers.bound import asides
+from openinfer.simulate.consumers.exchange import Exchange
+from openinfer.simulate.consumers.steps import ConsumerSteps
+from openinfer.simulate.consumers.threads import Threads, at_once
+from openinfer.simulate.program.machine import Machine
+
+if TYPE_CHECKING:
+    from openinfer.events import TraceEvent
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.simulate.compile.placement import Placements
+    from openinfer.simulate.consumers.bound import Aside
+    from openinfer.simulate.consumers.exchange import Join, Sharing
+    from openinfer.simulate.devices.backend import DeviceBackend
+    from openinfer.simulate.devices.binding import Binder
+    from openinfer.simulate.program.machine import Happened
+    from openinfer.simulate.program.recording import Recorder
+    from openinfer.simulate.state.memory import Memory
+
+
+class ConsumerRuns:
+    """The consumers of one executor.
+
+    Args:
+        sharing: how the program hands variables over; None where it does not.
+        recorder: keeps their events, where ``trace`` is on.
+
+    Attributes:
+        asides: the consumers by name, ready to run.
+        threads: where those run that may run at the same time.
+
+    Raises:
+        ExecutionError: an operator cannot be bound on the device.
+    """
+
+    def __init__(
+        self,
+        resolved: ResolvedGraph,
+        sharing: Sharing | None,
+        memory: Memory,
+        backend: DeviceBackend,
+        binder: Binder,
+        placements: Placements,
+        recorder: Recorder,
+        *,
+        trace: bool,
+    ) -> None:
+        self.asides = asides(resolved, sharing, memory, backend, binder, placements)
+        self.threads = Threads(max(len(self.asides), 1))
+        self._sharing = sharing
+        self._memory = memory
+        self._backend = backend
+        self._recorder = recorder
+        self._tracing = trace
+        self._looked: deque[ConsumerSteps] = deque()
+
+    @property
+    def looked_into(self) -> ConsumerSteps | None:
+        """The consumer of which a node runs next; None where the next one is of ``entry``."""
+        return self._looked[0] if self._looked else None
+
+    def exchange(self, *, merged: bool, looking: bool) -> Exchange | None:
+        """Return what hands variables over in a step.
+
+        Args:
+            merged: whether consumers may run at the same time, since nobody looks at nodes.
+            looking: whether they run node by node, by `advance`.
+        """
+        if self._sharing is None:
+            return None
+
+        def start(aside: Aside, notes: list[Happened]) -> Join:
+            if looking:
+                steps = ConsumerSteps(aside, self._recorder, notes if self._tracing else None)
+                self._looked.append(steps)
+                return steps.join
+            begin = self.threads.start if merged and aside.parallel else at_once
+            return begin(lambda: self._run(aside, notes))
+
+        return Exchange(self._sharing, self._memory, self.asides, start, self._recorder.notes)
+
+    def advance(self) -> tuple[TraceEvent, ConsumerSteps]:
+        """Run a node of the consumer that is looked into; return its event, and the consumer."""
+        steps = self._looked[0]
+        event = steps.advance()
+        if not steps.machine.frames:
+            self._looked.popleft()
+        return event, steps
+
+    def finish(self) -> None:
+        """Run what is left of those that are looked into, as threads do after an error elsewhere."""
+        for steps in self._looked:
+            steps.finish()
+
+    def drop(self) -> None:
+        """Let those that are looked into go no further."""
+        self._looked.clear()
+
+    def close(self) -> None:
+        """Release their backends, once none of them runs."""
+        self.threads.close()
+        for aside in self.asides.values():
+            if aside.backend is not self._backend:
+                aside.backend.close()
+
+    def _run(self, aside: Aside, notes: list[Happened]) -> None:
+        """Run a consumer block to its end; with tracing on, note what ran."""
+        record = self._recorder.record(notes, aside.consumer.name, aside.backend) if self._tracing else None
+        with np.errstate(all="ignore"):
+            Machine(aside.memory, aside.code, merged=True, record=record).run()
+            aside.backend.synchronize()

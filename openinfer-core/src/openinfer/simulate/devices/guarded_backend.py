@@ -1,0 +1,171 @@
+"""Opening devices of plugins. Every call into the backend of a third party is guarded, and so are the calls that it
+binds; what it returns is checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from openinfer.arch import DeviceArch
+from openinfer.array_types import storage_dtype
+from openinfer.errors import OpenInferError
+from openinfer.plan.schedules import ScheduleFile
+from openinfer.plugins.crossing import crossing, fault, guarded_in_steps, guarded_methods, members, shown, wrong
+from openinfer.plugins.types import load_object
+from openinfer.simulate.devices.backend import ComputationBackend, DeviceBackend, HostBackend, LoopBackend, TimedBackend
+from openinfer.simulate.devices.floating_point import restoring_errors
+from openinfer.simulate.devices.guarded_state import GuardedState
+from openinfer.simulate.devices.programs import StateBackend
+from openinfer.simulate.execute.whole_program import ProgramBackend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plugins.crossing import Owner
+    from openinfer.plugins.types import DeviceSpec
+    from openinfer.scalars import Scalar
+    from openinfer.simulate.devices.backend import Array, Buffer
+    from openinfer.simulate.devices.programs import StateProgram
+
+_PASSING = (OpenInferError, MemoryError)
+"""What methods of a backend raise on purpose; memory may really be short."""
+
+
+def opened_backend(spec: DeviceSpec, ordinal: int, owner: Owner) -> DeviceBackend:
+    """Return an opened device.
+
+    Raises:
+        DeviceError: it cannot be opened.
+        PluginError: opening it raised something else, or a method is missing.
+    """
+    make = load_object(spec.backend, owner)
+    with crossing(owner, f"opening device {spec.name}", passing=_PASSING):
+        backend: DeviceBackend = make(ordinal)
+    if not owner.is_foreign:
+        return backend
+    return cast("DeviceBackend", GuardedBackend(owner, f"device {spec.name}", backend))
+
+
+class GuardedBackend:
+    """Stands for the backend of a third party, with the methods that it has.
+
+    Methods are attributes of the instance, so that `HostBackend` and `ProgramBackend` hold for what they hold for.
+    """
+
+    def __init__(self, owner: Owner, what: str, backend: object) -> None:
+        self._owner, self._what = owner, what
+        names = list(members(DeviceBackend))
+        with crossing(owner, f"reading the methods of {what}"):
+            self.name = str(cast("Any", backend).name)
+            for further in (HostBackend, ProgramBackend, StateBackend, ComputationBackend, LoopBackend, TimedBackend):
+                own = members(further)
+                names += own if all(hasattr(backend, name) for name in own) else ()
+            self.arch = self._part_of_plans("arch", getattr(backend, "arch", None), DeviceArch)
+            self.schedules = self._part_of_plans("schedules", getattr(backend, "schedules", None), ScheduleFile)
+        found = guarded_methods(owner, what, backend, names, passing=_PASSING)
+        checks = {**dict.fromkeys((name for name in names if name.startswith("bind_")), self._call), **self._checks()}
+        vars(self).update({name: self._checked(name, call, checks.get(name)) for name, call in found.items()})
+
+    def _part_of_plans(self, name: str, found: object, expected: type[Any]) -> Any:
+        """Return an attribute of the backend that plans are made with; None where it has none."""
+        if found is not None and type(found) is not expected:
+            raise fault(self._owner, f"{name} of {self._what} is {shown(found)}, expected {expected.__name__} or None")
+        return found
+
+    def _checks(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "allocate": self._buffer,
+            "upload": self._buffer,
+            "resized": self._resized,
+            "read": self._array,
+            "scalar_reader": self._reader_or_none,
+            "overlap": self._truth,
+            "bind_program": self._program,
+            "open_program": self._state_program,
+            "direct_kernel": self._call_or_none,
+            "beside": self._beside,
+            "timed_synchronize": self._nanoseconds,
+        }
+
+    def _checked(self, name: str, method: Callable[..., Any], check: Callable[..., Any] | None) -> Callable[..., Any]:
+        """Return a method whose result goes through ``check``, together with its name and arguments."""
+        if check is None:
+            return method
+        return lambda *arguments: check(name, method(*arguments), *arguments)
+
+    def _buffer(self, name: str, found: Any, kind: TensorType, *_: object) -> Buffer:
+        with crossing(self._owner, f"reading the type of a buffer of {self._what}"):
+            is_right = found is not None and found.type == kind
+        if not is_right:
+            raise fault(self._owner, f"{name} of {self._what} {wrong(found, f'a buffer of type {kind}')}")
+        return cast("Buffer", found)
+
+    def _resized(self, name: str, found: Any, _: Buffer, kind: TensorType) -> Buffer:
+        return self._buffer(name, found, kind)
+
+    def _array(self, name: str, found: Any, buffer: Buffer) -> Array:
+        kind = buffer.type
+        shape = (kind.nbytes,) if kind.dtype.is_packed else kind.shape
+        dtype = np.dtype(np.uint8) if kind.dtype.is_packed else storage_dtype(kind.dtype)
+        array = cast("Array | None", found if isinstance(found, np.ndarray) else None)
+        if array is None or array.dtype != dtype or array.shape != shape:
+            raise fault(self._owner, f"{name} of {self._what} {wrong(found, f'an array for {kind} in storage form')}")
+        return array
+
+    def _call(self, name: str, found: Any, *_: object) -> Callable[..., Any]:
+        if not callable(found):
+            raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'a function')}")
+        action = f"the call that {name} of {self._what} returned"
+        return restoring_errors(guarded_in_steps(self._owner, action, found, passing=_PASSING))
+
+    def _call_or_none(self, name: str, found: Any, *arguments: object) -> Callable[..., Any] | None:
+        return None if found is None else self._call(name, found, *arguments)
+
+    def _reader_or_none(self, name: str, found: Any, *_: object) -> Callable[[], Scalar] | None:
+        return None if found is None else self._yielding(name, found, _is_scalar, "a number or bool")
+
+    def _program(self, name: str, found: Any, *_: object) -> Callable[[], bool]:
+        return self._yielding(name, found, _is_bool, "a bool")
+
+    def _state_program(self, name: str, found: Any, plan: ExecutionPlan, *_: object) -> StateProgram:
+        what = f"the program that {name} of {self._what} returned"
+        return GuardedState(self._owner, what, found, plan, passing=_PASSING)
+
+    def _truth(self, name: str, found: Any, *_: object) -> bool:
+        if not _is_bool(found):
+            raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'a bool')}")
+        return bool(found)
+
+    def _yielding(self, name: str, found: Any, is_right: Callable[[object], bool], expected: str) -> Callable[[], Any]:
+        """Return a bound call whose result is checked each time."""
+        bound = self._call(name, found)
+
+        def call() -> Any:
+            result = bound()
+            if not is_right(result):
+                message = f"the call that {name} of {self._what} returned {wrong(result, expected)}"
+                raise fault(self._owner, message)
+            return result
+
+        return call
+
+    def _nanoseconds(self, name: str, found: Any) -> int | None:
+        if found is not None and not (type(found) is int and 0 <= found < 1 << 63):
+            raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'nanoseconds, an int from 0, or None')}")
+        return found
+
+    def _beside(self, _: str, found: Any) -> GuardedBackend | None:
+        return None if found is None else GuardedBackend(self._owner, self._what, found)
+
+
+def _is_bool(found: object) -> bool:
+    return isinstance(found, bool | np.bool_)
+
+
+def _is_scalar(found: object) -> bool:
+    if isinstance(found, int):
+        return -(2**63) <= found < 2**64
+    return isinstance(found, float | np.bool_ | np.number)

@@ -1,0 +1,119 @@
+"""Programs bound to memory, for the sizes of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from openinfer.errors import ShapeError, ValidationError
+from openinfer.simulate.program.failures import Place
+from openinfer.simulate.program.items import Leave
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.simulate.consumers.runs import ConsumerRuns
+    from openinfer.simulate.execute.whole_program import WholeProgram
+    from openinfer.simulate.program.items import Code
+    from openinfer.simulate.state.host import Host
+    from openinfer.simulate.state.memory import Memory
+
+
+MOST_SIZES = 16
+"""Most sizes of steps, apart from the usual ones, for which an executor keeps the program bound."""
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """A program bound to memory for the sizes of a step.
+
+    Attributes:
+        compile: binds the blocks node by node.
+        whole: the program as the device runs it whole; None where it does not.
+    """
+
+    resolved: ResolvedGraph
+    memory: Memory
+    compile: Callable[[], Mapping[str, Code]]
+    consumers: ConsumerRuns
+    whole: WholeProgram | None
+    host: Host
+
+    @cached_property
+    def codes(self) -> Mapping[str, Code]:
+        """The blocks, bound node by node when somebody first needs them.
+
+        Raises:
+            ExecutionError: an operator cannot be bound on the device.
+        """
+        return self.compile()
+
+    def need_codes(self) -> None:
+        """Bind the blocks at once, so that errors come early; raises as `codes` does."""
+        _ = self.codes
+
+    @cached_property
+    def last(self) -> Leave:
+        """The return at the end of ``entry``, where a program ends that the device runs whole."""
+        node = self.resolved.graph.blocks["entry"].nodes[-1]
+        return Leave(place=Place(node, "entry"))
+
+
+class Bindings:
+    """The bindings of an executor: that of the usual sizes, and those of the other sizes used last.
+
+    Attributes:
+        usual: the binding that the executor was made with.
+    """
+
+    def __init__(
+        self,
+        usual: Binding,
+        resized: Callable[[Mapping[str, int]], ResolvedGraph],
+        bound: Callable[[ResolvedGraph, Memory], Binding],
+    ) -> None:
+        """Begin with the usual sizes.
+
+        Args:
+            usual: the program with its usual sizes.
+            resized: returns the program with other sizes; a ValidationError says that it does not fit them.
+            bound: returns a program bound to memory that shares the persistent values and weights of another.
+        """
+        self.usual = usual
+        self._resized = resized
+        self._bound = bound
+        self._others: dict[tuple[tuple[str, int], ...], Binding] = {}
+
+    def of(self, sizes: Mapping[str, int]) -> Binding:
+        """Return the program bound to the sizes of a step; sizes that are not named are the usual ones.
+
+        The least recently used binding goes where there are too many.
+
+        Raises:
+            ShapeError: the program does not fit the sizes.
+        """
+        usual = self.usual.resolved.sizes
+        key = tuple(sorted((size, extent) for size, extent in sizes.items() if usual[size] != extent))
+        if not key:
+            return self.usual
+        binding = self._others.pop(key, None)
+        if binding is None:
+            binding = self._made(dict(key))
+        self._others[key] = binding
+        if len(self._others) > MOST_SIZES:
+            self._others.pop(next(iter(self._others))).consumers.close()
+        return binding
+
+    def _made(self, sizes: Mapping[str, int]) -> Binding:
+        try:
+            resolved = self._resized(sizes)
+        except ValidationError as error:
+            given = ", ".join(f"{size} = {extent}" for size, extent in sizes.items())
+            raise ShapeError(f"the program does not fit {given}: {error}", code="insert-mismatch") from error
+        return self._bound(resolved, self.usual.memory)
+
+    def __iter__(self) -> Iterator[Binding]:
+        yield self.usual
+        yield from self._others.values()

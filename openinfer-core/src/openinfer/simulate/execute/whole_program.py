@@ -1,0 +1,322 @@
+"""Devices that run whole programs: their interface, and the steps that they run.
+
+Such a device carries out the execution plan, fused and in the plan's order, and yields the plan's results only. It
+can also run a program node by node, as every `DeviceBackend` can: that is done where intermediate values are
+inspected. The device keeps persistent memory (`openinfer.simulate.devices.programs`), and no step of such a program
+runs again: all volatile variables that it writes are results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+from openinfer.diagnostics import Diagnostic, Severity
+from openinfer.errors import KernelMissingError, StepStateError, SynthesisError, UnsupportedError
+from openinfer.ir.graph import walk
+from openinfer.ir.nodes import Return
+from openinfer.ir.resolved import Storage
+from openinfer.ir.types import TensorType
+from openinfer.plan import plan_findings
+from openinfer.plugins.selection import kernel_table
+from openinfer.simulate.devices.backend import DeviceBackend
+from openinfer.simulate.devices.programs import (
+    Fault,
+    OverlappingProgram,
+    StateBackend,
+    hand_over,
+    is_followed,
+    keeps_state,
+    raise_fault,
+    take_over,
+)
+from openinfer.simulate.logs import LogKind, log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.model import Model
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.values import PlanOutput
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.types import DeviceSpec
+    from openinfer.simulate.devices.backend import Buffer
+    from openinfer.simulate.devices.binding import Binder
+    from openinfer.simulate.devices.programs import StartedStep, StateProgram
+    from openinfer.simulate.state.memory import Memory
+
+    BoundProgram: TypeAlias = Callable[[], bool]
+    """Runs one step; False when it failed, in which case nothing that it wrote counts."""
+
+_BY_NODE = frozenset(("no-outputs", "cache-limit"))
+"""Codes of programs that are run node by node: without results, or with caches that may grow without a bound."""
+
+
+@runtime_checkable
+class ProgramBackend(DeviceBackend, Protocol):
+    """A device that also runs whole programs.
+
+    It may have an attribute ``arch``, the `openinfer.DeviceArch` that plans are made for: the machine that it is, and
+    with it ``schedules``, the `openinfer.plan.schedules.ScheduleFile` of a user.
+    """
+
+    def bind_program(
+        self, plan: ExecutionPlan, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]
+    ) -> BoundProgram:
+        """Return a call that runs a plan from the buffers of its inputs to those of its outputs, by name.
+
+        No output is one of the inputs. Inputs hold values whenever the call is made.
+        """
+        ...
+
+
+class WholeProgram:
+    """A program on a `ProgramBackend`, with the memory that its nodes use too.
+
+    After `run`, variables that the program writes and that are not results hold what some other step left there.
+
+    Attributes:
+        returned: the names in the return of ``entry``.
+    """
+
+    def __init__(self, plan: ExecutionPlan, backend: ProgramBackend, memory: Memory, returned: tuple[str, ...]) -> None:
+        self.returned = returned
+        self._plan = plan
+        self._backend = backend
+        self._memory = memory
+        self._results = frozenset(port.name for port in plan.outputs)
+        kept = (name for name in memory.written_names if memory.variables[name].storage is not Storage.TEMPORARY)
+        self._left_out = frozenset(kept) - self._results
+        self._bound: BoundProgram | None = None
+        self._is_latest = False
+        self._has_new_inputs = False
+
+    def settle(self, *, changing: bool = False) -> None:
+        """Let memory have what persistent variables are; ``changing``: it is about to change them."""
+
+    def run(self) -> bool:
+        """Run a step, of which memory is at the start; return whether it was done."""
+        missing = self._memory.conditional - self._memory.available
+        if any(port.needed and port.name in missing for port in self._plan.inputs):
+            return False
+        bound = self.bind()
+        self._is_latest, self._has_new_inputs = False, False
+        try:
+            self._is_latest = bound()
+        except BaseException:  # A signal ended the step, which counts as failed.
+            self._memory.end_step()
+            raise
+        return self._is_latest
+
+    def bind(self) -> BoundProgram:
+        """Bind the program to memory, if that was not done yet.
+
+        Raises:
+            OpenInferError: the backend cannot run it.
+        """
+        if self._bound is None:
+            self._bound = self._made()
+        return self._bound
+
+    def _made(self) -> BoundProgram:
+        return self._backend.bind_program(self._plan, self._inputs(), self._outputs())
+
+    def _inputs(self) -> dict[str, Buffer]:
+        return {port.name: self._memory.buffer(port.name) for port in self._plan.inputs}
+
+    def _outputs(self) -> dict[str, Buffer]:
+        return {port.name: self._result(port) for port in self._plan.outputs}
+
+    def _result(self, port: PlanOutput) -> Buffer:
+        """Return where a result goes: to scratch memory where the variable has it already and may be read-only."""
+        is_written = port.name in self._memory.written_names and port.extents is None
+        return self._memory.buffer(port.name) if is_written else self._backend.allocate(port.type)
+
+    def note_inputs(self) -> None:
+        """Note that inputs are those of the next step."""
+        self._has_new_inputs = True
+
+    def note_nodes(self) -> None:
+        """Note that a step is run node by node."""
+        self._is_latest = False
+
+    def lacks(self, accesses: Iterable[str]) -> bool:
+        """Return whether a value is not what the latest step would have left, because that was run whole.
+
+        Raises:
+            StepStateError: it is, and the inputs of that step are gone.
+        """
+        if not self._is_latest:
+            return False
+        name = next((n for n in (a.partition("[")[0].strip() for a in accesses) if n in self._left_out), None)
+        if name is not None and self._has_new_inputs:
+            message = f"`{name}` is not a result of the program, which ran whole: fetch it before inserting new values"
+            raise StepStateError(f"{message}, or name it in the return of entry")
+        return name is not None
+
+
+class WholeStateProgram(WholeProgram):
+    """A program whose persistent variables the device keeps; memory is brought up to date on demand."""
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        backend: ProgramBackend,
+        memory: Memory,
+        returned: tuple[str, ...],
+        resolved: ResolvedGraph,
+        owner: StateBackend,
+    ) -> None:
+        super().__init__(plan, backend, memory, returned)
+        self._resolved, self._owner = resolved, owner
+        self._left_out = frozenset[str]()
+        self._rooms = {state.name: state.type for state in plan.states}
+        self._program: StateProgram | None = None
+        self._varying: dict[str, Buffer] = {}
+        # Both begin with initial values, but where memory is that of other sizes, which have run.
+        self._is_ahead, self._is_behind = False, memory.is_derived
+
+    def settle(self, *, changing: bool = False) -> None:
+        if self._is_ahead and self._program is not None:
+            take_over(self._program, self._memory, self._backend, self._rooms)
+            self._is_ahead = False
+        self._is_behind |= changing
+
+    def _made(self) -> BoundProgram:
+        outputs = self._outputs()
+        self._varying = {port.name: outputs[port.name] for port in self._plan.outputs if port.extents is not None}
+        self._program = program = self._owner.open_program(self._plan, self._inputs(), outputs)
+        return lambda: self._step(program)
+
+    def start(self) -> StartedStep | None:
+        """Start a step, of which memory is at the start; None where the program can only run whole steps to the end.
+
+        Raises:
+            ExecutionError: the step failed.
+        """
+        missing = self._memory.conditional - self._memory.available
+        if any(port.needed and port.name in missing for port in self._plan.inputs):
+            return None
+        self.bind()
+        program = self._program
+        if not isinstance(program, OverlappingProgram) or self._varying:
+            return None
+        self._catch_up(program)
+        started = program.start()
+        if isinstance(started, Fault):
+            raise_fault(started, self._resolved)
+        return started
+
+    def _catch_up(self, program: StateProgram) -> None:
+        if self._is_behind:
+            hand_over(program, self._memory, self._backend, self._rooms)
+            self._is_behind = False
+        self._is_ahead = True
+
+    def _step(self, program: StateProgram) -> bool:
+        self._catch_up(program)
+        fault = program.step()
+        if fault is not None:
+            raise_fault(fault, self._resolved)
+        for name, shape in program.shapes().items():
+            self._hold(name, shape)
+        return True
+
+    def _hold(self, name: str, shape: tuple[int, ...]) -> None:
+        """Let a variable have the elements in front of its room, in the shape that they have."""
+        room, varying = self._varying[name], self._memory.varying(name)
+        if varying is None:
+            raise TypeError(f"{name} has one shape, found {shape}")
+        kind = TensorType(room.type.dtype, shape)
+        elements = self._backend.read(room).reshape(-1)[: kind.count]
+        buffer = varying.buffer(kind)
+        self._backend.write(buffer, elements.reshape(shape))
+        varying.hold(buffer)
+
+
+def whole_program(
+    resolved: ResolvedGraph,
+    model: Model,
+    backend: DeviceBackend,
+    binder: Binder,
+    memory: Memory,
+    limits: Mapping[str, int] | None = None,
+) -> WholeProgram | None:
+    """Return the program as a device runs it whole; None where the device does not, where nodes have to be followed,
+    where a cache may grow without a bound, or where there is no result that a whole program could have.
+
+    Raises:
+        SynthesisError: the device cannot run the program; the message names the statement.
+    """
+    keeps = keeps_state(resolved)
+    if not isinstance(backend, ProgramBackend):
+        return None
+    if keeps and isinstance(backend, StateBackend) and is_followed(resolved):
+        return None
+    if isinstance(backend, StateBackend) and (keeps or binder.runs_fitting) and _writes_inputs(resolved, memory):
+        log(LogKind.TRACE, "the program runs node by node: it writes a dynamic variable, which can be fetched after it")
+        return None
+    try:
+        plan = binder.plan(resolved, model, limits)
+    except SynthesisError as error:
+        if error.code in _BY_NODE or binder.runs_fitting:
+            log(LogKind.TRACE, f"the program runs node by node: {error}")
+            return None
+        raise
+    nodes = resolved.graph.blocks["entry"].nodes
+    returns = [(node, node.kind.names) for node in walk(nodes) if isinstance(node.kind, Return)]
+    # Which of several returns was taken, or what an input became, is known only from the nodes.
+    shared = {port.name for port in plan.inputs} & {port.name for port in plan.outputs}
+    if shared or [node for node, _ in returns] != [nodes[-1]]:
+        return None
+    if not keeps and any(port.extents is not None for port in plan.outputs):
+        return None
+    if isinstance(backend, StateBackend) and (keeps or binder.runs_fitting):
+        whole = WholeStateProgram(plan, backend, memory, returns[0][1], resolved, backend)
+    else:
+        whole = WholeProgram(plan, backend, memory, returned=returns[0][1])
+    if not binder.runs_fitting:
+        return whole
+    try:
+        whole.bind()
+    except (SynthesisError, KernelMissingError, UnsupportedError) as error:
+        log(LogKind.TRACE, f"the program runs node by node: {error}")
+        return None
+    return whole
+
+
+def _writes_inputs(resolved: ResolvedGraph, memory: Memory) -> bool:
+    """Whether a program writes dynamic variables: plans have no results for what these become."""
+    return any(resolved.variables[name].storage is Storage.DYNAMIC for name in memory.written_names)
+
+
+def device_findings(
+    resolved: ResolvedGraph, model: Model, device: str, environment: Environment
+) -> tuple[Diagnostic, ...]:
+    """Return why a device that runs whole programs refuses this one; nothing for other devices. None is opened.
+
+    Of a device that runs node by node what it cannot run whole, they are notes.
+
+    Raises:
+        DeviceError: ``device`` is unknown.
+        SynthesisError: it is refused for what has no place in the program.
+    """
+    spec = environment.device(device.partition(":")[0])
+    if spec.fitting_programs:
+        return tuple(_notes(resolved, model, spec, environment))
+    if not spec.whole_programs or (spec.state and is_followed(resolved)):
+        return ()
+    table = kernel_table(environment, spec)
+    found = plan_findings(resolved, model, environment, table)
+    return () if any(finding.code in _BY_NODE for finding in found) else found
+
+
+def _notes(resolved: ResolvedGraph, model: Model, spec: DeviceSpec, environment: Environment) -> Iterator[Diagnostic]:
+    try:
+        found = plan_findings(resolved, model, environment, kernel_table(environment, spec), scheduled=False)
+    except SynthesisError as error:
+        found = (Diagnostic(code=error.code, message=str(error)),)
+    for finding in found:
+        message = f"{spec.name} runs the program node by node: {finding.message}"
+        yield replace(finding, message=message, severity=Severity.NOTE)

@@ -1,0 +1,118 @@
+"""Errors of a running program: each names the node that was running."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from openinfer.diagnostics import Diagnostic
+from openinfer.errors import (
+    DTypeError,
+    DynamicUnsetError,
+    ExecutionError,
+    OpenInferError,
+    PluginError,
+    PluginStepError,
+    ShapeError,
+)
+from openinfer.ir.places import NOWHERE, setting_value_place, span_of
+from openinfer.ir.resolved import Storage
+from openinfer.ir.text import node_desc
+from openinfer.ops.schema import OpTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+
+    from openinfer.ir.nodes import Node
+    from openinfer.simulate.state.memory import Memory
+
+
+_FAMILIES: dict[str, type[ExecutionError]] = {"shape-mismatch": ShapeError, "output-dtype": DTypeError}
+"""Classes of errors about what an operator takes or yields, by their codes."""
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A node in its block, and as a context manager: an error inside it becomes one that names the node.
+
+    ``told`` is what messages call an operator: with the types that its inputs have by then.
+    """
+
+    node: Node
+    block: str
+    told: Callable[[], str] | None = None
+    desc: str = field(init=False)
+    uuid: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.desc = node_desc(self.node)
+        self.uuid = str(self.node.uuid)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, ExecutionError):
+            if error.block is None:
+                _name(error, self)
+        elif isinstance(error, PluginError):
+            raise self._of_plugin(error) from error.__cause__
+        elif isinstance(error, Exception):
+            raise self._wrapped(error) from error
+
+    def _of_plugin(self, error: PluginError) -> PluginStepError:
+        found = PluginStepError(
+            f"{self._subject}: {error}",
+            plugin=error.plugin,
+            distribution=error.distribution,
+            hook=error.hook,
+            status=error.status,
+        )
+        _name(found, self)
+        return found
+
+    @property
+    def _subject(self) -> str:
+        return self.desc if self.told is None else self.told()
+
+    def _wrapped(self, error: Exception) -> ExecutionError:
+        own = isinstance(error, OpenInferError)
+        message = str(error) if own else f"{type(error).__name__}: {error}"
+        code = error.code if own else None
+        if isinstance(error, MemoryError):
+            message, code = f"more than this machine holds: {error}", "too-large"
+        family = _FAMILIES.get(error.code, ExecutionError) if isinstance(error, OpTypeError) else ExecutionError
+        found = family(f"{self._subject}: {message}", code=code)
+        _name(found, self, error.settings if isinstance(error, OpTypeError) else ())
+        return found
+
+
+def unset(memory: Memory, names: Iterable[str]) -> ExecutionError:
+    """Return the error for reading variables that hold no value."""
+    name = min(names)
+    if memory.variables[name].storage is Storage.TEMPORARY:
+        first = "anything has written it" if memory.variables[name].inferred else "its `assign` has run"
+        message = f"temporary `{name}` is used before {first} in this step"
+        return ExecutionError(message, code="temporary-unset")
+    return DynamicUnsetError(f"dynamic `{name}` holds no value in this step: insert one before it, or declare @init")
+
+
+def _name(error: ExecutionError, place: Place, settings: tuple[str, ...] = ()) -> None:
+    """Let an error name the node that was running; it points at the first of the ``settings`` that the node gives."""
+    node, parts = place.node, place.node.places or NOWHERE
+    at_fault = next((setting_value_place(parts, name) for name in settings if name in parts.settings), None)
+    error.block, error.node_index, error.node_desc = place.block, node.index, place.desc
+    if not error.diagnostics:
+        error.diagnostics = (
+            Diagnostic(
+                code=error.code,
+                message=str(error),
+                span=span_of(node.span, at_fault),
+                block=place.block,
+                node_index=node.index,
+                node_desc=place.desc,
+            ),
+        )
