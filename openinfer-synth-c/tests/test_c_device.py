@@ -14,7 +14,8 @@ from openinfer.errors import DeviceError, DynamicUnsetError, ExecutionError, Ste
 from openinfer.model import Model
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator
-from openinfer.simulate.execute.whole_program import ProgramBackend, device_findings
+from openinfer.simulate.devices.programs import ProgramBackend
+from openinfer.simulate.execute.whole_program import device_findings
 from openinfer.validate import resolve
 from openinfer_synth_c import device
 from openinfer_synth_c.device import CDevice

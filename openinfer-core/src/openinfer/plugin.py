@@ -72,9 +72,8 @@ if TYPE_CHECKING:
     )
     from openinfer.scalars import Scalar, encode_bits
     from openinfer.simulate.devices.backend import ComputationBackend, DeviceBackend, LoopBackend, TimedBackend
-    from openinfer.simulate.devices.programs import Fault, StateBackend, StateProgram
+    from openinfer.simulate.devices.programs import Fault, ProgramBackend, StateBackend, StateProgram
     from openinfer.simulate.execute.observers import Observer
-    from openinfer.simulate.execute.whole_program import ProgramBackend
     from openinfer.synth import Bundle, RunResult, SynthTarget
     from openinfer.synth.arrays import file_form, from_bytes, given_arrays
     from openinfer.synth.c_text import comment
@@ -256,7 +255,7 @@ _MODULES = {
     "Primitive": "openinfer.ops",
     "Program": "openinfer.expr",
     "Fault": "openinfer.simulate.devices.programs",
-    "ProgramBackend": "openinfer.simulate.execute.whole_program",
+    "ProgramBackend": "openinfer.simulate.devices.programs",
     "StateBackend": "openinfer.simulate.devices.programs",
     "StateProgram": "openinfer.simulate.devices.programs",
     "Quotient": "openinfer.affine",

@@ -16,8 +16,7 @@ from openinfer.plugins.types import load_object
 from openinfer.simulate.devices.backend import ComputationBackend, DeviceBackend, HostBackend, LoopBackend, TimedBackend
 from openinfer.simulate.devices.floating_point import restoring_errors
 from openinfer.simulate.devices.guarded_state import GuardedState
-from openinfer.simulate.devices.programs import StateBackend
-from openinfer.simulate.execute.whole_program import ProgramBackend
+from openinfer.simulate.devices.programs import ProgramBackend, StateBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable

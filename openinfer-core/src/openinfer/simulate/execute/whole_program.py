@@ -1,39 +1,35 @@
-"""Devices that run whole programs: their interface, and the steps that they run.
+"""Programs that a device runs whole, and why one does not.
 
-Such a device carries out the execution plan, fused and in the plan's order, and yields the plan's results only. It
-can also run a program node by node, as every `DeviceBackend` can: that is done where intermediate values are
-inspected. The device keeps persistent memory (`openinfer.simulate.devices.programs`), and no step of such a program
-runs again: all volatile variables that it writes are results.
+Every device can also run a program node by node: that is done where intermediate values are inspected. No step of a
+program whose persistent variables the device keeps runs again: all volatile variables that it writes are results.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic, Severity
 from openinfer.errors import KernelMissingError, StepStateError, SynthesisError, UnsupportedError
 from openinfer.ir.graph import walk
-from openinfer.ir.nodes import Return
+from openinfer.ir.nodes import CacheReset, Return
 from openinfer.ir.resolved import Storage
 from openinfer.ir.types import TensorType
 from openinfer.plan import plan_findings
 from openinfer.plugins.selection import kernel_table
-from openinfer.simulate.devices.backend import DeviceBackend
 from openinfer.simulate.devices.programs import (
     Fault,
     OverlappingProgram,
+    ProgramBackend,
     StateBackend,
-    hand_over,
-    is_followed,
     keeps_state,
-    raise_fault,
-    take_over,
 )
+from openinfer.simulate.execute.device_state import hand_over, take_over
 from openinfer.simulate.logs import LogKind, log
+from openinfer.simulate.program.failures import raise_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
@@ -41,34 +37,14 @@ if TYPE_CHECKING:
     from openinfer.plan.values import PlanOutput
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.types import DeviceSpec
-    from openinfer.simulate.devices.backend import Buffer
+    from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer.simulate.devices.binding import Binder
-    from openinfer.simulate.devices.programs import StartedStep, StateProgram
+    from openinfer.simulate.devices.programs import BoundProgram, StartedStep, StateProgram
     from openinfer.simulate.state.memory import Memory
 
-    BoundProgram: TypeAlias = Callable[[], bool]
-    """Runs one step; False when it failed, in which case nothing that it wrote counts."""
 
 _BY_NODE = frozenset(("no-outputs", "cache-limit"))
 """Codes of programs that are run node by node: without results, or with caches that may grow without a bound."""
-
-
-@runtime_checkable
-class ProgramBackend(DeviceBackend, Protocol):
-    """A device that also runs whole programs.
-
-    It may have an attribute ``arch``, the `openinfer.DeviceArch` that plans are made for: the machine that it is, and
-    with it ``schedules``, the `openinfer.plan.schedules.ScheduleFile` of a user.
-    """
-
-    def bind_program(
-        self, plan: ExecutionPlan, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]
-    ) -> BoundProgram:
-        """Return a call that runs a plan from the buffers of its inputs to those of its outputs, by name.
-
-        No output is one of the inputs. Inputs hold values whenever the call is made.
-        """
-        ...
 
 
 class WholeProgram:
@@ -289,6 +265,11 @@ def whole_program(
 def _writes_inputs(resolved: ResolvedGraph, memory: Memory) -> bool:
     """Whether a program writes dynamic variables: plans have no results for what these become."""
     return any(resolved.variables[name].storage is Storage.DYNAMIC for name in memory.written_names)
+
+
+def is_followed(resolved: ResolvedGraph) -> bool:
+    """Whether sizes of caches depend on which entries are there, so that state is kept entry by entry."""
+    return any(isinstance(node.kind, CacheReset) and node.kind.target.slots for _, node in resolved.graph.nodes())
 
 
 def device_findings(

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from openinfer.diagnostics import Diagnostic
 from openinfer.errors import (
+    CacheIndexError,
+    CacheLimitError,
     DTypeError,
-    DynamicUnsetError,
     ExecutionError,
     OpenInferError,
     PluginError,
     PluginStepError,
     ShapeError,
 )
+from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheReset, CacheWrite
 from openinfer.ir.places import NOWHERE, setting_value_place, span_of
-from openinfer.ir.resolved import Storage
 from openinfer.ir.text import node_desc
 from openinfer.ops.schema import OpTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import TracebackType
 
     from openinfer.ir.nodes import Node
-    from openinfer.simulate.state.memory import Memory
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.simulate.devices.programs import Fault
 
 
 _FAMILIES: dict[str, type[ExecutionError]] = {"shape-mismatch": ShapeError, "output-dtype": DTypeError}
@@ -90,14 +92,26 @@ class Place:
         return found
 
 
-def unset(memory: Memory, names: Iterable[str]) -> ExecutionError:
-    """Return the error for reading variables that hold no value."""
-    name = min(names)
-    if memory.variables[name].storage is Storage.TEMPORARY:
-        first = "anything has written it" if memory.variables[name].inferred else "its `assign` has run"
-        message = f"temporary `{name}` is used before {first} in this step"
-        return ExecutionError(message, code="temporary-unset")
-    return DynamicUnsetError(f"dynamic `{name}` holds no value in this step: insert one before it, or declare @init")
+def raise_fault(fault: Fault, resolved: ResolvedGraph) -> NoReturn:
+    """Raise the error of a step that failed, which names the statement.
+
+    Raises:
+        ExecutionError: always.
+    """
+    for block, node in resolved.graph.nodes():
+        if node.index == fault.node:
+            with Place(node, block.name):
+                of_cache = isinstance(node.kind, CacheRead | CacheWrite | CacheReset | CacheIncrement | CacheDecrement)
+                raise _fault_error(fault, of_cache=of_cache)
+    raise _fault_error(fault, of_cache=False)
+
+
+def _fault_error(fault: Fault, *, of_cache: bool) -> ExecutionError:
+    if fault.code == "cache-limit":
+        return CacheLimitError(fault.message)
+    if fault.code == "shape-mismatch":
+        return ShapeError(fault.message)
+    return CacheIndexError(fault.message) if of_cache else ExecutionError(fault.message, code=fault.code)
 
 
 def _name(error: ExecutionError, place: Place, settings: tuple[str, ...] = ()) -> None:

@@ -12,8 +12,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol
 
 from openinfer.errors import DeadlockError
-from openinfer.simulate.program.failures import Place, unset
+from openinfer.simulate.program.failures import Place
 from openinfer.simulate.program.integers import value_of, values_of
+from openinfer.simulate.state.memory import unset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

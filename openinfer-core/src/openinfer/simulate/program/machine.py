@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from openinfer.errors import DepthError
 from openinfer.events import Scope
 from openinfer.simulate.program.items import Action, Call, Repeat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from openinfer.simulate.consumers.exchange import Exchange
+    from openinfer.simulate.program.failures import Place
     from openinfer.simulate.program.items import Code, Item
     from openinfer.simulate.state.memory import Memory
 
@@ -76,6 +76,30 @@ class Frame:
     position: int = 0
     last: Any = None
     scope: Scope | None = None
+
+
+class Exchange(Protocol):
+    """The variables that ``entry`` hands over in one step; see `openinfer.simulate.consumers.exchange`."""
+
+    def hand_over(self, names: Sequence[str], place: Place) -> None:
+        """Carry out a ``yield``."""
+        ...
+
+    def take_back(self, names: Sequence[str]) -> None:
+        """Carry out an ``await``."""
+        ...
+
+    def check(self, place: Place) -> None:
+        """Check a node that is about to run, which may use what is out."""
+        ...
+
+    def finish(self) -> None:
+        """Check that nothing is out at the end of a step."""
+        ...
+
+    def abandon(self) -> None:
+        """Wait for every consumer of a step that has failed or was given up."""
+        ...
 
 
 class Machine:

@@ -15,8 +15,8 @@ from openinfer.dtypes import BY_NAME, DType
 from openinfer.errors import DTypeError, ExecutionError
 from openinfer.ir.resolved import Storage
 from openinfer.ir.types import TensorType
-from openinfer.simulate.compile.access import slots_of
-from openinfer.simulate.program.failures import unset
+from openinfer.simulate.state.memory import unset
+from openinfer.simulate.state.slots import slots_of
 from openinfer.simulate.values import MISMATCH, Tensor, storage_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import storage_dtype
-from openinfer.errors import DeviceError, DTypeError, ExecutionError, ShapeError
+from openinfer.errors import DeviceError, DTypeError, DynamicUnsetError, ExecutionError, ShapeError
 from openinfer.ir.nodes import CacheRead, Op, Transfer
 from openinfer.ir.resolved import Filled, FromMetadata, FromTensor, PrefixTable, ResolvedVar, Storage
 from openinfer.ir.types import TensorType
@@ -17,7 +17,7 @@ from openinfer.simulate.state.caches import SharedCache, make_cache
 from openinfer.simulate.state.varying import Varying
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -337,3 +337,13 @@ def _written(resolved: ResolvedGraph) -> Iterator[str]:
             yield from node.kind.outputs
         elif isinstance(node.kind, Transfer | CacheRead):
             yield node.kind.dst
+
+
+def unset(memory: Memory, names: Iterable[str]) -> ExecutionError:
+    """Return the error for reading variables that hold no value."""
+    name = min(names)
+    if memory.variables[name].storage is Storage.TEMPORARY:
+        first = "anything has written it" if memory.variables[name].inferred else "its `assign` has run"
+        message = f"temporary `{name}` is used before {first} in this step"
+        return ExecutionError(message, code="temporary-unset")
+    return DynamicUnsetError(f"dynamic `{name}` holds no value in this step: insert one before it, or declare @init")
