@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -197,12 +196,15 @@ class DeviceArch:
             SerializationError: the file is not a device file; all findings with JSON pointers.
             OSError: the file cannot be read.
         """
-        # Named as text, since the reader is a layer above this module.
-        return import_module("openinfer.serialize.archs").load_arch(source, strict=strict)
+        from openinfer.serialize.archs import load_arch
+
+        return load_arch(source, strict=strict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document that the device was read from: unknown keys included, defaults not added."""
-        return import_module("openinfer.serialize.archs").arch_to_json(self)
+        from openinfer.serialize.archs import arch_to_json
+
+        return arch_to_json(self)
 
 
 DeviceCustom = DeviceArch
