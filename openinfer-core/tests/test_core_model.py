@@ -117,8 +117,31 @@ def test_a_container_is_opened_without_reading_payloads(tmp_path) -> None:
 def test_a_damaged_container_is_a_model_error(tmp_path) -> None:
     path = tmp_path / "model.oinf"
     path.write_bytes(b"OINF\x00" + bytes(100))
-    with pytest.raises(ModelError, match="E_VERSION"):
+    with pytest.raises(ModelError, match="version") as caught:
         ModelLoader.open(path)
+    assert caught.value.code == "E_VERSION"
+
+
+@pytest.mark.rule("runtime.errors.1")
+def test_every_error_of_a_damaged_container_is_a_finding_with_its_code_in_a_field(tmp_path) -> None:
+    from openinfer_oinf import OinfError, save_file, verify_oinf
+
+    path = tmp_path / "model.oinf"
+    save_file({"w": np.arange(3, dtype=np.int32), "v": np.arange(3, dtype=np.int32)}, path)
+    data = bytearray(path.read_bytes())
+    data[60:68] = b"\xff" * 8
+    path.write_bytes(data)
+    with pytest.raises(OinfError) as expected:
+        verify_oinf(path)
+    with pytest.raises(ModelError) as caught:
+        ModelLoader.open(path)
+
+    assert [found.code for found in caught.value.diagnostics] == [found.code for found in expected.value.errors]
+    for found in caught.value.diagnostics:
+        assert found.code not in found.message
+        assert found.message.startswith(str(path))
+    assert caught.value.code not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.rule("runtime.errors.4", "runtime.models.2")

@@ -78,6 +78,7 @@ class Diagnostic:
         related: other places involved.
         block, node_index, node_desc: the node of the graph that the finding is about, if any.
         path: JSON pointer of the place, when the program came from JSON; empty for the document as a whole.
+        name: what the finding is about, where it has a name of its own: an attribute.
     """
 
     code: str
@@ -90,6 +91,7 @@ class Diagnostic:
     node_index: int | None = None
     node_desc: str | None = None
     path: str | None = None
+    name: str | None = None
 
     def __str__(self) -> str:
         place = f"{self.span}: " if self.span is not None else f"{self.path}: " if self.path else ""

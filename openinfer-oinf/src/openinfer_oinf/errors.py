@@ -65,7 +65,9 @@ class Finding:
     def is_error(self) -> bool:
         return self.code.startswith("E_")
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """What was found, with values and place, without the code."""
         place = [
             f"{self.table} table" if self.table else "",
             f"entry {self.entry!r}" if self.entry is not None else "",
@@ -73,7 +75,10 @@ class Finding:
         ]
         where = ", ".join(part for part in place if part)
         values = f" (found {self.found}, expected {self.expected})" if self.expected is not None else ""
-        return f"{self.code}: {shown(self.message)}{values}" + (f" [{where}]" if where else "")
+        return f"{shown(self.message)}{values}" + (f" [{where}]" if where else "")
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.text}"
 
 
 class OinfError(ValueError):
@@ -88,6 +93,11 @@ class OinfError(ValueError):
     def first(self) -> Finding:
         """The first error, which gives the exception its code and place."""
         return next((finding for finding in self.findings if finding.is_error), self.findings[0])
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The errors among the findings; all findings where none is an error."""
+        return tuple(finding for finding in self.findings if finding.is_error) or self.findings
 
     @property
     def code(self) -> str:
@@ -106,7 +116,7 @@ class OinfError(ValueError):
         return self.first.entry
 
     def __str__(self) -> str:
-        errors = [finding for finding in self.findings if finding.is_error] or list(self.findings)
+        errors = self.errors
         lines = [str(finding) for finding in errors[:_SHOWN_IN_MESSAGE]]
         if len(errors) > _SHOWN_IN_MESSAGE:
             lines.append(f"and {len(errors) - _SHOWN_IN_MESSAGE} more errors")

@@ -40,7 +40,8 @@ class OinfStore:
     """A container as core reads models (`openinfer.model.ModelStore`).
 
     Raises:
-        openinfer.errors.ModelError: the file is not a valid container; the message has the finding's code and offset.
+        openinfer.errors.ModelError: the file is not a valid container; every error found in it is a diagnostic, with
+            its offset in the message.
     """
 
     def __init__(self, path: Path) -> None:
@@ -165,9 +166,12 @@ def _info(tensor: StoredTensor) -> VarInfo:
 
 
 def _model_error(error: OinfError | OSError, path: str) -> Exception:
+    from openinfer.diagnostics import Diagnostic
     from openinfer.errors import ModelError
 
-    code, table, entry = (getattr(error, part, None) for part in ("code", "table", "entry"))
-    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    message = text if text.startswith(path) else f"{path}: {text}"
-    return ModelError(message, code=code or "model-file", file=path, table=table, name=entry)
+    if isinstance(error, OSError):
+        return ModelError(f"{path}: {error.strerror or error}", code="model-file", file=path)
+    found = [Diagnostic(code=each.code, message=f"{path}: {each.text}") for each in error.errors]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    message = f"{path}: {error.first.text}{more}"
+    return ModelError(message, code=error.code, diagnostics=found, file=path, table=error.table, name=error.entry)

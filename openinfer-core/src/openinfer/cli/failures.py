@@ -83,8 +83,7 @@ def findings_of(error: BaseException) -> tuple[Diagnostic, ...]:
     """Return the findings of an error; for one without any, its message as one."""
     if isinstance(error, OpenInferError):
         found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
-        # The text of a container's error starts with its code, which the head of the line shows already.
-        return found or (Diagnostic(code=error.code, message=str(error).replace(f"{error.code}: ", "", 1)),)
+        return found or (Diagnostic(code=error.code, message=str(error)),)
     if isinstance(error, KeyboardInterrupt):
         return (Diagnostic(code="interrupted", message="interrupted"),)
     if isinstance(error, click.ClickException):

@@ -81,7 +81,8 @@ def _fixed(attribute: Attribute | None) -> tuple[tuple[str, int], ...]:
 def _arguments(lowering: Lowering, attribute: Attribute) -> tuple[AttrArg, ...]:
     """Return the arguments of an attribute that the language does not know, and warn about it."""
     hint = did_you_mean(attribute.name, (name for name in ATTRIBUTES if name != "reference"))
-    lowering.warn("unknown-attr", f"unknown attribute @{attribute.name}", attribute.place, hint)
+    message = f"unknown attribute @{attribute.name}"
+    lowering.warn("unknown-attr", message, attribute.place, hint, name=attribute.name)
     arguments: list[AttrArg] = []
     for setting in cast("tuple[Setting, ...]", attribute.content):
         value = lowering.value(setting)

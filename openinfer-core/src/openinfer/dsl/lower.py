@@ -118,10 +118,11 @@ class Lowering:
         """Record an error."""
         self.errors.append(Diagnostic(code=code, message=message, span=self.positions.of(place), hint=hint))
 
-    def warn(self, code: str, message: str, place: Place, hint: str | None = None) -> None:
-        """Record a warning."""
+    def warn(self, code: str, message: str, place: Place, hint: str | None = None, *, name: str | None = None) -> None:
+        """Record a warning; ``name`` is that of what it is about."""
         span = self.positions.of(place)
-        self.warnings.append(Diagnostic(code=code, message=message, severity=Severity.WARNING, span=span, hint=hint))
+        found = Diagnostic(code=code, message=message, severity=Severity.WARNING, span=span, hint=hint, name=name)
+        self.warnings.append(found)
 
     def _duplicate(self, code: str, what: str, name: Word, earlier: VarDecl | Block) -> None:
         related = (Related("declared here first", earlier.span),) if earlier.span is not None else ()

@@ -150,7 +150,7 @@ def _structure(graph: Graph, environment: Environment, findings: Findings, doubt
 
 def is_understood(warning: Diagnostic, environment: Environment) -> bool:
     """Whether a warning is about an attribute that a plugin understands."""
-    return warning.code == "unknown-attr" and warning.message.rpartition("@")[2] in environment.attributes
+    return warning.code == "unknown-attr" and warning.name in environment.attributes
 
 
 def _sizes(model: Model, overrides: Mapping[str, int], findings: Findings) -> dict[str, int]:
