@@ -288,7 +288,7 @@ def test_an_element_with_no_result_may_meet_hardware_that_lacks_a_feature() -> N
 
 
 def test_element_types_of_plugins_are_not_drawn() -> None:
-    wide = DType(name="i128", kind=Kind.SIGNED, bits=128, oinf_tag=0, storage="int128", compute="i128")
+    wide = DType(name="i128", kind=Kind.SIGNED, bits=128, oinf_tag=0, storage="int128")
     environment = replace(ENVIRONMENT, dtypes={"i128": wide, **ENVIRONMENT.dtypes, "u128": replace(wide, name="u128")})
 
     for op in ("sum_axis", "cast"):

@@ -166,7 +166,7 @@ def test_64_bit_integers_name_the_extension_that_they_need() -> None:
 
 
 def test_types_that_generated_glsl_lacks_are_named() -> None:
-    foreign = DType(name="f24", kind=Kind.FLOAT, bits=24, oinf_tag=0, storage="f24", compute="f32")
+    foreign = DType(name="f24", kind=Kind.FLOAT, bits=24, oinf_tag=0, storage="f24")
 
     with pytest.raises(tree.ExprError, match="no element type f24"):
         glsl_renderer.glsl_type(foreign)

@@ -114,7 +114,7 @@ def test_a_broken_hook_fails_its_plugin_and_nothing_of_it_stays(hook: Any, reaso
 
 
 def test_an_operator_for_an_element_type_that_does_not_exist_fails_its_plugin() -> None:
-    own = DType(name="f33", kind=F32.kind, bits=32, oinf_tag=99, storage="float32", compute="f32")
+    own = DType(name="f33", kind=F32.kind, bits=32, oinf_tag=99, storage="float32")
 
     @hookimpl
     def openinfer_dtypes() -> tuple[DType, ...]:

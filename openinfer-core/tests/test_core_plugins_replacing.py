@@ -102,7 +102,7 @@ def test_what_core_offers_can_be_replaced(noun: str, name: str, offer: Any) -> N
 
 
 def test_element_types_cannot_be_replaced() -> None:
-    other = DType(name="f32", kind=F32.kind, bits=32, oinf_tag=0, storage="float32", compute="f32")
+    other = DType(name="f32", kind=F32.kind, bits=32, oinf_tag=0, storage="float32")
 
     environment = load(("theirs", plugin("openinfer_dtypes", other)))
 

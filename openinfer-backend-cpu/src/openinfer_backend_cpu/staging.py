@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.array_types import storage_dtype
+from openinfer.array_types import element_type, storage_dtype
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
+from openinfer.ops.calls import compute_type
 from openinfer.ops.conversion import converted
 from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.elementwise import bind_program
@@ -83,8 +84,9 @@ class Staging:
 
 
 def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the NumPy type that elements are computed in: float32 for the low floats, else their own."""
-    return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16", "float8_e5m2") else dtype
+    """Return the NumPy type that elements held as ``dtype`` are computed in."""
+    element = element_type(dtype)
+    return dtype if element is None else storage_dtype(compute_type(element))
 
 
 def widest_float(arrays: Sequence[Array | None]) -> np.dtype[Any]:

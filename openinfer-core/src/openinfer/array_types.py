@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.dtypes import BY_NAME
+from openinfer.dtypes import BUILTIN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -36,8 +36,15 @@ def need_room(shape: Sequence[int], itemsize: int) -> None:
         raise MemoryError("it passes the largest size of arrays")
 
 
+_BY_STORAGE: Mapping[str, DType] = {dtype.storage: dtype for dtype in reversed(BUILTIN) if not dtype.is_packed}
+"""The first type that is held in memory as each NumPy type."""
+
+
+def element_type(dtype: np.dtype[Any]) -> DType | None:
+    """Return the element type that is held in memory as a NumPy type, or None when OpenInfer has none for it."""
+    return _BY_STORAGE.get(dtype.name)
+
+
 def dtype_of_array(array: npt.NDArray[Any]) -> DType | None:
     """Return the element type of an array, or None when OpenInfer has none for it."""
-    name = array.dtype.name
-    named = next((d for d in BY_NAME.values() if d.storage == name and not d.is_packed), None)
-    return named if named is not None and array.dtype.kind != "O" else None
+    return element_type(array.dtype)

@@ -1,7 +1,7 @@
 """Element types: names, widths, ranges and classes (``specification: dtypes.types``).
 
-This module holds facts about types and imports no array library. How values are encoded and computed is the
-business of the container, of the expression renderers and of the backends.
+This module holds facts about types, those that files need as the container has them, and imports no array library. How
+values are encoded and computed is the business of the container, of the expression renderers and of the backends.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from openinfer_oinf.valuetypes import aliases_of, value_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +38,6 @@ class DType:
         oinf_tag: value type tag in the container, or 0 for a type that files cannot hold.
         storage: NumPy dtype name of one element in memory (packed types: of one unpacked element);
             for bf16 and f8 the name of the ``ml_dtypes`` scalar.
-        compute: name of the type that kernels compute in (``"f32"`` for the low floats).
         aliases: other spellings accepted in programs.
         minimum, maximum: range of integer types, inclusive; None for floats.
     """
@@ -46,7 +47,6 @@ class DType:
     bits: int
     oinf_tag: int
     storage: str
-    compute: str
     aliases: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
@@ -90,61 +90,44 @@ class DType:
         return (count * self.bits + 7) // 8
 
 
-def _float(name: str, bits: int, tag: int, storage: str, compute: str, *aliases: str) -> DType:
-    return DType(name=name, kind=Kind.FLOAT, bits=bits, oinf_tag=tag, storage=storage, compute=compute, aliases=aliases)
+_KINDS: Mapping[str, Kind] = {
+    "float": Kind.FLOAT,
+    "int": Kind.SIGNED,
+    "uint": Kind.UNSIGNED,
+    "bool": Kind.BOOL,
+    "bitset": Kind.BITSET,
+    "ternary": Kind.TERNARY,
+}
+"""Class of an element type by the kind that the container calls it."""
+
+_STORAGE: Mapping[str, str] = {"bf16": "bfloat16", "f8": "float8_e5m2", "bool": "bool", "bitset": "uint8"}
+"""NumPy names that do not follow from kind and bits."""
+
+_STORED_AS = {Kind.FLOAT: "float", Kind.UNSIGNED: "uint"}
+"""What NumPy calls a kind, in front of the bits of an element; signed and ternary types are ``int``."""
 
 
-def _signed(bits: int, tag: int) -> DType:
-    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    storage = f"int{max(bits, 8)}"
+def _dtype(name: str) -> DType:
+    """Return an element type; number, width and range are those of the container's value type."""
+    found = value_type(name)
+    kind = _KINDS[found.kind]
+    is_float = kind is Kind.FLOAT
     return DType(
-        name=f"i{bits}",
-        kind=Kind.SIGNED,
-        bits=bits,
-        oinf_tag=tag,
-        storage=storage,
-        compute="i64",
-        minimum=low,
-        maximum=high,
+        name=name,
+        kind=kind,
+        bits=found.bits,
+        oinf_tag=found.tag,
+        storage=_STORAGE.get(name) or f"{_STORED_AS.get(kind, 'int')}{max(found.bits, 8)}",
+        aliases=aliases_of(name),
+        minimum=None if is_float else found.low,
+        maximum=None if is_float else found.high,
     )
 
 
-def _unsigned(bits: int, tag: int) -> DType:
-    storage = f"uint{max(bits, 8)}"
-    return DType(
-        name=f"u{bits}",
-        kind=Kind.UNSIGNED,
-        bits=bits,
-        oinf_tag=tag,
-        storage=storage,
-        compute="u64",
-        minimum=0,
-        maximum=(1 << bits) - 1,
-    )
-
-
-F8 = _float("f8", 8, 17, "float8_e5m2", "f32", "f8e5m2", "float8e5m2")
-BF16 = _float("bf16", 16, 16, "bfloat16", "f32")
-F16 = _float("f16", 16, 9, "float16", "f32")
-F32 = _float("f32", 32, 10, "float32", "f32")
-F64 = _float("f64", 64, 11, "float64", "f64")
-I1, I2, I4 = _signed(1, 20), _signed(2, 19), _signed(4, 18)
-I8, I16, I32, I64 = _signed(8, 1), _signed(16, 2), _signed(32, 3), _signed(64, 4)
-U1, U2, U4 = _unsigned(1, 23), _unsigned(2, 22), _unsigned(4, 21)
-U8, U16, U32, U64 = _unsigned(8, 5), _unsigned(16, 6), _unsigned(32, 7), _unsigned(64, 8)
-BOOL = DType(name="bool", kind=Kind.BOOL, bits=8, oinf_tag=12, storage="bool", compute="bool", minimum=0, maximum=1)
-BITSET = DType(
-    name="bitset",
-    kind=Kind.BITSET,
-    bits=8,
-    oinf_tag=13,
-    storage="uint8",
-    compute="u64",
-    minimum=0,
-    maximum=255,
-)
-T1 = DType(name="t1", kind=Kind.TERNARY, bits=1, oinf_tag=25, storage="int8", compute="i64", minimum=-1, maximum=1)
-T2 = DType(name="t2", kind=Kind.TERNARY, bits=2, oinf_tag=24, storage="int8", compute="i64", minimum=-1, maximum=1)
+F8, BF16, F16, F32, F64 = map(_dtype, ("f8", "bf16", "f16", "f32", "f64"))
+I1, I2, I4, I8, I16, I32, I64 = (_dtype(f"i{bits}") for bits in (1, 2, 4, 8, 16, 32, 64))
+U1, U2, U4, U8, U16, U32, U64 = (_dtype(f"u{bits}") for bits in (1, 2, 4, 8, 16, 32, 64))
+BOOL, BITSET, T1, T2 = map(_dtype, ("bool", "bitset", "t1", "t2"))
 
 BUILTIN: tuple[DType, ...] = (
     *(F8, BF16, F16, F32, F64),

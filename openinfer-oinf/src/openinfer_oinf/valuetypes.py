@@ -77,10 +77,9 @@ VALUE_TYPES: tuple[ValueType, ...] = (
 )
 
 _BY_TAG = {each.tag: each for each in VALUE_TYPES}
-_BY_NAME = {each.name: each for each in VALUE_TYPES} | {
-    "f8e5m2": _BY_TAG[17],
-    "float8e5m2": _BY_TAG[17],
-}
+_ALIASES = {"f8e5m2": "f8", "float8e5m2": "f8"}
+_NAMED = {each.name: each for each in VALUE_TYPES}
+_BY_NAME = _NAMED | {alias: _NAMED[name] for alias, name in _ALIASES.items()}
 
 LAST_TAG = VALUE_TYPES[-1].tag
 
@@ -94,6 +93,11 @@ TENSOR_BITS: tuple[int, ...] = (
 def by_tag(tag: int) -> ValueType:
     """The value type of a tag already known to be valid (1 to 25)."""
     return _BY_TAG[tag]
+
+
+def aliases_of(name: str) -> tuple[str, ...]:
+    """The other names of a value type."""
+    return tuple(alias for alias, named in _ALIASES.items() if named == name)
 
 
 def value_type(spec: str | int | ValueType) -> ValueType:

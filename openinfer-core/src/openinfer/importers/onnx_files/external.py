@@ -12,9 +12,8 @@ from openinfer.array_types import storage_dtype
 from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.source import Payload
 from openinfer.ir.types import TensorType
+from openinfer.packing import unpack
 from openinfer.regular_files import open_regular
-from openinfer_oinf.packing import unpack
-from openinfer_oinf.valuetypes import element_type
 
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
@@ -65,7 +64,7 @@ def _mapped(path: Path, offset: int, dtype: DType, shape: tuple[int, ...]) -> Ar
         return np.zeros(shape, storage_dtype(dtype))
     if dtype.is_packed:
         stored = np.memmap(path, np.uint8, "r", offset, (kind.nbytes,))
-        return unpack(np.asarray(stored), element_type(dtype.name), 0, kind.count).reshape(shape)
+        return unpack(np.asarray(stored), dtype, shape)
     stored = np.memmap(path, np.uint8, "r", offset, (kind.nbytes,))
     return np.asarray(stored).view(storage_dtype(dtype)).reshape(shape)
 

@@ -10,8 +10,7 @@ import numpy as np
 from openinfer.importers.onnx_files.elements import stored_form
 from openinfer.ir.types import TensorType
 from openinfer.model import VarInfo
-from openinfer_oinf.packing import pack
-from openinfer_oinf.valuetypes import element_type
+from openinfer.packing import pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +39,7 @@ class WeightStore:
         """Return the stored bytes of a tensor, packed types packed."""
         values, dtype = self.values(name), self._payloads[name].dtype
         if dtype.is_packed:
-            return pack(values.reshape(-1), element_type(dtype.name))
+            return pack(values, dtype)
         return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
     def close(self) -> None:
