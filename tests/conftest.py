@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 @pytest.fixture(scope="module")
 def vulkan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A Vulkan device, with a cache of shaders of its own."""
-    probing = pytest.importorskip("openinfer_backend_vulkan.probe", reason="the device vulkan is not installed")
+    probing = pytest.importorskip("openinfer_backend_vulkan.api.probe", reason="the device vulkan is not installed")
     found = probing.probe()
     if not found.available:
         pytest.skip(f"no Vulkan device: {found.detail}")

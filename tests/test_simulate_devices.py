@@ -48,7 +48,7 @@ NAMES = ("keys", "total", "h", "h2", "packed", "m", "K", "P", "A", "step", "low"
 
 @pytest.fixture
 def executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Executor, Executor]]:
-    probing = pytest.importorskip("openinfer_backend_vulkan.probe", reason="the device vulkan is not installed")
+    probing = pytest.importorskip("openinfer_backend_vulkan.api.probe", reason="the device vulkan is not installed")
     found = probing.probe()
     if not found.available:
         pytest.skip(f"no Vulkan device: {found.detail}")

@@ -131,7 +131,7 @@ def test_hardware_without_wide_integers_leaves_operators_to_cpu_that_need_them_i
     text = "dynamic { x: i32[2, 2]; } volatile { y: i32[2]; } block entry { op mean_axis(x, axes=[1]) >> y; return; }"
     moved: list[list[str]] = []
     for features in ((), FEATURES):
-        monkeypatch.setattr("openinfer_backend_vulkan.physical.FEATURES", features)
+        monkeypatch.setattr("openinfer_backend_vulkan.api.physical.FEATURES", features)
         with executor(text, trace=True) as vulkan:
             vulkan.step(x=np.full((2, 2), 2**31 - 1, np.int32))
             assert vulkan.fetch("y").tolist() == [2**31 - 1] * 2
@@ -144,7 +144,7 @@ def test_hardware_without_wide_integers_leaves_operators_to_cpu_that_are_bound_w
 ) -> None:
     text = """dynamic { x: i32[2, 2]; axis: i32; } volatile { y: i32[2]; }
     block entry { op mean_axis(x, axes=[axis]) >> y; return; }"""
-    monkeypatch.setattr("openinfer_backend_vulkan.physical.FEATURES", ())
+    monkeypatch.setattr("openinfer_backend_vulkan.api.physical.FEATURES", ())
     with executor(text) as vulkan:
         for axis, expected in ((1, [1, 4]), (0, [2, 3]), (1, [1, 4])):
             vulkan.step(x=np.array([[0, 2], [4, 4]], np.int32), axis=axis)

@@ -66,7 +66,7 @@ def interrupting(method: Callable[..., Any], *, call: int = 1, before: bool = Fa
 
 @pytest.mark.parametrize("call", [3, 4, 5])
 def test_what_an_interrupted_step_changed_before_is_kept(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
-    from openinfer_backend_vulkan.program_machine import Machine
+    from openinfer_backend_vulkan.programs.machine import Machine
 
     with executor(LOGGING) as ex:
         ex.step(x=np.float32([1, 1]))
@@ -84,7 +84,7 @@ def test_what_an_interrupted_step_changed_before_is_kept(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("before", [True, False])
 def test_a_submission_that_is_interrupted_runs_once(monkeypatch: pytest.MonkeyPatch, *, before: bool) -> None:
-    from openinfer_backend_vulkan.fences import Fence
+    from openinfer_backend_vulkan.api.fences import Fence
 
     with executor(LOGGING) as ex:
         ex.step(x=np.float32([1, 1]))
@@ -100,7 +100,7 @@ def test_a_submission_that_is_interrupted_runs_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_kernels_refused_in_an_interrupted_step_is_no_error_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    from openinfer_backend_vulkan.program_machine import Machine
+    from openinfer_backend_vulkan.programs.machine import Machine
 
     with executor(GATHERING) as ex:
         x, right = np.float32([1, 2, 3]), np.int32([2, 0])

@@ -54,7 +54,7 @@ block entry {{ op neg(x) >> x; op exp(x) >> y; {counted} return y; }}
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64"])
 def test_counters_of_floats_take_one_kernel_for_all_amounts(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
-    from openinfer_backend_vulkan.pipelines import Pipelines
+    from openinfer_backend_vulkan.queue.pipelines import Pipelines
 
     text = f"""
 dynamic {{ x: f32[2]; by: i64; }}

@@ -86,7 +86,7 @@ def test_a_decoder_takes_one_submission_for_each_token() -> None:
 
 
 def test_commands_are_recorded_for_the_first_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    from openinfer_backend_vulkan import commands
+    from openinfer_backend_vulkan.queue import commands
 
     recorded: list[int] = []
     record = commands._record
@@ -340,7 +340,7 @@ def test_steps_that_are_started_return_the_results_of_their_own_step(
 
 
 def test_two_steps_are_under_way_before_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from openinfer_backend_vulkan.fences import Fence
+    from openinfer_backend_vulkan.api.fences import Fence
 
     with executor(DECODER, arrays=WEIGHTS) as ex:
         for token in TOKENS[:2]:
@@ -422,7 +422,7 @@ block entry {
 
 
 def test_state_moves_only_when_it_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    from openinfer_backend_vulkan.programs import DeviceProgram
+    from openinfer_backend_vulkan.programs.program import DeviceProgram
 
     moved: list[str] = []
     for name in ("get", "set"):

@@ -83,7 +83,7 @@ def rounds_of(name: str, device: str) -> Callable[[], dict[str, float]]:
     """Return a function that measures a round: seconds and submissions of a step."""
     count = 0
     if device.startswith("vulkan"):
-        from openinfer_backend_vulkan.fences import Fence
+        from openinfer_backend_vulkan.api.fences import Fence
 
         submit = Fence.submit
 

@@ -13,8 +13,8 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall, call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import Computed, DerivedExpression, DerivedFold, HandWritten, kernel_table, select
-from openinfer_backend_vulkan.physical import PhysicalDevice, physical_devices, shared_instance
-from openinfer_backend_vulkan.probe import probe
+from openinfer_backend_vulkan.api.physical import PhysicalDevice, physical_devices, shared_instance
+from openinfer_backend_vulkan.api.probe import probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

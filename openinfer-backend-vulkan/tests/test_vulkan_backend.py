@@ -17,8 +17,9 @@ from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.packing import pack
 from openinfer.testing.waiting import limit_s
-from openinfer_backend_vulkan import commands, fences, native
-from openinfer_backend_vulkan.native import VulkanCallError
+from openinfer_backend_vulkan.api import fences, native
+from openinfer_backend_vulkan.api.native import VulkanCallError
+from openinfer_backend_vulkan.queue import commands
 
 if TYPE_CHECKING:
     from openinfer_backend_vulkan.backend import VulkanBackend

@@ -13,8 +13,8 @@ from openinfer.dtypes import F32
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.simulate.devices.backend import TimedBackend
-from openinfer_backend_vulkan import physical
-from openinfer_backend_vulkan.clock import Clock
+from openinfer_backend_vulkan.api import physical
+from openinfer_backend_vulkan.queue.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from openinfer.errors import EnvironmentLacksError, UnsupportedError
-from openinfer_backend_vulkan import compiler
-from openinfer_backend_vulkan.compiler import ShaderCompiler, compile_shader, find_compiler
+from openinfer_backend_vulkan.spirv import compiler
+from openinfer_backend_vulkan.spirv.compiler import ShaderCompiler, compile_shader, find_compiler
 
 MODULE = (0x07230203).to_bytes(4, "little") + bytes(20)
 GLSL = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n"

@@ -13,10 +13,10 @@ from openinfer.dtypes import BF16, BOOL, BUILTIN, F8, F16, F32, I4, I8, I16, T1,
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.packing import pack, unpack
-from openinfer_backend_vulkan import physical
-from openinfer_backend_vulkan.computations import shaders_of
-from openinfer_backend_vulkan.elements import Elements
-from openinfer_backend_vulkan.shaders import ShaderTarget
+from openinfer_backend_vulkan.api import physical
+from openinfer_backend_vulkan.glsl.computations import shaders_of
+from openinfer_backend_vulkan.glsl.elements import Elements
+from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from openinfer.dtypes import BOOL, F32
 from openinfer.expr import tree
 from openinfer.expr.tree import Input
 from openinfer.ir.types import TensorType
+from openinfer_backend_vulkan.api.native import structure_type
 from openinfer_backend_vulkan.backend import VulkanBackend
-from openinfer_backend_vulkan.float_modes import MODES, FloatMode, with_modes
-from openinfer_backend_vulkan.native import structure_type
+from openinfer_backend_vulkan.spirv.float_modes import MODES, FloatMode, with_modes
 
 HEADER = 5
 # A module in the order that SPIR-V asks for: capabilities, memory model, entry point, and what follows.

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from openinfer.testing.waiting import limit_s
-from openinfer_backend_vulkan.probe import probe
+from openinfer_backend_vulkan.api.probe import probe
 
 pytestmark = [
     pytest.mark.usefixtures("device"),

@@ -17,9 +17,9 @@ from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.loops.reading import parse_kernel
 from openinfer.testing.orders import RUNNING, UPDATED
-from openinfer_backend_vulkan.computations import shaders_of
-from openinfer_backend_vulkan.index_text import Numbers
-from openinfer_backend_vulkan.loop_programs import printed
+from openinfer_backend_vulkan.glsl.computations import shaders_of
+from openinfer_backend_vulkan.glsl.index_text import Numbers
+from openinfer_backend_vulkan.glsl.loop_programs import printed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ import pytest
 from openinfer.compute.reading import parse_computation
 from openinfer.dtypes import F32, I16
 from openinfer.errors import UnsupportedError
-from openinfer_backend_vulkan.computations import shaders_of
-from openinfer_backend_vulkan.shaders import ShaderTarget
+from openinfer_backend_vulkan.glsl.computations import shaders_of
+from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable

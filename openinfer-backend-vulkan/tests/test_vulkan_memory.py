@@ -13,17 +13,18 @@ import openinfer as oi
 from openinfer.dtypes import F32, I32
 from openinfer.errors import DeviceError
 from openinfer.ir.types import TensorType
-from openinfer_backend_vulkan import heaps, memory, native, staging
-from openinfer_backend_vulkan.heaps import Heap, MemoryType, memory_types
-from openinfer_backend_vulkan.memory import Memory
-from openinfer_backend_vulkan.physical import PhysicalDevice, physical_devices, shared_instance
+from openinfer_backend_vulkan.api import heaps, native
+from openinfer_backend_vulkan.api.heaps import Heap, MemoryType, memory_types
+from openinfer_backend_vulkan.api.physical import PhysicalDevice, physical_devices, shared_instance
+from openinfer_backend_vulkan.memory import blocks, staging
+from openinfer_backend_vulkan.memory.blocks import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from openinfer_backend_vulkan.backend import VulkanBackend
-    from openinfer_backend_vulkan.memory import StorageBuffer
+    from openinfer_backend_vulkan.memory.blocks import StorageBuffer
 
 NEAR, VISIBLE, COHERENT, CACHED = "DEVICE_LOCAL", "HOST_VISIBLE", "HOST_COHERENT", "HOST_CACHED"
 
@@ -148,8 +149,8 @@ def test_a_view_of_what_the_host_does_not_see_is_refused(staged: VulkanBackend) 
 
 
 def test_blocks_grow_so_that_they_stay_few(device: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(memory, "MOST_BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(blocks, "MOST_BLOCK_BYTES", 1 << 16)
     other = type(device)()
 
     kept = [other.upload(TensorType(F32, (256,)), np.full(256, n, np.float32)) for n in range(256)]
@@ -161,7 +162,7 @@ def test_blocks_grow_so_that_they_stay_few(device: VulkanBackend, monkeypatch: p
 
 def budget(monkeypatch: pytest.MonkeyPatch, left: int) -> None:
     """Let the driver say that so many bytes are left of its heap."""
-    monkeypatch.setattr(memory, "heaps", lambda *_: [Heap(1 << 31, is_device_local=True, left=left)])
+    monkeypatch.setattr(blocks, "heaps", lambda *_: [Heap(1 << 31, is_device_local=True, left=left)])
 
 
 def test_memory_that_runs_out_names_the_tensor_the_need_and_what_is_left(
@@ -228,7 +229,7 @@ def test_intermediate_results_may_be_more_than_a_storage_buffer_has(
     device: VulkanBackend, monkeypatch: pytest.MonkeyPatch, left: int | None
 ) -> None:
     found = [replace(each, max_storage_bytes=1 << 16) for each in physical_devices(shared_instance())]
-    monkeypatch.setattr("openinfer_backend_vulkan.device.physical_devices", lambda _: found)
+    monkeypatch.setattr("openinfer_backend_vulkan.api.device.physical_devices", lambda _: found)
     asked: list[int] = []
     arena = Memory.arena
 

@@ -7,8 +7,8 @@ import gc
 import pytest
 
 from openinfer.errors import DeviceError
-from openinfer_backend_vulkan import native
-from openinfer_backend_vulkan.native import Structs, VulkanCallError, result_name, structure_type
+from openinfer_backend_vulkan.api import native
+from openinfer_backend_vulkan.api.native import Structs, VulkanCallError, result_name, structure_type
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from openinfer.testing.waiting import limit_s
-from openinfer_backend_vulkan import probe as probing
-from openinfer_backend_vulkan.float_modes import KEEPS_SUBNORMALS, MODES, FloatMode
-from openinfer_backend_vulkan.physical import PhysicalDevice
-from openinfer_backend_vulkan.probe import probe
+from openinfer_backend_vulkan.api import probe as probing
+from openinfer_backend_vulkan.api.physical import PhysicalDevice
+from openinfer_backend_vulkan.api.probe import probe
+from openinfer_backend_vulkan.spirv.float_modes import KEEPS_SUBNORMALS, MODES, FloatMode
 
-PROGRAM = "from openinfer_backend_vulkan.probe import probe; found = probe(); print(found.available, found.detail)"
+PROGRAM = "from openinfer_backend_vulkan.api.probe import probe; found = probe(); print(found.available, found.detail)"
 
 
 def probed_with(**variables: str) -> str:
@@ -127,7 +127,7 @@ def test_a_device_that_cannot_compute_says_why(
 def test_one_usable_device_among_several_is_enough(
     devices: list[PhysicalDevice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from openinfer_backend_vulkan.compiler import ShaderCompiler
+    from openinfer_backend_vulkan.spirv.compiler import ShaderCompiler
 
     devices += [physical(queue_family=None, name="Display"), physical()]
     monkeypatch.setattr(probing, "find_compiler", lambda: ShaderCompiler("glslang", "15"))
@@ -147,7 +147,7 @@ def test_a_device_keeps_subnormals_if_its_shaders_can_ask_for_it(modes: tuple[Fl
 def test_usable_devices_have_facts_under_the_names_that_programs_use(
     devices: list[PhysicalDevice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from openinfer_backend_vulkan.compiler import ShaderCompiler
+    from openinfer_backend_vulkan.spirv.compiler import ShaderCompiler
 
     devices += [physical(queue_family=None, name="Display"), physical()]
     monkeypatch.setattr(probing, "find_compiler", lambda: ShaderCompiler("glslang", "15"))

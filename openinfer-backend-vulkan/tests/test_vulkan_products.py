@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from openinfer.compute.reading import parse_computation
-from openinfer_backend_vulkan.computations import shaders_of
-from openinfer_backend_vulkan.shaders import ShaderTarget
+from openinfer_backend_vulkan.glsl.computations import shaders_of
+from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
 
 if TYPE_CHECKING:
     from conftest import CarryOut

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from openinfer_backend_vulkan.ranges import FreeRanges
+from openinfer_backend_vulkan.memory.ranges import FreeRanges
 
 SIZE = 64
 

@@ -16,8 +16,8 @@ from openinfer.loops.interpret import interpret
 from openinfer.loops.reading import parse_kernel
 from openinfer.ops.calls import OpCall
 from openinfer.plugins.types import KernelSpec
-from openinfer_backend_vulkan.loop_programs import printed
-from openinfer_backend_vulkan.shaders import PORTABLE, Shader, ShaderTarget
+from openinfer_backend_vulkan.glsl.loop_programs import printed
+from openinfer_backend_vulkan.glsl.shaders import PORTABLE, Shader, ShaderTarget
 
 if TYPE_CHECKING:
     from openinfer.loops import Kernel

@@ -19,18 +19,18 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation, fold_computation
 from openinfer.scalars import converted
 from openinfer.simulate.logs import LogKind, log
-from openinfer_backend_vulkan import buffers
-from openinfer_backend_vulkan.buffers import VulkanBuffer, own
-from openinfer_backend_vulkan.commands import Command, CommandQueue, Copy, Dispatch, Fill
-from openinfer_backend_vulkan.computations import shaders_of
-from openinfer_backend_vulkan.device import Device
-from openinfer_backend_vulkan.engine import SMALL_BYTES, Engine
-from openinfer_backend_vulkan.faults import Faults, FaultWords
-from openinfer_backend_vulkan.memory import Memory, StorageBuffer
-from openinfer_backend_vulkan.pipelines import Pipelines
-from openinfer_backend_vulkan.programs import DeviceProgram
-from openinfer_backend_vulkan.shaders import workgroups
-from openinfer_backend_vulkan.staging import Staging
+from openinfer_backend_vulkan.api.device import Device
+from openinfer_backend_vulkan.glsl import contents
+from openinfer_backend_vulkan.glsl.computations import shaders_of
+from openinfer_backend_vulkan.glsl.shaders import workgroups
+from openinfer_backend_vulkan.memory.blocks import Memory, StorageBuffer
+from openinfer_backend_vulkan.memory.buffers import VulkanBuffer, own
+from openinfer_backend_vulkan.memory.staging import Staging
+from openinfer_backend_vulkan.programs.program import DeviceProgram
+from openinfer_backend_vulkan.queue.commands import Command, CommandQueue, Copy, Dispatch, Fill
+from openinfer_backend_vulkan.queue.engine import SMALL_BYTES, Engine
+from openinfer_backend_vulkan.queue.faults import Faults, FaultWords
+from openinfer_backend_vulkan.queue.pipelines import Pipelines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
     from openinfer.simulate.devices.backend import Buffer
-    from openinfer_backend_vulkan.computations import StageShaders
-    from openinfer_backend_vulkan.shaders import Shader
+    from openinfer_backend_vulkan.glsl.computations import StageShaders
+    from openinfer_backend_vulkan.glsl.shaders import Shader
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], None]
@@ -114,12 +114,12 @@ class VulkanBackend:
         if source.storage.is_mapped:
             self.synchronize()
             held = source.storage.view(np.dtype(np.uint8), source.type.nbytes)
-            return buffers.array_of(source.type, held.copy())
+            return contents.array_of(source.type, held.copy())
         self._device.need_open()
         self._queue.submit()
         found = self._staging.download(source.storage, source.type.nbytes)
         self.synchronize()
-        return buffers.array_of(source.type, found)
+        return contents.array_of(source.type, found)
 
     def bind_copy(self, source: Buffer, target: Buffer) -> BoundCall:
         """Return a call that copies a buffer to another of the same type."""
@@ -135,7 +135,7 @@ class VulkanBackend:
         dtype = buffer.type.dtype
         if dtype.bits == 64:
             return self.bind_expression(tree.literal(converted(dtype, value), dtype), [], buffer)
-        word = buffers.fill_word(dtype, converted(dtype, value))
+        word = contents.fill_word(dtype, converted(dtype, value))
         return self._enqueuing(Fill(target=buffer.storage, word=word))
 
     def bind_kernel(
@@ -274,7 +274,7 @@ class VulkanBackend:
             raise DeviceError(f"no memory for a tensor {kind}: {error}", code="too-large") from error
 
     def _store(self, buffer: VulkanBuffer, array: Array) -> None:
-        content = buffers.bytes_of(array)
+        content = contents.bytes_of(array)
         if buffer.storage.is_mapped:
             np.copyto(buffer.storage.view(content.dtype, content.size), content)
         else:
@@ -309,7 +309,7 @@ class VulkanBackend:
         return Dispatch(
             pipeline=pipeline,
             bound=self._pipelines.bind(pipeline, [*reads, *writes, *parameters]),
-            groups=workgroups(shader.threads, self._device.physical, shader.group_size),
+            groups=workgroups(shader.threads, self._device.physical.max_groups, shader.group_size),
             pushed=pushed,
             reads=(*reads, *parameters),
             writes=tuple(writes),

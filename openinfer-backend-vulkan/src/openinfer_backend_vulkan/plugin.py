@@ -20,7 +20,7 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
     yield DeviceSpec(
         name="vulkan",
         summary="compute shaders through the Vulkan API",
-        probe="openinfer_backend_vulkan.probe:probe",
+        probe="openinfer_backend_vulkan.api.probe:probe",
         backend="openinfer_backend_vulkan.backend:VulkanBackend",
         expression_dtypes=frozenset(dtype.name for dtype in BY_NAME.values() if dtype.bits <= 32),
         optional_dtypes=frozenset({"f64", "i64", "u64"}),

@@ -71,7 +71,7 @@ def flushes_subnormals(device: str) -> bool:
     """Whether the hardware behind a device of the simulator may take subnormals for zero, as far as it says."""
     if not device.startswith("vulkan"):
         return False
-    from openinfer_backend_vulkan.physical import physical_devices, shared_instance
+    from openinfer_backend_vulkan.api.physical import physical_devices, shared_instance
 
     ordinal = int(device.partition(":")[2] or 0)
     return not physical_devices(shared_instance())[ordinal].keeps_subnormals

@@ -6,8 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from openinfer.errors import SynthesisError
-from openinfer_backend_vulkan.physical import LLVMPIPE_TURNS, SOFTWARE_BUSY
-from openinfer_backend_vulkan.shaders import GROUP_SIZE, ShaderTarget
+from openinfer_backend_vulkan.glsl.shaders import GROUP_SIZE, LLVMPIPE_TURNS, SOFTWARE_BUSY, ShaderTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from openinfer.layout import Layout
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Argument, Step
-    from openinfer_backend_vulkan.computations import StageShaders
-    from openinfer_backend_vulkan.loop_programs import Printed
-    from openinfer_backend_vulkan.shaders import ShaderTarget
+    from openinfer_backend_vulkan.glsl.computations import StageShaders
+    from openinfer_backend_vulkan.glsl.loop_programs import Printed
+    from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
     from openinfer_backend_vulkan.target.commands import Commands, RunNumbers
     from openinfer_backend_vulkan.target.host_names import HostNames
     from openinfer_backend_vulkan.target.kernel_files import KernelFiles

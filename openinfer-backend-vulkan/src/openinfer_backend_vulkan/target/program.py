@@ -16,7 +16,7 @@ from openinfer_backend_vulkan.target.places import Places
 if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Procedure
-    from openinfer_backend_vulkan.shaders import ShaderTarget
+    from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
     from openinfer_backend_vulkan.target.blocks import Block, Segment
 
 RESET, FETCH = "block_of_reset", "block_of_results"

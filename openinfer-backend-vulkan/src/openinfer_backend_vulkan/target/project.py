@@ -29,7 +29,7 @@ from openinfer.synth.c_host.templates import PROGRAM_TEMPLATE, shared_templates
 from openinfer.synth.c_host.variables import variables_of
 from openinfer.synth.c_text import comment
 from openinfer.synth.npy_harness import HEADER_NAME, harness_header
-from openinfer_backend_vulkan.compiler import FLAGS as GLSL_FLAGS
+from openinfer_backend_vulkan.spirv.compiler import FLAGS as GLSL_FLAGS
 from openinfer_backend_vulkan.target.places import STATE, whole
 from openinfer_backend_vulkan.target.program import written
 from openinfer_backend_vulkan.target.statuses import STATUSES
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.synth.c_host.builds import Build
     from openinfer.synth.c_host.variables import Variable
-    from openinfer_backend_vulkan.shaders import ShaderTarget
+    from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
     from openinfer_backend_vulkan.target.program import Written
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O2")
@@ -305,7 +305,7 @@ def _templates() -> jinja2.Environment:
     # The templates are C and Markdown: nothing in them is HTML, and every name passes the filters of openinfer.synth.
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader(
-            (jinja2.PackageLoader("openinfer_backend_vulkan"), jinja2.DictLoader(shared_templates()))
+            (jinja2.PackageLoader("openinfer_backend_vulkan.target"), jinja2.DictLoader(shared_templates()))
         ),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # noqa: S701

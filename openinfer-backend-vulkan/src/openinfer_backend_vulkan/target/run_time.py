@@ -8,7 +8,7 @@ from openinfer.affine import Index
 from openinfer.codegen import Notation
 from openinfer.synth.c_host.integers import declare_integers, number_text
 from openinfer.synth.c_host.regions import RegionTests
-from openinfer_backend_vulkan.loop_programs import ITERATIONS
+from openinfer_backend_vulkan.glsl.loop_programs import ITERATIONS
 from openinfer_backend_vulkan.target.commands import RunNumbers
 from openinfer_backend_vulkan.target.regions import FIRST, length_of
 from openinfer_backend_vulkan.target.stages import start_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openinfer.plan.regions import Region
     from openinfer.plan.steps import Argument, IndexExpr
     from openinfer.synth.c_host.lines import Lines
-    from openinfer_backend_vulkan.loop_programs import Printed
+    from openinfer_backend_vulkan.glsl.loop_programs import Printed
     from openinfer_backend_vulkan.target.host_names import HostNames
     from openinfer_backend_vulkan.target.operands import Located
 

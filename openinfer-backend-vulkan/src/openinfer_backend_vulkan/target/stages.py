@@ -9,9 +9,9 @@ from openinfer.affine import Var
 from openinfer.compute.constants import without_constants
 from openinfer.compute.evaluate import evaluate
 from openinfer.loops.displacement import displaced
-from openinfer_backend_vulkan.buffers import bytes_of
-from openinfer_backend_vulkan.computations import shaders_of, varying_shaders
-from openinfer_backend_vulkan.loop_programs import printed
+from openinfer_backend_vulkan.glsl.computations import shaders_of, varying_shaders
+from openinfer_backend_vulkan.glsl.contents import bytes_of
+from openinfer_backend_vulkan.glsl.loop_programs import printed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from openinfer.layout import Layout
     from openinfer.loops import Kernel
     from openinfer.plan.steps import Argument
-    from openinfer_backend_vulkan.computations import StageShaders
-    from openinfer_backend_vulkan.loop_programs import Printed
-    from openinfer_backend_vulkan.shaders import ShaderTarget
+    from openinfer_backend_vulkan.glsl.computations import StageShaders
+    from openinfer_backend_vulkan.glsl.loop_programs import Printed
+    from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
 
 
 @dataclass(frozen=True, slots=True)

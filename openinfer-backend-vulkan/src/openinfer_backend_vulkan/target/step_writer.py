@@ -35,7 +35,7 @@ from openinfer.scalars import converted
 from openinfer.synth.c_host.integers import declare_integers
 from openinfer.synth.c_host.registers import write_place, write_set
 from openinfer.synth.c_text import comment
-from openinfer_backend_vulkan.buffers import fill_word
+from openinfer_backend_vulkan.glsl.contents import fill_word
 from openinfer_backend_vulkan.target.kernel_writer import KernelWriter, lines_of, place_of
 from openinfer_backend_vulkan.target.operands import Located
 from openinfer_backend_vulkan.target.places import HOST, Place, pattern

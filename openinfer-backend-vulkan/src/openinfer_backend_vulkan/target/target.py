@@ -9,8 +9,8 @@ from openinfer.scratch import scratch_directory
 from openinfer.synth.arrays import given_arrays
 from openinfer.synth.c_host.running import run_program
 from openinfer.synth.c_host.toolchain import find_compiler, run_tool
-from openinfer_backend_vulkan.compiler import ADVICE, NAMES, compile_shader
-from openinfer_backend_vulkan.compiler import find_compiler as find_glsl_compiler
+from openinfer_backend_vulkan.spirv.compiler import ADVICE, NAMES, compile_shader
+from openinfer_backend_vulkan.spirv.compiler import find_compiler as find_glsl_compiler
 from openinfer_backend_vulkan.target.devices import shader_target
 from openinfer_backend_vulkan.target.project import FLAGS, bundle_of
 from openinfer_backend_vulkan.target.spirv import header_of

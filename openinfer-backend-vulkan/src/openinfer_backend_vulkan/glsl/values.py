@@ -1,0 +1,208 @@
+"""Values of loop programs as GLSL: the statements that compute them, elements of buffers, types and constants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from openinfer.dtypes import I32, U32
+from openinfer.errors import UnsupportedError
+from openinfer.expr import tree
+from openinfer.expr.glsl_renderer import render
+from openinfer.expr.glsl_types import literal_text, required_extensions
+from openinfer.expr.linear import Program, linearise
+from openinfer.loops import Alloc, Load, Memory, Number, Peer, Register, Value
+from openinfer_backend_vulkan.glsl.elements import Elements, code_of
+from openinfer_backend_vulkan.glsl.index_text import Numbers, name_text
+from openinfer_backend_vulkan.glsl.loop_nests import computed_types, statements_of
+from openinfer_backend_vulkan.glsl.words import VECTOR, in_vectors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from openinfer.affine import Index
+    from openinfer.dtypes import DType
+    from openinfer.expr.linear import Instruction
+    from openinfer.expr.tree import Literal
+    from openinfer.loops import Buffer, Kernel, Leaf, Statement
+    from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
+
+_VECTORS = {"float": "vec4", "int": "ivec4", "uint": "uvec4"}
+_FEATURES = {"i64": "shaderInt64", "u64": "shaderInt64", "f64": "shaderFloat64"}
+
+
+class ValuePrinter:
+    """Appends statements to the lines of a shader, and notes what they need of the rest of it.
+
+    Attributes:
+        helpers, extensions, features: names of functions, of extensions of GLSL and of features of the device.
+        known: names of what was loaded before, by the leaf that would load it.
+        vectors: names of shared buffers that are arrays of vectors.
+        views: for each buffer the widths in words under which its items are declared; 0: as elements.
+    """
+
+    def __init__(self, kernel: Kernel, target: ShaderTarget) -> None:
+        self.kernel = kernel
+        self.target = target
+        self.numbers = Numbers(kernel.parameters, target.pushed_words)
+        self.lines: list[str] = []
+        self.depth: int = 1
+        self.helpers: dict[str, None] = {}
+        self.extensions: dict[str, None] = {}
+        self.features: set[str] = set()
+        self.views: dict[str, set[int]] = {buffer.name: set() for buffer in kernel.buffers}
+        self._computed = set(computed_types(kernel.body))
+        self.vectors = {name for name in in_vectors(kernel.body) if self._is_of_vectors(kernel, name)}
+        self._new = count()
+        self.known: dict[Leaf, str] = {}
+
+    def _is_of_vectors(self, kernel: Kernel, name: str) -> bool:
+        """Return whether a shared buffer can be an array of vectors."""
+        buffer = next(b for b in allocated(kernel.body) if b.name == name)
+        return self.held_type(buffer.dtype) in _VECTORS and (buffer.size.constant or 1) % VECTOR == 0
+
+    def local(self, buffer: Buffer, address: Index) -> str:
+        """Return an element that belongs to a group of threads, or to one."""
+        name, text = name_text("b", buffer.name), self.numbers.text(address, fixed=True)
+        if buffer.name not in self.vectors:
+            return f"{name}[{text}]"
+        place = self.fresh("e")
+        self.line(f"int {place} = {text};")
+        return f"{name}[{place} >> 2][{place} & 3]"
+
+    def line(self, text: str) -> None:
+        """Append a statement."""
+        self.lines.append("    " * self.depth + text)
+
+    def fresh(self, prefix: str) -> str:
+        """Return a name that the shader does not have yet."""
+        return f"{prefix}{next(self._new)}"
+
+    def value(self, value: Value) -> str:
+        """Append what computes a value; return the text of its result."""
+        match value.expr:
+            case tree.Literal() as literal:
+                return self._literal(literal)
+            case tree.Input(index=number):
+                return self.leaf(value.leaves[number])
+            case _:
+                inputs = {number: self.leaf(leaf) for number, leaf in enumerate(value.leaves)}
+                return self._rendered(value.expr, inputs)
+
+    def _rendered(self, expr: tree.Expr, inputs: Mapping[int, str]) -> str:
+        program = _counting_in_32_bits(linearise(expr))
+        fragment = render(program, inputs, self.fresh("v") + "_")
+        self.helpers.update(dict.fromkeys(fragment.helpers))
+        self.extensions.update(dict.fromkeys(fragment.requires))
+        self.features |= {_FEATURES[s.dtype.name] for s in program.instructions if s.dtype.name in _FEATURES}
+        for statement in fragment.statements:
+            self.line(statement)
+        return fragment.result
+
+    def leaf(self, leaf: Leaf) -> str:
+        if leaf in self.known:
+            return self.known[leaf]
+        match leaf:
+            case Load(buffer, address, guards, fill):
+                element = self._element(buffer, address)
+                if fill is None:
+                    return element
+                return f"({self.numbers.tests(guards)}) ? {element} : {self._literal(fill)}"
+            case Register(name, _):
+                return name_text("r", name)
+            case Number(index, dtype):
+                return self._rendered(tree.cast(tree.Input(0, I32), dtype), {0: self.numbers.text(index)})
+            case Peer():
+                raise UnsupportedError(f"{self.kernel.name}: the scalar of another thread outside of a join")
+            case _:
+                raise UnsupportedError(
+                    f"{self.kernel.name}: the elements of a private buffer as one have no form in GLSL"
+                )
+
+    def store(self, buffer: Buffer, address: Index, text: str) -> None:
+        name = name_text("b", buffer.name)
+        if is_local(buffer):
+            self.line(f"{self.local(buffer, address)} = {text};")
+            return
+        self.views[buffer.name].add(0)
+        elements = self.elements(buffer.dtype)
+        for statement in elements.store(name, self._item(elements, name, address), text):
+            self.line(statement)
+
+    def _element(self, buffer: Buffer, address: Index) -> str:
+        name = name_text("b", buffer.name)
+        if is_local(buffer):
+            return self.local(buffer, address)
+        self.views[buffer.name].add(0)
+        elements = self.elements(buffer.dtype)
+        return elements.load(name, self._item(elements, name, address))
+
+    def _item(self, elements: Elements, name: str, address: Index) -> str:
+        """Return the number of an element; where it shares a word, append a statement that gives it a name."""
+        text = self.numbers.text(address, of=name)
+        if not elements.is_packed:
+            return text
+        place = self.fresh("e")
+        self.line(f"uint {place} = uint({text});")
+        return place
+
+    def _literal(self, literal: Literal) -> str:
+        if literal.dtype.name in self._computed:
+            self.note_type(literal.dtype)
+            return literal_text(literal.dtype, literal.value)
+        bits = code_of(literal.dtype, literal.value)
+        if literal.dtype.bits == 64:
+            return f"uvec2(0x{bits & 0xFFFFFFFF:x}u, 0x{bits >> 32:x}u)"
+        return f"0x{bits:x}u"
+
+    # Types: elements that are only moved are bits, whatever they mean, so that no device feature is needed for them.
+
+    def elements(self, dtype: DType) -> Elements:
+        return Elements(dtype, is_computed=dtype.name in self._computed, narrow=self.target.narrow)
+
+    def held_type(self, dtype: DType) -> str:
+        elements = self.elements(dtype)
+        if elements.is_computed:
+            self.note_type(dtype)
+        return elements.held
+
+    def note_type(self, dtype: DType) -> None:
+        self.extensions.update(dict.fromkeys(required_extensions(dtype)))
+        if dtype.name in _FEATURES:
+            self.features.add(_FEATURES[dtype.name])
+
+
+def vector_type(held: str) -> str:
+    """Return the GLSL type of vectors of a type."""
+    return _VECTORS[held]
+
+
+def allocated(body: Sequence[Statement]) -> Iterator[Buffer]:
+    """Yield the buffers that statements allocate."""
+    return (each.buffer for each in statements_of(body) if isinstance(each, Alloc))
+
+
+def is_local(buffer: Buffer) -> bool:
+    """Return whether a buffer belongs to a group of threads, or to one: its elements are as registers hold them."""
+    return buffer.memory in (Memory.SHARED, Memory.PRIVATE)
+
+
+def _counting_in_32_bits(program: Program) -> Program:
+    """Return a program in which constants that are only converted, such as numbers of terms, have 32 bits if they can.
+
+    Devices without 64-bit integers can then compute it.
+    """
+    steps = program.instructions
+    others = {place for step in steps if step.function != "cast" for place in step.operands} | {len(steps) - 1}
+    return Program(
+        tuple(
+            replace(step, dtype=U32) if step.function == "literal" and _is_count(step) and place not in others else step
+            for place, step in enumerate(steps)
+        )
+    )
+
+
+def _is_count(step: Instruction) -> bool:
+    is_whole = step.dtype.is_integer and step.dtype.bits == 64
+    return is_whole and step.value is not None and 0 <= step.value < 1 << 32

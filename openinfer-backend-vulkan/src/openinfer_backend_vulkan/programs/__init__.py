@@ -1,0 +1,1 @@
+"""Whole programs on the device: a plan becomes functions of the host that queue commands (`program.DeviceProgram`)."""

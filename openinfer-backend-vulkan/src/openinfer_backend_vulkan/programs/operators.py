@@ -1,0 +1,179 @@
+"""Operators of a plan as functions that queue their shaders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from openinfer.affine import Var
+from openinfer.compute.constants import without_constants
+from openinfer.compute.evaluate import evaluate
+from openinfer.expr.counting import counted, counting, counting_by_given, counting_type
+from openinfer.ir.types import TensorType
+from openinfer.ops.derived import expression_computation
+from openinfer.plan.indices import constant
+from openinfer.plan.programs import operands_of
+from openinfer.plan.steps import TableRef, ValueRef
+from openinfer.plan.values import ViewMemory
+from openinfer_backend_vulkan.glsl import contents
+from openinfer_backend_vulkan.glsl.computations import shaders_of, varying_shaders
+from openinfer_backend_vulkan.programs.integers import StepFaultError, reader
+from openinfer_backend_vulkan.programs.kernels import FixedKernel, VaryingKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openinfer.compute import Computation
+    from openinfer.layout import Layout
+    from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import Argument, ComputeStep, CountStep, Operand
+    from openinfer_backend_vulkan.programs.steps import Operands, Run
+    from openinfer_backend_vulkan.queue.commands import Command, Place
+    from openinfer_backend_vulkan.queue.engine import Engine
+
+    Where: TypeAlias = dict[str, Callable[[], Place]]
+
+
+class Operators:
+    """Binds operators to their operands."""
+
+    def __init__(self, plan: ExecutionPlan, operands: Operands, engine: Engine) -> None:
+        self._plan, self._operands, self._engine = plan, operands, engine
+        self._machine = operands.machine
+        self._target = engine.device.physical.shader_target
+        self._kernels: dict[Computation, tuple[list[FixedKernel], dict[str, Place]]] = {}
+
+    def compute(self, step: ComputeStep) -> list[Run]:
+        """Return what carries a computation out.
+
+        Raises:
+            UnsupportedError, KernelMissingError, ExprError: it has no form on this device.
+        """
+        # Entries of tables come first: the host may have to wait for the device to find out which.
+        given = dict(sorted(operands_of(step).items(), key=lambda item: not isinstance(item[1], TableRef)))
+        node = step.origin.statements[0].node if step.origin.statements else None
+        views = {name: value for name, operand in given.items() if (value := self._view(operand)) is not None}
+        written = [value for value in (*step.outputs, *step.temporaries) if value in self._operands.memory.polled]
+        noted: list[Run] = [lambda: self._machine.unsettled.update(written)] if written else []
+        if step.arguments or views:
+            return [self._varying(step, given, views, node), *noted]
+        return [self._fixed(step.computation, given, node), *noted]
+
+    def _view(self, operand: Operand) -> ViewMemory | None:
+        memory = self._plan.values[operand.value].memory if isinstance(operand, ValueRef) else None
+        return memory if isinstance(memory, ViewMemory) else None
+
+    def _fixed(self, computation: Computation, given: dict[str, Operand], node: int | None) -> Run:
+        kernels, tables = self._of(computation)
+        machine, faults = self._machine, [kernel.faults for kernel in kernels if kernel.faults is not None]
+        fixed = {name: self._operands.place(each)() for name, each in given.items() if self._operands.is_fixed(each)}
+        # Temporaries whose elements are known have their table, whatever place the plan has for them.
+        places = {**fixed, **tables}
+        moving = {name: self._operands.place(each) for name, each in given.items() if name not in fixed}
+        known: dict[tuple[Place, ...], list[Command]] = {}
+
+        nbytes = len(moving) * machine.block.room_for(2)
+
+        def run() -> None:
+            machine.reserve(nbytes)
+            found = tuple([where() for where in moving.values()])
+            commands = known.get(found)
+            if commands is None:
+                there = {**places, **dict(zip(moving, found, strict=True))}
+                commands = known[found] = [each for kernel in kernels for each in kernel.commands(there)]
+            machine.add(commands)
+            for words in faults:
+                machine.watch(words, node)
+
+        return run
+
+    def _of(self, computation: Computation) -> tuple[list[FixedKernel], dict[str, Place]]:
+        """Return the kernels of a computation, and what they read and write besides its operands."""
+        if computation not in self._kernels:
+            engine = self._engine
+            known, rest = without_constants(computation)
+            extra: dict[str, Place] = {}
+            for tensor, table in zip(known.outputs, evaluate(known, ()), strict=True):
+                extra[tensor.name] = engine.uploaded(contents.bytes_of(np.asarray(table)))
+            kernels: list[FixedKernel] = []
+            for stage in shaders_of(rest, self._target):
+                extra |= {name: engine.memory.tensor(kind.nbytes) for name, kind in stage.scratch.items()}
+                kernels += [FixedKernel(shader, stage.reads, stage.writes, engine) for shader in stage.shaders]
+            self._kernels[computation] = kernels, extra
+        return self._kernels[computation]
+
+    def _varying(
+        self, step: ComputeStep, given: dict[str, Operand], views: dict[str, ViewMemory], node: int | None
+    ) -> Run:
+        computation, engine, machine = step.computation, self._engine, self._machine
+        starts = {name: Var(f"start_{name}") for name in views}
+        most = {v.name: a.high for v, a in zip(computation.parameters, step.arguments, strict=True)}
+        texts = varying_shaders(computation, self._target, most, self._layouts(computation, given), starts)
+        kernels = [VaryingKernel(text, computation.name, engine) for text in texts]
+        given_sizes = zip(computation.parameters, step.arguments, strict=True)
+        arguments = [(v.name, argument, reader(argument.value, machine)) for v, argument in given_sizes]
+        registers, bases = machine.registers, [(starts[name].name, view.register) for name, view in views.items()]
+        where = {name: self._operands.place(operand) for name, operand in given.items()}
+
+        room_for = machine.block.room_for
+        nbytes = len(where) * room_for(2) + sum(room_for(kernel.words) for kernel in kernels)
+
+        def run() -> None:
+            machine.reserve(nbytes)
+            values = {name: _within(argument, read()) for name, argument, read in arguments}
+            for name, register in bases:
+                values[name] = registers[register]
+            places = {name: place() for name, place in where.items()}
+            for kernel in kernels:
+                kernel.run(machine, places, values)
+                if kernel.faults is not None:
+                    machine.watch(kernel.faults, node)
+
+        return run
+
+    def _layouts(self, computation: Computation, given: dict[str, Operand]) -> dict[str, Layout]:
+        """Return the layouts of tensors that lie in a state, with the extents of the computation."""
+        found: dict[str, Layout] = {}
+        for name, operand in given.items():
+            layout = self._plan.values[operand.value].layout if isinstance(operand, ValueRef) else None
+            if layout is not None:
+                found[name] = replace(layout, shape=computation.tensor(name).shape)
+        return found
+
+    def count(self, step: CountStep) -> list[Run]:
+        """Return what counts where the host does not: floats, and integers that kernels write too."""
+        value, machine = step.target, self._machine
+        kind, place = self._plan.values[value].type, self._operands.memory.place(value)
+        amount, known = constant(step.amount), reader(step.amount, machine)
+        given = TensorType(counting_type(kind.dtype), ())
+        if amount is None or amount < 0:
+            expr, kinds = counting_by_given(kind.dtype), [kind, given]
+        else:
+            expr, kinds = counting(kind.dtype, counted(amount, kind.dtype, down=step.down)), [kind]
+        kernels, _ = self._of(expression_computation("count", expr, kinds, kind))
+        found: dict[Place | None, list[Command]] = {}
+        room = machine.block.room_for(2)
+
+        def run() -> None:
+            by, stored = known(), None
+            if by < 0:
+                raise StepFaultError("out-of-range", f"an amount of {by}: it must not be negative")
+            machine.reserve(room)
+            if len(kinds) > 1:
+                stored = machine.stored(given.dtype, counted(by, kind.dtype, down=step.down))
+            if stored not in found:
+                places = {"x0": place, "y0": place, **({} if stored is None else {"x1": stored})}
+                found[stored] = [each for kernel in kernels for each in kernel.commands(places)]
+            machine.add(found[stored])
+            machine.unsettled.add(value)
+
+        return [run]
+
+
+def _within(argument: Argument, value: int) -> int:
+    if not argument.low <= value <= argument.high:
+        message = f"a size of {value} is outside of {argument.low} to {argument.high}"
+        raise StepFaultError("out-of-range", message)
+    return value

@@ -1,0 +1,372 @@
+"""Commands: what is queued, when it is submitted, and which of it has to wait for which.
+
+Calls queue up until somebody needs their results. A sequence that was submitted before is submitted again as it was
+recorded, so a step that repeats is recorded once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from openinfer_backend_vulkan.api.fences import CommandPool, Fence, barrier
+from openinfer_backend_vulkan.api.native import Handle, Structs, call, foreign, library
+from openinfer_backend_vulkan.memory.blocks import Part, StorageBuffer
+from openinfer_backend_vulkan.queue.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from openinfer_backend_vulkan.api.device import Device
+    from openinfer_backend_vulkan.memory.staging import Staging
+    from openinfer_backend_vulkan.queue.pipelines import DescriptorSet, Pipeline
+
+_QUEUE_LIMIT = 1024
+"""Commands that may queue up before they are submitted unasked."""
+_RECORDINGS = 64
+"""Recorded sequences that are kept."""
+
+MOST_UNFINISHED = 2
+"""Submissions that may be unfinished: the host prepares one while the device works on another."""
+
+Place: TypeAlias = StorageBuffer | Part
+"""Memory that a command touches."""
+
+_serials = itertools.count()
+
+
+def _next_serial() -> int:
+    return next(_serials)
+
+
+class Command(Protocol):
+    """Work for the device. ``serial`` is unique and never used again."""
+
+    @property
+    def serial(self) -> int: ...
+    @property
+    def reads(self) -> Sequence[Place]: ...
+    @property
+    def writes(self) -> Sequence[Place]: ...
+    def record(self, commands: Handle) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dispatch:
+    """One run of a shader over ``groups`` workgroups in x, y and z, with words of push constants.
+
+    Groups in memory are three words there, at the begin of a `Part`.
+    """
+
+    pipeline: Pipeline
+    bound: DescriptorSet
+    groups: tuple[int, int, int] | Part
+    pushed: tuple[int, ...]
+    reads: tuple[Place, ...]
+    writes: tuple[Place, ...]
+    serial: int = field(default_factory=_next_serial)
+
+    def record(self, commands: Handle) -> None:
+        lib, ffi = library(), foreign()
+        point = lib.VK_PIPELINE_BIND_POINT_COMPUTE
+        lib.vkCmdBindPipeline(commands, point, self.pipeline.handle)
+        sets = ffi.new("VkDescriptorSet[]", [self.bound.handle])
+        lib.vkCmdBindDescriptorSets(commands, point, self.pipeline.layout, 0, 1, sets, 0, ffi.NULL)
+        if self.pushed:
+            words = ffi.new("uint32_t[]", [word & 0xFFFFFFFF for word in self.pushed])
+            stage = lib.VK_SHADER_STAGE_COMPUTE_BIT
+            lib.vkCmdPushConstants(commands, self.pipeline.layout, stage, 0, 4 * len(self.pushed), words)
+        if isinstance(self.groups, tuple):
+            lib.vkCmdDispatch(commands, *self.groups)
+        else:
+            lib.vkCmdDispatchIndirect(commands, self.groups.handle, self.groups.offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fill:
+    """Fills a buffer with one word of 32 bits."""
+
+    target: Place
+    word: int
+    serial: int = field(default_factory=_next_serial)
+
+    @property
+    def reads(self) -> tuple[Place, ...]:
+        return ()
+
+    @property
+    def writes(self) -> tuple[Place, ...]:
+        return (self.target,)
+
+    def record(self, commands: Handle) -> None:
+        library().vkCmdFillBuffer(
+            commands, self.target.handle, self.target.offset, self.target.nbytes // 4 * 4, self.word
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Copy:
+    """Copies the first ``nbytes`` bytes of a buffer, 1 at least, to another."""
+
+    source: Place
+    target: Place
+    nbytes: int
+    serial: int = field(default_factory=_next_serial)
+
+    @property
+    def reads(self) -> tuple[Place, ...]:
+        return (self.source,)
+
+    @property
+    def writes(self) -> tuple[Place, ...]:
+        return (self.target,)
+
+    def record(self, commands: Handle) -> None:
+        offsets = {"srcOffset": self.source.offset, "dstOffset": self.target.offset}
+        whole = Structs().new("VkBufferCopy", size=self.nbytes, **offsets)
+        library().vkCmdCopyBuffer(commands, self.source.handle, self.target.handle, 1, whole)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Recording:
+    """A recorded sequence, and the numbers (`id`) of the buffers that it touches, and of those that it writes."""
+
+    commands: Handle
+    touched: frozenset[int]
+    written: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Submission:
+    """Work that is not known to be done; ``number`` counts submissions, ``sequence`` keeps what it uses."""
+
+    number: int
+    sequence: tuple[Command, ...]
+    recording: _Recording
+    fence: Fence
+    clock: Clock | None
+
+
+class CommandQueue:
+    """Collects commands of one device and runs them in order.
+
+    Attributes:
+        submissions: how many there were.
+    """
+
+    def __init__(self, device: Device, staging: Staging) -> None:
+        self._device = device
+        self._staging = staging
+        self._pool = CommandPool(device)
+        self._fences = [Fence(device) for _ in range(MOST_UNFINISHED)]
+        self._waiting: list[Command] = []
+        self._unfinished: deque[_Submission] = deque()
+        self._recordings: OrderedDict[tuple[Clock | None, tuple[int, ...]], _Recording] = OrderedDict()
+        self._clock: Clock | None = None
+        self._worked_ns: int | None = None
+        self.submissions = 0
+
+    def enqueue(self, command: Command) -> None:
+        """Have a command run after those before it."""
+        self._waiting.append(command)
+        if len(self._waiting) >= _QUEUE_LIMIT:
+            self.submit()
+
+    def synchronize(self) -> None:
+        """Run everything to its end.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        self.submit()
+        self._wait()
+        self._staging.settle()
+
+    def timed_synchronize(self) -> int | None:
+        """Run everything to its end; return nanoseconds that commands took on the device since the last time.
+
+        None: there were none, or the device has no clock.
+
+        Raises:
+            DeviceError: as for `synchronize`.
+        """
+        physical = self._device.physical
+        if self._clock is None and physical.clock_bits:
+            self._clock = Clock(self._device, physical.tick_ns)
+        self.synchronize()
+        worked, self._worked_ns = self._worked_ns, None
+        return worked
+
+    def forget(self) -> None:
+        """Drop what was not submitted and wait for the rest."""
+        self._waiting.clear()
+        self._wait()
+
+    def is_waiting(self, buffer: StorageBuffer) -> bool:
+        """Return whether work that was not submitted reads or writes a buffer."""
+        return id(buffer) in _touched(self._waiting)
+
+    def is_using(self, buffer: StorageBuffer) -> bool:
+        """Return whether unfinished work reads or writes a buffer."""
+        number = id(buffer)
+        return any(number in each.recording.touched for each in self._unfinished) or self.is_waiting(buffer)
+
+    def is_writing(self, buffer: StorageBuffer) -> bool:
+        """Return whether unfinished work writes a buffer."""
+        number = id(buffer)
+        return any(number in each.recording.written for each in self._unfinished) or any(
+            _span(place)[0] == number for command in self._waiting for place in command.writes
+        )
+
+    def submit(self) -> None:
+        """Have everything run that waits, uploads first, without waiting for it.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        self._device.need_open()
+        self._staging.flush()
+        if self._waiting:
+            self._launch(self._waiting)
+            self._waiting = []
+
+    def run(self, sequence: Sequence[Command]) -> int:
+        """Submit commands at once, behind what waits; return the number to hand to `finish`.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        self.submit()
+        return self._launch(sequence)
+
+    def finish(self, number: int) -> None:
+        """Wait for a submission, and those before it.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        self._device.need_open()
+        while self._unfinished and self._unfinished[0].number <= number:
+            self._finish_first()
+
+    def is_finished(self, number: int) -> bool:
+        """Return whether a submission is known or found to be done, without waiting.
+
+        Raises:
+            DeviceError: the device is lost.
+        """
+        unfinished = [each for each in self._unfinished if each.number <= number]
+        return all(each.fence.is_done() for each in unfinished)
+
+    def _launch(self, sequence: Sequence[Command]) -> int:
+        self._device.need_open()
+        # A clock keeps the times of one submission.
+        while len(self._unfinished) >= (MOST_UNFINISHED if self._clock is None else 1):
+            self._finish_first()
+        recording, fence = self._recorded(sequence), self._fences[-1]
+        submission = _Submission(self.submissions + 1, tuple(sequence), recording, fence, self._clock)
+        try:
+            fence.submit(recording.commands)
+        finally:
+            if fence.is_pending:
+                self._fences.pop()
+                self._unfinished.append(submission)
+                self.submissions = submission.number
+        return submission.number
+
+    def _wait(self) -> None:
+        """Wait for what runs."""
+        while self._unfinished:
+            self._finish_first()
+
+    def _finish_first(self) -> None:
+        first = self._unfinished[0]
+        first.fence.wait()
+        if first.clock is not None:
+            self._worked_ns = (self._worked_ns or 0) + first.clock.worked_ns()
+        self._fences.append(first.fence)
+        self._unfinished.popleft()
+
+    def _recorded(self, sequence: Sequence[Command]) -> _Recording:
+        key = (self._clock, tuple([command.serial for command in sequence]))
+        found = self._recordings.get(key)
+        if found is not None:
+            self._recordings.move_to_end(key)
+            return found
+        commands = self._buffer_to_record()
+        _record(commands, sequence, self._clock)
+        written = frozenset(_span(place)[0] for command in sequence for place in command.writes)
+        found = self._recordings[key] = _Recording(commands, frozenset(_touched(sequence)), written)
+        return found
+
+    def _buffer_to_record(self) -> Handle:
+        """Return a new command buffer, or that of the recording least recently used, which is done."""
+        if len(self._recordings) >= _RECORDINGS:
+            return self._recordings.popitem(last=False)[1].commands
+        return self._pool.buffer()
+
+
+def _touched(sequence: Iterable[Command]) -> set[int]:
+    """Return the numbers of the storage buffers that commands read or write."""
+    return {_span(place)[0] for command in sequence for place in (*command.reads, *command.writes)}
+
+
+def _span(place: object) -> tuple[int, int, int | None]:
+    """Return the number of a storage buffer, and the bytes of it that a place has: begin, and end or None."""
+    if isinstance(place, Part):
+        return id(place.storage), place.offset, place.offset + place.nbytes
+    return id(place), 0, None
+
+
+def _record(commands: Handle, sequence: Sequence[Command], clock: Clock | None) -> None:
+    structs, flags = Structs(), library().VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
+    call("vkBeginCommandBuffer", commands, structs.new("VkCommandBufferBeginInfo", flags=flags))
+    conflicts = set(barriers_before(sequence))
+    barrier(commands)
+    if clock is not None:
+        clock.record_begin(commands)
+    for number, command in enumerate(sequence):
+        if number in conflicts:
+            barrier(commands)
+        command.record(commands)
+    barrier(commands, to_host=True)
+    if clock is not None:
+        clock.record_end(commands)
+    call("vkEndCommandBuffer", commands)
+
+
+class _Touched:
+    """The bytes that commands touched since the last barrier."""
+
+    def __init__(self) -> None:
+        self._spans: dict[int, list[tuple[int, int | None]]] = {}
+
+    def meets(self, places: Sequence[object]) -> bool:
+        """Return whether one of some places shares bytes with these."""
+        for place in places:
+            number, begin, end = _span(place)
+            for first, last in self._spans.get(number, ()):
+                if (last is None or begin < last) and (end is None or first < end):
+                    return True
+        return False
+
+    def add(self, places: Sequence[object]) -> None:
+        for place in places:
+            number, begin, end = _span(place)
+            self._spans.setdefault(number, []).append((begin, end))
+
+
+def barriers_before(sequence: Sequence[Command]) -> list[int]:
+    """Return the positions of commands that touch what one since the last barrier writes, or write what one reads."""
+    positions: list[int] = []
+    read, written = _Touched(), _Touched()
+    for number, command in enumerate(sequence):
+        reads, writes = command.reads, command.writes
+        if written.meets(reads) or written.meets(writes) or read.meets(writes):
+            positions.append(number)
+            read, written = _Touched(), _Touched()
+        read.add(reads)
+        written.add(writes)
+    return positions

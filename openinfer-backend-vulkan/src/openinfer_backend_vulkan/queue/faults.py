@@ -1,0 +1,58 @@
+"""What kernels find wrong while they run: read after the work is done, and reported as errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from openinfer_backend_vulkan.glsl.shaders import Fault
+    from openinfer_backend_vulkan.memory.blocks import StorageBuffer
+
+_NONE = 0xFFFFFFFF
+
+
+class FaultWords:
+    """The words that the kernel of one bound call writes to, one for each fault that it may find."""
+
+    def __init__(self, storage: StorageBuffer, faults: Sequence[Fault]) -> None:
+        self.storage = storage
+        self._faults = faults
+        self._words: npt.NDArray[np.uint32] = storage.view(np.dtype(np.uint32), len(faults))
+        self._words[:] = _NONE
+
+    def taken(self) -> str | None:
+        """Return what was found since this was asked last, or None."""
+        words = self._words.tolist()
+        self._words[:] = _NONE
+        found = (fault.message(word) for fault, word in zip(self._faults, words, strict=True) if word != _NONE)
+        return next(found, None)
+
+
+class Faults:
+    """The words of calls that were queued since the last check."""
+
+    def __init__(self) -> None:
+        self._watched: dict[int, FaultWords] = {}
+
+    def watch(self, words: FaultWords) -> None:
+        """Check words after the work."""
+        self._watched[id(words)] = words
+
+    def check(self) -> None:
+        """Look at every word; the work that writes them is done.
+
+        Raises:
+            ExecutionError: ``out-of-range``; the first in the order of calls.
+        """
+        found = [message for words in self._watched.values() if (message := words.taken()) is not None]
+        self._watched.clear()
+        if found:
+            raise ExecutionError(found[0], code="out-of-range")
