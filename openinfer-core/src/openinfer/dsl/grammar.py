@@ -174,23 +174,39 @@ class Mismatch:
     expected: frozenset[str]
 
 
+class _MatchError(ParseError):
+    """The furthest place where terminals were tried in vain; parsimonious hands it to every expression it matches."""
+
+    def __init__(self, text: str, offset: int) -> None:
+        super().__init__(text)
+        self.furthest = offset
+        self.expected: set[str] = set()
+
+    def add(self, terminal: str, place: int) -> None:
+        if place > self.furthest:
+            self.furthest = place
+            self.expected.clear()
+        if place == self.furthest:
+            self.expected.add(terminal)
+
+
 class _Terminal(Expression):
     """A token and the white space behind it.
 
-    To match one again takes less time than to keep what matched, so that the packrat cache has only the places where
-    it did not match, which findings are made of.
+    To match one again takes less time than to keep what matched, so that it stays out of the packrat cache.
     """
 
     def __init__(self, name: str, pattern: str) -> None:
         super().__init__(name)
         self._found = re.compile(pattern + SPACE).match
 
-    def match_core(self, text: str, pos: int, cache: Any, error: object) -> Any:
-        del error  # the furthest mismatch is found in the cache
+    def match_core(self, text: str, pos: int, cache: object, error: ParseError) -> Any:
+        del cache
         found = self._found(text, pos)
         if found is not None:
             return Node(self, text, pos, found.end())
-        cache[id(self)][pos] = None
+        if isinstance(error, _MatchError):
+            error.add(self.name, pos)
         return None
 
 
@@ -202,24 +218,9 @@ def _grammar() -> Mapping[str, Any]:
 
 def match(rule: str, text: str, offset: int) -> Tree | Mismatch:
     """Match ``text`` from ``offset`` against a rule; the tree need not reach the end of the text."""
-    expression = _grammar()[rule]
-    seen: dict[int, dict[int, object]] = defaultdict(dict)
-    tree = expression.match_core(text, offset, seen, ParseError(text))
-    return _mismatch(seen, offset) if tree is None else cast("Tree", tree)
-
-
-def _mismatch(seen: Mapping[int, Mapping[int, object]], offset: int) -> Mismatch:
-    """Return the furthest place where terminals were tried in vain (the packrat cache remembers every try)."""
-    furthest, expected = offset, set[str]()
-    grammar = _grammar()
-    for name in _TERMINALS:
-        for place, found in seen.get(id(grammar[name]), {}).items():
-            if found is not None or place < furthest:
-                continue
-            if place > furthest:
-                furthest, expected = place, set[str]()
-            expected.add(name)
-    return Mismatch(furthest, frozenset(expected))
+    error = _MatchError(text, offset)
+    tree = _grammar()[rule].match_core(text, offset, defaultdict(dict), error)
+    return Mismatch(error.furthest, frozenset(error.expected)) if tree is None else cast("Tree", tree)
 
 
 def words(terminal: str) -> str:
