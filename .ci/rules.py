@@ -18,7 +18,7 @@ from pathlib import Path
 
 PAGES = "docs/specification"
 TESTS = ("tests", "openinfer-*/tests")
-SOURCES = ("openinfer-*/src", "openinfer-*/tests", "tests/test_*.py")
+SOURCES = ("openinfer-*/src", "openinfer-*/tests", "tests")
 
 _RULE = re.compile(r"\* \*\*([a-z]+)\.([a-z-]+)\.([1-9]\d*)\*\* \S")
 _ITEM = re.compile(r"\* \*\*")

@@ -10,8 +10,8 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from consumer_programs import PROGRAMS
 from generated_c import COMPILERS, STEPS, STRICT, needs_gcc, noise
-from test_synth_c_consumers import PROGRAMS
 
 from openinfer.dsl import graph
 from openinfer.errors import SynthesisError

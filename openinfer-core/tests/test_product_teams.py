@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_row_teams import computation
+from operator_computations import computation
 
 from openinfer.loops import verify
 from openinfer.loops.interpret import interpret

@@ -6,20 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from operator_computations import computation
 
 from openinfer.array_types import storage_dtype
 from openinfer.compute.evaluate import evaluate
 from openinfer.compute.reading import parse_computation
-from openinfer.dtypes import BY_NAME
-from openinfer.ir.types import TensorType
 from openinfer.loops import verify
 from openinfer.loops.interpret import interpret
 from openinfer.loops.text import kernel_text
 from openinfer.lower import dealt_out
 from openinfer.lower.row_teams import in_row_teams
-from openinfer.ops.calls import call_of
-from openinfer.ops.computations import computation_of
-from openinfer.plugins.environment import Environment
 from openinfer.schedule import Threads
 
 if TYPE_CHECKING:
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-ENVIRONMENT = Environment.default()
 SMALL = Threads(busy=64, group=64, subgroup=8)
 """A device whose groups the interpreter, which goes one by one, runs in a moment."""
 
@@ -42,15 +37,6 @@ def mean(x: f32[{rows}, {columns}], w: f32[{columns}], /, y: f32[{rows}, {column
     for i, j in grid({rows}, {columns}):
         y[i, j] = x[i, j] - m[i]
 """
-
-
-def computation(op: str, *types: str, **settings: Any) -> Computation:
-    kinds: list[TensorType] = []
-    for text in types:
-        name, _, extents = text.removesuffix("]").partition("[")
-        kinds.append(TensorType(BY_NAME[name], tuple(map(int, extents.split(",")))))
-    schema = ENVIRONMENT.op(op)
-    return computation_of(schema, call_of(schema, kinds, settings))
 
 
 def agree(found: Computation, device: Threads = SMALL) -> None:

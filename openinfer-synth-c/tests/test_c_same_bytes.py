@@ -131,9 +131,8 @@ def test_bundles_are_those_of_other_interpreters(record_testsuite_property):
 
 @pytest.mark.rule("api.bundles.1")
 def test_bundles_depend_on_no_seed_of_hashes():
-    program = "import json, sys; sys.path.insert(0, sys.argv[1]); import test_c_same_bytes as t"
-    program += "; print(json.dumps(t.digests()))"
-    command = [sys.executable, "-B", "-c", program, str(Path(__file__).resolve().parent)]
+    program = "import json, runpy, sys; print(json.dumps(runpy.run_path(sys.argv[1])['digests']()))"
+    command = [sys.executable, "-B", "-c", program, str(Path(__file__).resolve())]
     environment = {**os.environ, "PYTHONHASHSEED": "4242"}
 
     printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout

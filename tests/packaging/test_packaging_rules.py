@@ -40,7 +40,8 @@ def faults(root: Path, *, page: str = PAGE, test: str = TEST, source: str = "") 
 
 
 def test_rules_that_tests_name_are_in_order(tmp_path: Path) -> None:
-    source = '"""What lives (``specification: memory.life-of-values``, ``specification: memory.life-of-values.3``)."""'
+    section = "specification: memory.life-of-values"
+    source = f'"""What lives (``{section}``, ``{section}.3``)."""'
     assert faults(tmp_path, source=source) == []
 
 
@@ -63,5 +64,6 @@ def test_a_mark_of_a_rule_that_does_not_exist_is_reported(tmp_path: Path) -> Non
 
 
 def test_a_citation_of_what_does_not_exist_is_reported(tmp_path: Path) -> None:
-    source = "# As ``specification: memory.death`` says."
+    cited = "specification: memory.death"
+    source = f"# As ``{cited}`` says."
     assert faults(tmp_path, source=source) == ["values.py:1: no rule or section 'memory.death'"]
