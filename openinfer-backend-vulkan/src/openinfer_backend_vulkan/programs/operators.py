@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,8 +23,6 @@ from openinfer_backend_vulkan.programs.integers import StepFaultError, reader
 from openinfer_backend_vulkan.programs.kernels import FixedKernel, VaryingKernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from openinfer.compute import Computation
     from openinfer.layout import Layout
     from openinfer.plan.execution_plan import ExecutionPlan
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from openinfer_backend_vulkan.programs.steps import Operands, Run
     from openinfer_backend_vulkan.queue.commands import Command, Place
     from openinfer_backend_vulkan.queue.engine import Engine
-
-    Where: TypeAlias = dict[str, Callable[[], Place]]
 
 
 class Operators:

@@ -17,11 +17,9 @@ from openinfer.plan.steps import (
     LoopIndex,
     LoopStep,
     PlaceStep,
-    Register,
     SetStep,
     StoreStep,
     TableRef,
-    ValueRef,
 )
 
 if TYPE_CHECKING:
@@ -69,8 +67,3 @@ def is_known(index: IndexExpr, loops: Collection[int]) -> bool:
     return all(
         isinstance(bound, int) or (isinstance(bound, LoopIndex) and bound.loop in loops) for _, bound in index.names
     )
-
-
-def has_registers(index: IndexExpr) -> bool:
-    """Whether an expression reads a register or a value."""
-    return any(isinstance(bound, Register | ValueRef) for _, bound in index.names)

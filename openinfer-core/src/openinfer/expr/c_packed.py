@@ -6,23 +6,6 @@ from openinfer.dtypes import PACKED_SINT, PACKED_UINT, T1, T2, DType, Kind
 from openinfer.expr.c_types import c_type
 from openinfer.expr.fragment import Call, Helper
 
-_LOAD_WORD = "oi_load_word"
-
-_WORD = """\
-static inline uint32_t oi_load_word(const uint8_t *array, size_t index)
-{
-    const uint32_t one = 1;
-    uint8_t first;
-    uint32_t word;
-    memcpy(&first, &one, 1);
-    memcpy(&word, array + index, 4); /* one load; assembled from bytes, loops around it are not made of vectors */
-    if (first == 0) {
-        word = word >> 24 | (word >> 8 & 0xff00u) | (word << 8 & 0xff0000u) | word << 24;
-    }
-    return word;
-}
-"""
-
 
 def load_text(dtype: DType, array: str, index: str) -> Call:
     """Return the expression of the element at a flat index of an array of bytes."""
@@ -36,14 +19,9 @@ def store_text(dtype: DType, array: str, index: str, value: str) -> Call:
     return Call(f"{name}({array}, {index}, {value})", (name,))
 
 
-def load_word_text(array: str, index: str) -> Call:
-    """Return the expression of the 32 bits that begin at a byte of an array, its bits the lowest, as ``uint32_t``."""
-    return Call(f"{_LOAD_WORD}({array}, {index})", (_LOAD_WORD,))
-
-
 def packed_helpers() -> dict[str, Helper]:
     """Return the functions by name."""
-    found = {_LOAD_WORD: Helper(_WORD)}
+    found: dict[str, Helper] = {}
     for dtype in (*PACKED_SINT, *PACKED_UINT, T1, T2):
         found[f"oi_load_{dtype}"] = Helper(_load(dtype))
         found[f"oi_store_{dtype}"] = Helper(_store(dtype))

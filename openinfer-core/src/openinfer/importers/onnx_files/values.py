@@ -228,8 +228,3 @@ def index_of(value: Value, indices: Sequence[str]) -> str | None:
 def renamed(value: Value, name: str) -> Value:
     """Return a known value under another name."""
     return replace(value, name=name)
-
-
-def size_name(dim: IntExpr) -> str | None:
-    """Return the size variable that an extent is, or None."""
-    return dim.name if isinstance(dim, Name) else None

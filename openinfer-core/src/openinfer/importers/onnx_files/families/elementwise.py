@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import F8, F32, DType
+from openinfer.dtypes import F8, DType
 from openinfer.importers.onnx_files.elements import element_name, element_type, scalar_of
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.package import onnx_module
@@ -356,8 +356,3 @@ def _dropout(node: Node) -> tuple[Value, Value | None]:
     if len(node.source.outputs) < 2 or not node.source.outputs[1]:
         return x, None
     return x, node.call("eq", node.call("fill", x, value=1.0), node.number(1, x.dtype))
-
-
-def as_float(node: Node, value: Value) -> Value:
-    """Return integers as f32; floats stay."""
-    return value if value.dtype.is_float else node.call("cast", value, to=F32)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Element
     from openinfer.symbolic import IntExpr
 
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 
 
