@@ -17,7 +17,7 @@ from openinfer.inspect.differences import Tolerance
 from openinfer.inspect.divergence import Comparison, Tolerances, compare_executors
 from openinfer.ir.uses import writes
 from openinfer.simulate import Executor
-from openinfer.simulate.state.memory import Memory
+from openinfer.simulate.state.program_memory import ProgramMemory
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_oinf import SizeVar, write_oinf
 
@@ -137,12 +137,12 @@ def test_what_a_consumer_gives_back_is_compared_where_it_is_taken(monkeypatch: p
     block entry { transfer x >> y; yield y; op neg(x) >> z; await y; return y; }
     block reader { await y; yield y; }
     block writer { await y; op exp(y) >> y; yield y; }"""
-    other, load = executor_of(text), Memory.load
+    other, load = executor_of(text), ProgramMemory.load
 
-    def lost(self: Memory, name: str, saved: Any) -> None:
-        load(self, name, (saved[0], saved[1] * 2, saved[2]) if self is other._memory else saved)
+    def lost(self: ProgramMemory, name: str, saved: Any) -> None:
+        load(self, name, ((saved[0][0], saved[0][1] * 2), saved[1]) if self is other._memory else saved)
 
-    monkeypatch.setattr(Memory, "load", lost)
+    monkeypatch.setattr(ProgramMemory, "load", lost)
     found = compared(executor_of(text), other, x=X)
     assert found.divergence is not None
     assert found.divergence.event is not None

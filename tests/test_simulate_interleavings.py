@@ -140,9 +140,9 @@ def every_order(run: Callable[[Turns], object]) -> Iterator[object]:
 def stepped(turns: Turns, source: str, inputs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Executor:
     """Run one step of a program whose consumers and entry take turns."""
     executor = Simulator(oi.Model.from_arrays({}), graph(source)).make_executor()
-    for name, aside in executor._consumers.asides.items():
-        assert aside.parallel
-        aside.code.merged[:] = [Gate(item, turns, name) for item in aside.code.items]
+    for name, consumer in executor._consumers.consumers.items():
+        assert consumer.parallel
+        consumer.code.merged[:] = [Gate(item, turns, name) for item in consumer.code.items]
     names = iter(())
 
     def start(work: Callable[[], object]) -> Callable[[], object]:
@@ -263,7 +263,7 @@ def test_a_consumer_waits_for_its_own_backend_and_closes_it(looking: bool, monke
     with simulator.make_executor() as executor:
         executor.insert(x=[1, 2])
         list(executor.iterate(consumers=True)) if looking else executor.step()
-        own, entry = executor._consumers.asides["only"].backend, executor._backend
+        own, entry = executor._consumers.consumers["only"].backend, executor._backend
 
     assert own is not entry
     assert [backend for backend, _ in waited].count(own) == 3
@@ -286,7 +286,7 @@ def test_consumers_of_one_growing_table_do_not_run_at_the_same_time() -> None:
     )
     executor = Simulator(oi.Model.from_arrays({}), graph(source)).make_executor()
 
-    assert [aside.parallel for aside in executor._consumers.asides.values()] == [False, False]
+    assert [consumer.parallel for consumer in executor._consumers.consumers.values()] == [False, False]
 
 
 def test_consumers_of_one_weight_table_may_run_at_the_same_time() -> None:
@@ -302,7 +302,7 @@ def test_consumers_of_one_weight_table_may_run_at_the_same_time() -> None:
     executor = Simulator(model, graph(source)).make_executor()
     executor.step(x=[1, 2])
 
-    assert [aside.parallel for aside in executor._consumers.asides.values()] == [True, True]
+    assert [consumer.parallel for consumer in executor._consumers.consumers.values()] == [True, True]
     assert executor.fetch("out").tolist() == executor.fetch("out2").tolist() == [11, 22]
 
 
@@ -330,8 +330,8 @@ def test_consumers_really_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch) 
     """
     )
     executor = Simulator(oi.Model.from_arrays({}), graph(source)).make_executor()
-    for aside in executor._consumers.asides.values():
-        aside.code.merged.insert(0, Meet(meeting))
+    for consumer in executor._consumers.consumers.values():
+        consumer.code.merged.insert(0, Meet(meeting))
     started = threading.Event()
     check = Exchange.check
 

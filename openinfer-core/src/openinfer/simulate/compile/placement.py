@@ -18,7 +18,7 @@ from openinfer.simulate.devices.opening import choose_device, open_device
 from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.program.describe import Description, always
 from openinfer.simulate.program.items import Action
-from openinfer.simulate.state.overlay import AsideMemory
+from openinfer.simulate.state.overlay import OverlayMemory
 from openinfer.validate.placement import hinted_devices
 
 if TYPE_CHECKING:
@@ -123,19 +123,19 @@ class OtherDevices:
         if name not in self._opened:
             memory = self._memory
             backend, binder = self._placements.open(name)
-            beside = AsideMemory(memory, frozenset(memory.variables), backend, frozenset(memory.tables))
-            operators = OperatorCompiler(beside, backend, binder)
-            self._opened[name] = PlacedDevice(name, memory, beside, operators)
+            own = OverlayMemory(memory, backend, copied=frozenset(memory.variables), tables=frozenset(memory.tables))
+            operators = OperatorCompiler(own, backend, binder)
+            self._opened[name] = PlacedDevice(name, memory, own, operators)
         return self._opened[name]
 
 
 class PlacedDevice:
     """One device that operators are placed on."""
 
-    def __init__(self, name: str, memory: Memory, beside: AsideMemory, operators: OperatorCompiler) -> None:
+    def __init__(self, name: str, memory: Memory, own: OverlayMemory, operators: OperatorCompiler) -> None:
         self.name = name
         self._memory = memory
-        self._beside = beside
+        self._own = own
         self._operators = operators
 
     def bind(self, op: ResolvedOp, names: Names) -> BoundCall:
@@ -173,7 +173,7 @@ class PlacedDevice:
         )
 
     def _bring(self, name: str) -> BoundCall:
-        return lambda: self._beside.load(name, self._memory.save(name))
+        return lambda: self._own.load(name, self._memory.save(name))
 
     def _take(self, name: str) -> BoundCall:
-        return lambda: self._memory.load(name, self._beside.save(name))
+        return lambda: self._memory.load(name, self._own.save(name))

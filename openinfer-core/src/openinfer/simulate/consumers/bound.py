@@ -1,4 +1,4 @@
-"""Consumer blocks ready to run: memory and code of their own (``specification: runtime.consumers``)."""
+"""Consumer blocks bound to memory of their own (``specification: runtime.consumers``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from openinfer.ir.concurrency import private_temporaries, reached_blocks, uses
 from openinfer.simulate.compile.compiler import compile_graph
 from openinfer.simulate.compile.placement import OtherDevices
-from openinfer.simulate.state.overlay import AsideMemory
+from openinfer.simulate.state.overlay import OverlayMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openinfer.ir.concurrency import Consumer
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.simulate.compile.placement import Placements
-    from openinfer.simulate.consumers.exchange import Sharing
+    from openinfer.simulate.consumers.sharing import Sharing
     from openinfer.simulate.devices.backend import DeviceBackend
     from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.program.items import Code
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aside:
+class BoundConsumer:
     """A consumer that is ready to run.
 
     Attributes:
-        memory: where it works; ``memory.own`` are the variables that it has copies of.
+        memory: where it works; ``memory.copied`` are the variables that it has copies of.
         code: the consumer's block.
         backend: what it works with: its own, or that of ``entry`` where the device has no other.
         parallel: whether it may run in a thread of its own: the device allows it, and what it works on changes nobody
@@ -37,20 +37,20 @@ class Aside:
     """
 
     consumer: Consumer
-    memory: AsideMemory
+    memory: OverlayMemory
     code: Code
     backend: DeviceBackend
     parallel: bool
 
 
-def asides(
+def bind_consumers(
     resolved: ResolvedGraph,
     sharing: Sharing | None,
     memory: Memory,
     backend: DeviceBackend,
     binder: Binder,
     placements: Placements,
-) -> Mapping[str, Aside]:
+) -> Mapping[str, BoundConsumer]:
     """Return the consumers of a program by name, each bound to memory of its own.
 
     Raises:
@@ -60,14 +60,14 @@ def asides(
         return {}
     with ExitStack() as opened:
         found = {
-            each.name: _aside(each, resolved, sharing, memory, backend, binder, placements, opened)
+            each.name: _bound(each, resolved, sharing, memory, backend, binder, placements, opened)
             for each in sharing.consumers
         }
         opened.pop_all()
     return found
 
 
-def _aside(
+def _bound(
     consumer: Consumer,
     resolved: ResolvedGraph,
     sharing: Sharing,
@@ -76,19 +76,19 @@ def _aside(
     binder: Binder,
     placements: Placements,
     opened: ExitStack,
-) -> Aside:
-    beside = backend.beside()
-    if beside is not None:
-        opened.callback(beside.close)
-    used, bound = (backend, binder) if beside is None else (beside, binder.on(beside))
+) -> BoundConsumer:
+    concurrent = backend.beside()
+    if concurrent is not None:
+        opened.callback(concurrent.close)
+    used, bound = (backend, binder) if concurrent is None else (concurrent, binder.on(concurrent))
     private = private_temporaries(resolved.graph)
-    own = AsideMemory(memory, consumer.requirements & sharing.copied, used, private=private)
+    own = OverlayMemory(memory, used, copied=consumer.requirements & sharing.copied, private=private)
     others, blocks = OtherDevices(placements, own), reached_blocks(resolved.graph, consumer.name)
     codes = compile_graph(resolved, own, used, bound, others, blocks)
     used_by_both = (consumer.uses.reads | consumer.uses.writes).intersection(_used_elsewhere(consumer, sharing))
     grows = any(memory.is_cache(name) for name in used_by_both.intersection(memory.variables))
-    parallel = beside is not None and not grows
-    return Aside(consumer, own, codes[consumer.name], used, parallel)
+    parallel = concurrent is not None and not grows
+    return BoundConsumer(consumer, own, codes[consumer.name], used, parallel)
 
 
 def _used_elsewhere(consumer: Consumer, sharing: Sharing) -> Iterator[str]:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.errors import DeadlockError, OpenInferError, RaceError
-from openinfer.ir.concurrency import Consumer, Uses, consumers, handed_over, is_concurrent
+from openinfer.ir.concurrency import Consumer, Uses, handed_over
 from openinfer.ir.uses import reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from openinfer.ir.graph import Graph
-    from openinfer.simulate.consumers.bound import Aside
+    from openinfer.simulate.consumers.bound import BoundConsumer
+    from openinfer.simulate.consumers.sharing import Sharing
     from openinfer.simulate.program.failures import Place
     from openinfer.simulate.program.machine import Happened
     from openinfer.simulate.state.memory import Memory
@@ -26,39 +26,15 @@ if TYPE_CHECKING:
     Join: TypeAlias = Callable[[], object]
     """Waits for a consumer to end; raises what it raised."""
 
-    Start: TypeAlias = Callable[[Aside, list[Happened]], Join]
+    Start: TypeAlias = Callable[[BoundConsumer, list[Happened]], Join]
     """Lets a consumer run, now or later, here or in a thread; it adds its events to the list."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """What is known of handing over before a program runs.
-
-    Attributes:
-        consumers: the blocks that wait, by name.
-        copied: variables that one consumer writes and others wait for too.
-    """
-
-    graph: Graph
-    consumers: tuple[Consumer, ...]
-    copied: frozenset[str]
-
-
-def sharing(graph: Graph) -> Sharing | None:
-    """Return how a graph hands variables over; None when it does not."""
-    if not is_concurrent(graph):
-        return None
-    found = consumers(graph)
-    waiting = [name for each in found for name in each.requirements]
-    written = frozenset(name for each in found for name in each.requirements & each.uses.writes)
-    return Sharing(graph, found, frozenset(name for name in written if waiting.count(name) > 1))
 
 
 @dataclass(slots=True)
 class _Run:
     """A consumer that has started and is not awaited yet."""
 
-    aside: Aside
+    bound: BoundConsumer
     join: Join
     events: list[Happened] = field(default_factory=list["Happened"])
 
@@ -70,13 +46,13 @@ class Exchange:
         self,
         sharing: Sharing,
         memory: Memory,
-        asides: Mapping[str, Aside],
+        consumers: Mapping[str, BoundConsumer],
         start: Start,
         record: list[Happened],
     ) -> None:
         self._sharing = sharing
         self._memory = memory
-        self._asides = asides
+        self._consumers = consumers
         self._begin = start
         self._record = record
         self._out: dict[str, Place] = {}
@@ -115,8 +91,8 @@ class Exchange:
         for name in names:
             if name not in self._out:
                 raise DeadlockError(f"`{name}` is awaited, but it is not out")
-        joined = [run for run in self._runs if run.aside.consumer.requirements.intersection(names)]
-        joined.sort(key=lambda run: run.aside.consumer.name)
+        joined = [run for run in self._runs if run.bound.consumer.requirements.intersection(names)]
+        joined.sort(key=lambda run: run.bound.consumer.name)
         self._join(joined)
         for name in names:
             del self._out[name]
@@ -133,8 +109,8 @@ class Exchange:
         if failures:
             raise failures[0]
         for run in runs:
-            written = run.aside.memory.own & run.aside.consumer.uses.writes
-            self._written |= dict.fromkeys(written, run.aside.memory)
+            written = run.bound.memory.copied & run.bound.consumer.uses.writes
+            self._written |= dict.fromkeys(written, run.bound.memory)
 
     def check(self, place: Place) -> None:
         """Check a node of ``entry`` that is about to run.
@@ -148,7 +124,7 @@ class Exchange:
         for name in sorted((used.reads | used.writes).intersection(self._out)):
             raise RaceError(f"{place.desc}: `{name}` is out: it is used between its yield and its await")
         for run in self._runs:
-            consumer = run.aside.consumer
+            consumer = run.bound.consumer
             for name in sorted(consumer.uses.races_with(used)):
                 message = f"`{name}` is used while consumer `{consumer.name}` uses it, and one of them writes it"
                 raise RaceError(f"{place.desc}: {message}: await `{min(consumer.requirements)}` before")
@@ -171,15 +147,15 @@ class Exchange:
 
     def _start(self, consumer: Consumer) -> None:
         for run in self._runs:
-            other = run.aside.consumer
+            other = run.bound.consumer
             for name in sorted(consumer.races_with(other)):
                 message = f"consumers `{other.name}` and `{consumer.name}` run at the same time"
                 raise RaceError(f"{message} and race on `{name}`: only one may use what one of them writes")
-        aside, events = self._asides[consumer.name], list["Happened"]()
-        aside.memory.available.difference_update(aside.memory.private)
-        for name in sorted(aside.memory.own):
-            aside.memory.load(name, self._memory.save(name))
-        self._runs.append(_Run(aside, self._begin(aside, events), events))
+        bound, events = self._consumers[consumer.name], list["Happened"]()
+        bound.memory.available.difference_update(bound.memory.private)
+        for name in sorted(bound.memory.copied):
+            bound.memory.load(name, self._memory.save(name))
+        self._runs.append(_Run(bound, self._begin(bound, events), events))
 
     def _uses_of(self, place: Place) -> Uses:
         node = place.node

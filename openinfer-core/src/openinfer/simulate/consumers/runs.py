@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.simulate.consumers.bound import asides
+from openinfer.simulate.consumers.bound import bind_consumers
 from openinfer.simulate.consumers.exchange import Exchange
 from openinfer.simulate.consumers.steps import ConsumerSteps
 from openinfer.simulate.consumers.threads import Threads, at_once
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from openinfer.events import TraceEvent
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.simulate.compile.placement import Placements
-    from openinfer.simulate.consumers.bound import Aside
-    from openinfer.simulate.consumers.exchange import Join, Sharing
+    from openinfer.simulate.consumers.bound import BoundConsumer
+    from openinfer.simulate.consumers.exchange import Join
+    from openinfer.simulate.consumers.sharing import Sharing
     from openinfer.simulate.devices.backend import DeviceBackend
     from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.program.machine import Happened
@@ -34,7 +35,7 @@ class ConsumerRuns:
         recorder: keeps their events, where ``trace`` is on.
 
     Attributes:
-        asides: the consumers by name, ready to run.
+        consumers: the consumers by name, ready to run.
         threads: where those run that may run at the same time.
 
     Raises:
@@ -53,8 +54,8 @@ class ConsumerRuns:
         *,
         trace: bool,
     ) -> None:
-        self.asides = asides(resolved, sharing, memory, backend, binder, placements)
-        self.threads = Threads(max(len(self.asides), 1))
+        self.consumers = bind_consumers(resolved, sharing, memory, backend, binder, placements)
+        self.threads = Threads(max(len(self.consumers), 1))
         self._sharing = sharing
         self._memory = memory
         self._backend = backend
@@ -77,15 +78,15 @@ class ConsumerRuns:
         if self._sharing is None:
             return None
 
-        def start(aside: Aside, notes: list[Happened]) -> Join:
+        def start(bound: BoundConsumer, notes: list[Happened]) -> Join:
             if looking:
-                steps = ConsumerSteps(aside, self._recorder, notes if self._tracing else None)
+                steps = ConsumerSteps(bound, self._recorder, notes if self._tracing else None)
                 self._looked.append(steps)
                 return steps.join
-            begin = self.threads.start if merged and aside.parallel else at_once
-            return begin(lambda: self._run(aside, notes))
+            begin = self.threads.start if merged and bound.parallel else at_once
+            return begin(lambda: self._run(bound, notes))
 
-        return Exchange(self._sharing, self._memory, self.asides, start, self._recorder.notes)
+        return Exchange(self._sharing, self._memory, self.consumers, start, self._recorder.notes)
 
     def advance(self) -> tuple[TraceEvent, ConsumerSteps]:
         """Run a node of the consumer that is looked into; return its event, and the consumer."""
@@ -107,13 +108,13 @@ class ConsumerRuns:
     def close(self) -> None:
         """Release their backends, once none of them runs."""
         self.threads.close()
-        for aside in self.asides.values():
-            if aside.backend is not self._backend:
-                aside.backend.close()
+        for bound in self.consumers.values():
+            if bound.backend is not self._backend:
+                bound.backend.close()
 
-    def _run(self, aside: Aside, notes: list[Happened]) -> None:
+    def _run(self, bound: BoundConsumer, notes: list[Happened]) -> None:
         """Run a consumer block to its end; with tracing on, note what ran."""
-        record = self._recorder.record(notes, aside.consumer.name, aside.backend) if self._tracing else None
+        record = self._recorder.record(notes, bound.consumer.name, bound.backend) if self._tracing else None
         with np.errstate(all="ignore"):
-            Machine(aside.memory, aside.code, merged=True, record=record).run()
-            aside.backend.synchronize()
+            Machine(bound.memory, bound.code, merged=True, record=record).run()
+            bound.backend.synchronize()

@@ -10,7 +10,7 @@ from openinfer.simulate.state.host import Host
 
 if TYPE_CHECKING:
     from openinfer.events import TraceEvent
-    from openinfer.simulate.consumers.bound import Aside
+    from openinfer.simulate.consumers.bound import BoundConsumer
     from openinfer.simulate.program.machine import Happened
     from openinfer.simulate.program.recording import Recorder
 
@@ -27,13 +27,13 @@ class ConsumerSteps:
         failure: the error that it ended with; it is raised where the consumer is joined.
     """
 
-    def __init__(self, aside: Aside, recorder: Recorder, notes: list[Happened] | None = None) -> None:
+    def __init__(self, bound: BoundConsumer, recorder: Recorder, notes: list[Happened] | None = None) -> None:
         self._recorder = recorder
         self._recorded = notes is not None
-        self._synchronize = aside.backend.synchronize
-        self._record = recorder.record([] if notes is None else notes, aside.consumer.name, aside.backend)
-        self.machine = Machine(aside.memory, aside.code, merged=False, record=self._record)
-        self.host = Host(aside.memory, aside.backend)
+        self._synchronize = bound.backend.synchronize
+        self._record = recorder.record([] if notes is None else notes, bound.consumer.name, bound.backend)
+        self.machine = Machine(bound.memory, bound.code, merged=False, record=self._record)
+        self.host = Host(bound.memory, bound.backend)
         self.failure: Exception | None = None
 
     def advance(self) -> TraceEvent:

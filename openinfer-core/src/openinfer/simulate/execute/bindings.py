@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from openinfer.simulate.consumers.runs import ConsumerRuns
     from openinfer.simulate.execute.whole_program import WholeProgram
     from openinfer.simulate.program.items import Code
-    from openinfer.simulate.state.host import Host
-    from openinfer.simulate.state.memory import Memory
+    from openinfer.simulate.state.host import Host, Inputs
+    from openinfer.simulate.state.program_memory import ProgramMemory
 
 
 MOST_SIZES = 16
@@ -35,10 +35,11 @@ class Binding:
     """
 
     resolved: ResolvedGraph
-    memory: Memory
+    memory: ProgramMemory
     compile: Callable[[], Mapping[str, Code]]
     consumers: ConsumerRuns
     whole: WholeProgram | None
+    inputs: Inputs
     host: Host
 
     @cached_property
@@ -72,7 +73,7 @@ class Bindings:
         self,
         usual: Binding,
         resized: Callable[[Mapping[str, int]], ResolvedGraph],
-        bound: Callable[[ResolvedGraph, Memory], Binding],
+        bound: Callable[[ResolvedGraph, ProgramMemory], Binding],
     ) -> None:
         """Begin with the usual sizes.
 

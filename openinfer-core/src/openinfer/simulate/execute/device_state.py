@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from openinfer.simulate.devices.backend import DeviceBackend
     from openinfer.simulate.devices.programs import Array, StateProgram
     from openinfer.simulate.state.caches import SharedCache
-    from openinfer.simulate.state.memory import Memory
+    from openinfer.simulate.state.program_memory import ProgramMemory
 
 
-def take_over(program: StateProgram, memory: Memory, backend: DeviceBackend, rooms: Mapping[str, TensorType]) -> None:
+def take_over(
+    program: StateProgram, memory: ProgramMemory, backend: DeviceBackend, rooms: Mapping[str, TensorType]
+) -> None:
     """Give the variables of memory the values that a program has; ``rooms`` are the types of caches there."""
     values = program.get()
     for name in memory.persistent():
@@ -31,7 +33,9 @@ def take_over(program: StateProgram, memory: Memory, backend: DeviceBackend, roo
             backend.write(memory.buffer(name), values[name])
 
 
-def hand_over(program: StateProgram, memory: Memory, backend: DeviceBackend, rooms: Mapping[str, TensorType]) -> None:
+def hand_over(
+    program: StateProgram, memory: ProgramMemory, backend: DeviceBackend, rooms: Mapping[str, TensorType]
+) -> None:
     """Give a program the values that the variables of memory have; ``rooms`` are the types of caches there.
 
     Raises:

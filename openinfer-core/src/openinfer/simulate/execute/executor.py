@@ -14,8 +14,8 @@ from openinfer.ir.concurrency import reached_blocks
 from openinfer.ir.resolved import Storage
 from openinfer.simulate.compile.compiler import compile_graph
 from openinfer.simulate.compile.placement import OtherDevices
-from openinfer.simulate.consumers.exchange import sharing
 from openinfer.simulate.consumers.runs import ConsumerRuns
+from openinfer.simulate.consumers.sharing import sharing
 from openinfer.simulate.execute.bindings import Binding, Bindings
 from openinfer.simulate.execute.details import Details
 from openinfer.simulate.execute.futures import StepFuture
@@ -25,8 +25,8 @@ from openinfer.simulate.execute.whole_program import WholeStateProgram, whole_pr
 from openinfer.simulate.logs import LogKind, is_wanted, log
 from openinfer.simulate.program.machine import Machine
 from openinfer.simulate.program.recording import Recorder
-from openinfer.simulate.state.host import Host, by_name, need_name
-from openinfer.simulate.state.memory import Memory
+from openinfer.simulate.state.host import Host, Inputs, by_name, need_name
+from openinfer.simulate.state.program_memory import ProgramMemory
 from openinfer.simulate.state.snapshot import Snapshot, restore_snapshot, take_snapshot
 from openinfer.simulate.values import Tensor, host_value
 from openinfer.validate.step_sizes import step_sizes
@@ -84,10 +84,10 @@ class Executor:
         self._machine: Machine | None = None
         self._results: dict[str, Tensor | None] = {}
 
-    def _bound(self, resolved: ResolvedGraph, base: Memory | None) -> Binding:
+    def _bound(self, resolved: ResolvedGraph, base: ProgramMemory | None) -> Binding:
         """Return a program bound to memory; persistent values and weights are those of ``base``, if there is one."""
         backend, binder, placements = self._backend, self._binder, self._placements
-        memory = Memory(resolved, self._model, backend, base)
+        memory = ProgramMemory(resolved, self._model, backend, base)
         with np.errstate(all="ignore"):
             shared = sharing(resolved.graph)
             blocks = None if shared is None else reached_blocks(resolved.graph, "entry")
@@ -102,7 +102,7 @@ class Executor:
         if not by_node:
             whole = whole_program(resolved, self._model, backend, binder, memory, self._limits)
         compiled = partial(_compiled, resolved, memory, backend, binder, others, blocks)
-        binding = Binding(resolved, memory, compiled, consumers, whole, Host(memory, backend))
+        binding = Binding(resolved, memory, compiled, consumers, whole, Inputs(memory), Host(memory, backend))
         if whole is None or not binder.runs_fitting:
             binding.need_codes()
         return binding
@@ -341,7 +341,7 @@ class Executor:
         Raises:
             ExecutionError: ``unknown-variable`` or ``not-dynamic``.
         """
-        return self._host.dynamic_type(name)
+        return self._binding.inputs.type_of(name)
 
     def written(self) -> tuple[str, ...]:
         """Return the volatile and dynamic variables that the program may write, in the order declared."""
@@ -407,7 +407,7 @@ class Executor:
         self._keep_results(given)
         if self._free:
             self._take_sizes(given)
-        self._host.insert(given)
+        self._binding.inputs.insert(given)
         if self._whole is not None:
             self._whole.note_inputs()
 
@@ -579,7 +579,7 @@ class Executor:
 
 def _compiled(
     resolved: ResolvedGraph,
-    memory: Memory,
+    memory: ProgramMemory,
     backend: DeviceBackend,
     binder: Binder,
     others: OtherDevices,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.devices.programs import BoundProgram, StartedStep, StateProgram
-    from openinfer.simulate.state.memory import Memory
+    from openinfer.simulate.state.program_memory import ProgramMemory
 
 
 _BY_NODE = frozenset(("no-outputs", "cache-limit"))
@@ -56,7 +56,9 @@ class WholeProgram:
         returned: the names in the return of ``entry``.
     """
 
-    def __init__(self, plan: ExecutionPlan, backend: ProgramBackend, memory: Memory, returned: tuple[str, ...]) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, backend: ProgramBackend, memory: ProgramMemory, returned: tuple[str, ...]
+    ) -> None:
         self.returned = returned
         self._plan = plan
         self._backend = backend
@@ -139,7 +141,7 @@ class WholeStateProgram(WholeProgram):
         self,
         plan: ExecutionPlan,
         backend: ProgramBackend,
-        memory: Memory,
+        memory: ProgramMemory,
         returned: tuple[str, ...],
         resolved: ResolvedGraph,
         owner: StateBackend,
@@ -216,7 +218,7 @@ def whole_program(
     model: Model,
     backend: DeviceBackend,
     binder: Binder,
-    memory: Memory,
+    memory: ProgramMemory,
     limits: Mapping[str, int] | None = None,
 ) -> WholeProgram | None:
     """Return the program as a device runs it whole; None where the device does not, where nodes have to be followed,
@@ -262,7 +264,7 @@ def whole_program(
     return whole
 
 
-def _writes_inputs(resolved: ResolvedGraph, memory: Memory) -> bool:
+def _writes_inputs(resolved: ResolvedGraph, memory: ProgramMemory) -> bool:
     """Whether a program writes dynamic variables: plans have no results for what these become."""
     return any(resolved.variables[name].storage is Storage.DYNAMIC for name in memory.written_names)
 

@@ -1,4 +1,4 @@
-"""What the host says by name: values that it inserts and fetches (``specification: runtime.host``)."""
+"""Values by name: those that the host inserts, and those that it fetches (``specification: runtime.host``)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer.simulate.state.memory import Memory
+    from openinfer.simulate.state.program_memory import ProgramMemory
 
     Array: TypeAlias = npt.NDArray[Any]
 
@@ -37,12 +38,11 @@ LONGEST_SHOWN = 60
 _ACCESS = re.compile(r"\s*([^\s\[\]]+)\s*(?:\[([^\[\]]*)\]\s*)?")
 
 
-class Host:
-    """Access to a memory by name."""
+class Inputs:
+    """Dynamic variables of a program, which take values by name."""
 
-    def __init__(self, memory: Memory, backend: DeviceBackend) -> None:
+    def __init__(self, memory: ProgramMemory) -> None:
         self._memory = memory
-        self._backend = backend
         variables = memory.variables.values()
         self._dynamic = {v.name: v.type for v in variables if v.storage is Storage.DYNAMIC}
         plain = {name: kind for name, kind in self._dynamic.items() if not kind.dtype.is_packed}
@@ -54,12 +54,37 @@ class Host:
         for name, value in values.items():
             fits = type(value) is np.ndarray and value.flags.c_contiguous
             if not fits or self._plain.get(name) != (value.dtype, value.shape):
-                value = storage_of(value, self.dynamic_type(name), name)
+                value = storage_of(value, self.type_of(name), name)
             checked.append((name, value))
         held = _Held("")
         with held:
             for held.access, array in checked:
                 self._memory.insert(held.access, array)
+
+    def type_of(self, name: str) -> TensorType:
+        """Return the type of a dynamic variable.
+
+        Raises:
+            ExecutionError: ``unknown-variable`` or ``not-dynamic``.
+        """
+        need_name(name, "insert")
+        if name in self._dynamic:
+            return self._dynamic[name]
+        variable = self._memory.variables.get(name)
+        if variable is None and name not in self._memory.tables:
+            raise ExecutionError(_unknown(name, self._dynamic, "dynamic variables"), code="unknown-variable")
+        kind = "constant or volatile" if variable is None else variable.storage.value
+        listed = ", ".join(self._dynamic) or "none"
+        message = f"`{name}` is {kind}: only dynamic variables take values from the host ({listed})"
+        raise ExecutionError(message, code="not-dynamic")
+
+
+class Host:
+    """Values of a memory, which can be fetched by name."""
+
+    def __init__(self, memory: Memory, backend: DeviceBackend) -> None:
+        self._memory = memory
+        self._backend = backend
 
     def fetch(self, access: str, dtype: DType | str | None = None) -> Tensor:
         """Return a copy of a variable, of an entry of a prefix table, or of entries of a cache."""
@@ -91,19 +116,6 @@ class Host:
 
     def _is_temporary(self, name: str) -> bool:
         return self._memory.variables[name].storage is Storage.TEMPORARY
-
-    def dynamic_type(self, name: str) -> TensorType:
-        """Return the type of a dynamic variable; others are refused."""
-        need_name(name, "insert")
-        if name in self._dynamic:
-            return self._dynamic[name]
-        variable = self._memory.variables.get(name)
-        if variable is None and name not in self._memory.tables:
-            raise ExecutionError(_unknown(name, self._dynamic, "dynamic variables"), code="unknown-variable")
-        kind = "constant or volatile" if variable is None else variable.storage.value
-        listed = ", ".join(self._dynamic) or "none"
-        message = f"`{name}` is {kind}: only dynamic variables take values from the host ({listed})"
-        raise ExecutionError(message, code="not-dynamic")
 
     def _parts(self, access: str) -> tuple[str, str | None]:
         """Return the name, and what stands in brackets behind it."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.devices.backend import DeviceBackend
     from openinfer.simulate.state.cache import Cache
     from openinfer.simulate.state.entries import Index
-    from openinfer.simulate.state.memory import Memory
+    from openinfer.simulate.state.program_memory import ProgramMemory
 
     Array: TypeAlias = npt.NDArray[Any]
 
@@ -100,7 +100,7 @@ def graph_hash(graph: Graph) -> str:
     return hashlib.sha256(graph.to_dsl().encode()).hexdigest()
 
 
-def take_snapshot(graph: Graph, memory: Memory, backend: DeviceBackend) -> Snapshot:
+def take_snapshot(graph: Graph, memory: ProgramMemory, backend: DeviceBackend) -> Snapshot:
     """Return a copy of all persistent memory."""
     sizes: dict[str, int] = {}
     tensors: dict[str, Tensor] = {}
@@ -132,7 +132,9 @@ def _tensor(cache: Cache, array: Array) -> Tensor:
     return Tensor(cache.dtype, array.shape, stored)
 
 
-def restore_snapshot(snapshot: Snapshot, graph: Graph, memory: Memory, backend: DeviceBackend, *, force: bool) -> None:
+def restore_snapshot(
+    snapshot: Snapshot, graph: Graph, memory: ProgramMemory, backend: DeviceBackend, *, force: bool
+) -> None:
     """Give persistent variables the values of a snapshot: all of them, or none when one does not fit.
 
     Raises:
@@ -154,14 +156,18 @@ def restore_snapshot(snapshot: Snapshot, graph: Graph, memory: Memory, backend: 
             change()
 
 
-def _change(memory: Memory, name: str, snapshot: Snapshot, backend: DeviceBackend) -> Callable[[], object] | None:
+def _change(
+    memory: ProgramMemory, name: str, snapshot: Snapshot, backend: DeviceBackend
+) -> Callable[[], object] | None:
     """Return what gives a variable its value after checking it; None when the snapshot has none."""
     if memory.is_cache(name):
         return _restored_cache(memory, name, snapshot)
     return _restored(memory, name, snapshot, backend)
 
 
-def _restored(memory: Memory, name: str, snapshot: Snapshot, backend: DeviceBackend) -> Callable[[], object] | None:
+def _restored(
+    memory: ProgramMemory, name: str, snapshot: Snapshot, backend: DeviceBackend
+) -> Callable[[], object] | None:
     tensor = snapshot.tensors.get(name)
     if tensor is None:
         return None
@@ -170,7 +176,7 @@ def _restored(memory: Memory, name: str, snapshot: Snapshot, backend: DeviceBack
     return lambda: backend.write(buffer, tensor.storage)
 
 
-def _restored_cache(memory: Memory, name: str, snapshot: Snapshot) -> Callable[[], object] | None:
+def _restored_cache(memory: ProgramMemory, name: str, snapshot: Snapshot) -> Callable[[], object] | None:
     shared = memory.cache(name)
     cache = shared.cache
     counts = [snapshot.sizes.get(f"{name}.{formal}.count", 0) for formal in cache.autos]

@@ -1,0 +1,262 @@
+"""Variables of an executor: their buffers, initial values and life cycle (``specification: runtime.memory``)."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from openinfer.errors import DeviceError
+from openinfer.ir.nodes import CacheRead, Op, Transfer
+from openinfer.ir.resolved import Storage
+from openinfer.simulate.state.buffers import Buffers
+from openinfer.simulate.state.caches import SharedCache, make_cache
+from openinfer.simulate.state.initial import InitialValues
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping
+
+    import numpy.typing as npt
+
+    from openinfer.ir.resolved import PrefixTable, ResolvedGraph, ResolvedVar
+    from openinfer.model import Model
+    from openinfer.simulate.devices.backend import BoundCall, Buffer, DeviceBackend
+    from openinfer.simulate.state.memory import Saved
+    from openinfer.simulate.state.varying import Varying
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+
+class ProgramMemory:
+    """The memory of an executor's program, as a `Memory` and between steps.
+
+    Attributes:
+        buffers: those of plain variables and temporaries.
+        initial: makes buffers with initial values.
+    """
+
+    def __init__(
+        self, resolved: ResolvedGraph, model: Model, backend: DeviceBackend, base: ProgramMemory | None = None
+    ) -> None:
+        self._base = base
+        self._resolved = resolved
+        self._model = model
+        self._backend = backend
+        self.initial = InitialValues(model, backend)
+        self.buffers = Buffers(resolved.variables, backend, self._made)
+        self._entries: dict[tuple[str, tuple[int, ...]], Buffer] = {}
+        self._caches: dict[str, SharedCache] = {}
+        self._restore: dict[str, BoundCall] = {}
+        self._resets: tuple[BoundCall, ...] = ()
+        self._made_at_reset = 0
+        self._inserted: set[str] = set()
+        self._written = frozenset(_written(resolved))
+        variables = resolved.variables.values()
+        self._temporaries = frozenset(v.name for v in variables if v.storage is Storage.TEMPORARY)
+        self._dynamic = frozenset(v.name for v in variables if v.storage is Storage.DYNAMIC)
+        volatile = (v for v in variables if v.storage is Storage.VOLATILE and v.initial is not None)
+        self._initialised = tuple(v.name for v in volatile if v.name in self._written)
+        unset = (v.name for v in variables if v.storage is Storage.DYNAMIC and v.initial is None)
+        self.conditional = self._temporaries.union(unset)
+        self.available: set[str] = set()
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether persistent values and weights are those of another memory."""
+        return self._base is not None
+
+    @property
+    def variables(self) -> Mapping[str, ResolvedVar]:
+        return self._resolved.variables
+
+    @property
+    def tables(self) -> Mapping[str, PrefixTable]:
+        return self._resolved.tables
+
+    def buffer(self, name: str) -> Buffer:
+        return self.buffers.buffer(name)
+
+    def _shared(self, variable: ResolvedVar, base: ProgramMemory) -> Buffer | None:
+        """Return the buffer of a variable in the memory of the usual sizes; None if its type depends on them."""
+        name = variable.name
+        if base.variables[name].type != variable.type or variable.varying:
+            return None
+        buffer = base.buffer(name)
+        if name in base._restore:
+            self._restore[name] = base._restore[name]
+        return buffer
+
+    def take_inserted(self, other: ProgramMemory) -> None:
+        """Take over the values that were inserted for the next step into memory of other sizes."""
+        kept = {name for name in other._inserted if other.variables[name].type == self.variables[name].type}
+        other._inserted.clear()
+        self._inserted |= kept
+        self.available |= kept
+
+    def varying(self, name: str) -> Varying | None:
+        return self.buffers.varying(name)
+
+    def current(self, name: str) -> Buffer:
+        return self.buffers.current(name)
+
+    def save(self, name: str) -> Saved:
+        return self.buffers.read(name), name in self.available
+
+    def load(self, name: str, saved: Saved) -> None:
+        content, holds_value = saved
+        self.buffers.write(name, content)
+        (self.available.add if holds_value else self.available.discard)(name)
+
+    def cache(self, name: str) -> SharedCache:
+        if self._base is not None:
+            return self._base.cache(name)
+        if name not in self._caches:
+            cache = make_cache(self._resolved.variables[name], self._model)
+            self._caches[name] = SharedCache(cache, self._backend)
+        return self._caches[name]
+
+    def is_cache(self, name: str) -> bool:
+        decl = self._resolved.variables[name].decl
+        return decl is not None and bool(decl.formals)
+
+    def is_fixed(self, name: str) -> bool:
+        storage = self._resolved.variables[name].storage
+        return storage is Storage.CONSTANT or (storage is Storage.VOLATILE and name not in self._written)
+
+    def entry(self, name: str, indices: tuple[int, ...]) -> Buffer:
+        if self._base is not None and self._base.tables[name].type == self.tables[name].type:
+            return self._base.entry(name, indices)
+        key = (name, indices)
+        if key not in self._entries:
+            with _room_for(f"{name}[{','.join(map(str, indices))}]"):
+                self._entries[key] = self.initial.entry(self._resolved.tables[name], indices)
+        return self._entries[key]
+
+    def restore(self, name: str) -> BoundCall:
+        self.buffer(name)
+        return self._restore[name]
+
+    def insert(self, name: str, array: Array) -> None:
+        """Give a dynamic variable its value for the next step."""
+        self._backend.write(self.buffer(name), array)
+        self._rebind(name)
+        self._inserted.add(name)
+        self.available.add(name)
+
+    def begin_step(self, *, volatile: bool = True) -> None:
+        """Bring every variable to its state at the start of a step; ``volatile``: those too that the program writes."""
+        self.available.difference_update(self._temporaries)
+        for name in self._dynamic - self._inserted:
+            self.available.discard(name)
+            self._rebind(name)
+            if name in self._restore:
+                self._restore[name]()
+        self._inserted.clear()
+        for reset in self._resets_of_volatile() if volatile else ():
+            reset()
+
+    def _resets_of_volatile(self) -> tuple[BoundCall, ...]:
+        """Return the calls that bring the volatile variables that have been made to their initial values.
+
+        They are kept until another variable is made: a decoder begins a step for every token.
+        """
+        made = len(self._restore) + len(self.buffers.made_varying)
+        if made != self._made_at_reset:
+            self._made_at_reset = made
+            found: list[BoundCall] = []
+            for name in self._initialised:
+                if name in self.buffers.made_varying:
+                    found.append(self.buffers.made_varying[name].rebind)
+                if name in self._restore:
+                    found.append(self._restore[name])
+            self._resets = tuple(found)
+        return self._resets
+
+    def insert_again(self) -> None:
+        """Let the values that dynamic variables hold be those of the next step too."""
+        there = self._dynamic - (self.conditional - self.available)
+        self._inserted |= there
+        self.available |= there & self.conditional
+
+    def _rebind(self, name: str) -> None:
+        varying = self.buffers.made_varying.get(name)
+        if varying is not None:
+            varying.rebind()
+
+    def end_step(self) -> None:
+        """Drop the temporaries."""
+        self.available.difference_update(self._temporaries)
+
+    def persistent(self) -> Iterator[str]:
+        """Yield the names of persistent variables, caches included, in the order declared."""
+        for variable in self._resolved.variables.values():
+            if variable.storage is Storage.PERSISTENT:
+                yield variable.name
+
+    def reset(self) -> None:
+        """Give every persistent variable its initial value."""
+        for name in self.persistent():
+            if self.is_cache(name):
+                self.cache(name).reset()
+            else:
+                self.restore(name)()
+
+    def live_bytes(self) -> dict[str, int]:
+        """Return the bytes of the values that are held, by kind of memory; what is absent counts for nothing."""
+        found = {kind.value: 0 for kind in Storage}
+        for name in self.buffers.made:
+            if name not in self.conditional or name in self.available:
+                found[self._resolved.variables[name].storage.value] += self.current(name).type.nbytes
+        for (name, _), buffer in self._entries.items():
+            found[self._resolved.tables[name].storage.value] += buffer.type.nbytes
+        for shared in self._caches.values():
+            found[Storage.PERSISTENT.value] += shared.cache.nbytes
+        return found
+
+    @property
+    def written_names(self) -> frozenset[str]:
+        """The variables that some statement writes, temporaries included."""
+        return self._written
+
+    def written(self) -> Iterator[str]:
+        """Yield the declared variables that some statement writes, in the order declared."""
+        for variable in self._resolved.variables.values():
+            if variable.name in self._written and variable.decl is not None:
+                yield variable.name
+
+    def _made(self, variable: ResolvedVar) -> Buffer:
+        shared = None if self._base is None else self._shared(variable, self._base)
+        with _room_for(variable.name):
+            return shared or self._made_here(variable)
+
+    def _made_here(self, variable: ResolvedVar) -> Buffer:
+        kind, initial = variable.type, variable.initial
+        if variable.storage is Storage.TEMPORARY:
+            return self._backend.allocate(kind)
+        if self.is_fixed(variable.name):
+            return self.initial.fixed(variable)
+        buffer = self._backend.allocate(kind)
+        if initial is not None:
+            call = self.initial.initialiser(initial, kind, buffer)
+            call()
+            self._restore[variable.name] = call
+        return buffer
+
+
+@contextmanager
+def _room_for(name: str) -> Generator[None]:
+    """Let the error of a device without memory name the variable that it is for."""
+    try:
+        yield
+    except DeviceError as error:
+        if error.code != "too-large":
+            raise
+        raise DeviceError(f"`{name}`: {error}", code="too-large") from error
+
+
+def _written(resolved: ResolvedGraph) -> Iterator[str]:
+    """Yield the variables that some statement writes (persistent ones apart)."""
+    for _, node in resolved.graph.nodes():
+        if isinstance(node.kind, Op):
+            yield from node.kind.outputs
+        elif isinstance(node.kind, Transfer | CacheRead):
+            yield node.kind.dst
