@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from openinfer.arch import Compiler, DeviceArch, DeviceCustom, Limits, MemoryBank, TargetInfo
+from openinfer.diagnostics import Diagnostic
 from openinfer.errors import SerializationError
 
 GPU: dict[str, Any] = {
@@ -215,3 +216,37 @@ def test_without_a_word_about_the_processor_little_is_assumed() -> None:
 
 def test_a_precision_that_the_device_lacks_falls_back() -> None:
     assert DeviceArch.load(changed(GPU, "features", "fp16", value=False)).preferences.default_precision == "f32"
+
+
+@pytest.mark.parametrize(
+    ("section", "value", "path", "code", "message"),
+    [
+        ("memory", 3, "/memory", "wrong-type", "expected an object"),
+        ("memory", {"l2_bytes": "x, one of many"}, "/memory/l2_bytes", "wrong-type", "expected an integer, found"),
+        ("memory", {"l2_bytes": -1}, "/memory/l2_bytes", "wrong-value", "-1 is out of range"),
+        ("memories", [{"bytes": 8, "kind": "sram"}], "/memories/0/name", "missing-field", "`name` is missing"),
+        (
+            "memories",
+            [{"name": None, "bytes": 8, "kind": "sram"}],
+            "/memories/0/name",
+            "wrong-type",
+            "must not be null",
+        ),
+        (
+            "memories",
+            [{"name": "a", "bytes": 8, "kind": "sram", "of": 1}],
+            "/memories/0/of",
+            "unknown-field",
+            "unknown field",
+        ),
+    ],
+)
+def test_a_mistake_in_a_section_has_the_code_of_its_kind(
+    section: str, value: object, path: str, code: str, message: str
+) -> None:
+    with pytest.raises(SerializationError) as caught:
+        DeviceArch.load({"version": 2, "device": {"type": "cpu", "api": "c"}, section: value})
+    (found,) = caught.value.diagnostics
+    assert isinstance(found, Diagnostic)
+    assert (found.path, found.code) == (path, code)
+    assert message in found.message

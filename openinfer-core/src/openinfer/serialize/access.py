@@ -12,6 +12,7 @@ from openinfer.serialize.forms import (
     INTEGER,
     Form,
     FormError,
+    Problem,
     list_of,
     read_tagged,
     tagged_schema,
@@ -65,7 +66,8 @@ class _AccessSchema(ObjectSchema):
 
 def _build(data: dict[str, Any]) -> CacheAccess:
     if data["slots"] and not data["bracketed"]:
-        raise FormError((("bracketed",), "is false, although there are indices"))
+        message = "is false, although there are indices"
+        raise FormError(Problem(message, path=("bracketed",), is_predicate=True))
     return CacheAccess(**data)
 
 

@@ -15,13 +15,15 @@ from openinfer.arch import Compiler, DeviceArch, Features, Limits, Memory, Memor
 from openinfer.diagnostics import Severity, as_errors, summary
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import SerializationError
-from openinfer.serialize.documents import fail, finding, read_document
+from openinfer.serialize.documents import fail, finding, problem_found, read_document
 from openinfer.serialize.forms import (
     BOOLEAN,
     COUNT,
+    MISSING,
     TEXT,
     Form,
     FormError,
+    Problem,
     collected,
     integer,
     list_of,
@@ -265,7 +267,7 @@ def load_arch(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: boo
     try:
         arch = _arch(cast("dict[str, object]", document))
     except FormError as error:
-        found = [finding(path, message) for path, message in error.problems]
+        found = [problem_found(problem) for problem in error.problems]
         raise SerializationError(summary(found), diagnostics=found) from error
     if strict and arch.warnings:
         errors = as_errors(arch.warnings)
@@ -282,14 +284,15 @@ def _arch(document: dict[str, object]) -> DeviceArch:
     version = _version(document.get("version"))
     early = [name for name, since in _SINCE.items() if version < since and document.get(name) is not None]
     if early:
-        raise FormError(*(((name,), f'needs "version": {_SINCE[name]} in the file') for name in early))
+        raise FormError(*(Problem(f'needs "version": {_SINCE[name]} in the file', path=(name,)) for name in early))
     if "device" not in document:
-        raise FormError((("device",), "is missing"))
+        raise FormError(MISSING.within(("device",)))
     device = collected([("device", document["device"])], _DEVICE.read)[0]
     forms = {**_SECTIONS, "limits": _GPU_LIMITS} if device["type"] == "gpu" else _SECTIONS
     given = {name: document.get(name) for name in forms}
     if device["type"] == "gpu" and given["limits"] is None:
-        raise FormError((("limits",), "is missing: a gpu file states its limits"))
+        message = "is missing: a gpu file states its limits"
+        raise FormError(replace(MISSING, message=message, path=("limits",)))
     present = [name for name, value in given.items() if value is not None]
     read = collected(((name, (name, given[name])) for name in present), lambda pair: forms[pair[0]].read(pair[1]))
     extra = {name: value for name, value in document.items() if name not in (*forms, "device", "version")}
@@ -310,10 +313,10 @@ def _version(version: object) -> int:
     if version is None:
         return 1
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise FormError((("version",), f"expected a positive integer, found {shown(version)}"))
+        raise wrong(f"expected a positive integer, found {shown(version)}", "version")
     if version > VERSION:
         message = f"the file has version {version}, this reader knows versions up to {VERSION}"
-        raise FormError((("version",), message))
+        raise wrong(message, "version")
     return version
 
 

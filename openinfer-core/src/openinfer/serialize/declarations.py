@@ -23,6 +23,7 @@ from openinfer.serialize.forms import (
     plain,
     shown,
     wrong,
+    wrong_type,
 )
 from openinfer.serialize.objects import Member, ObjectSchema, object_form
 from openinfer.serialize.values import VALUE
@@ -43,7 +44,7 @@ def _pair(value: object, what: str) -> tuple[object, object]:
         items = cast("list[object]", value)
         if len(items) == 2:
             return items[0], items[1]
-    raise wrong(f"expected {what}, found {shown(cast('object', value))}")
+    raise wrong_type(f"expected {what}, found {shown(cast('object', value))}")
 
 
 def pair_schema(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from openinfer.diagnostics import Diagnostic, Severity, Source, summary
 from openinfer.errors import SerializationError
 from openinfer.regular_files import TEXT_NBYTES, read_regular
+
+if TYPE_CHECKING:
+    from openinfer.serialize.forms import Problem
 
 _STRING_OR_NON_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN', re.DOTALL)
 
@@ -94,10 +97,13 @@ def _not_json(error: json.JSONDecodeError, text: str) -> str:
 def finding(
     path: tuple[str | int, ...], message: str, code: str = "wrong-value", severity: Severity = Severity.ERROR
 ) -> Diagnostic:
-    """Return a finding at a place of a document; a message that starts with its verb gets the place's key in front."""
-    if path and message.startswith(("is ", "must ", "does ")):
-        message = f"`{path[-1]}` {message}"
+    """Return a finding at a place of a document."""
     return Diagnostic(code=code, message=message, severity=severity, path=pointer_to(path))
+
+
+def problem_found(problem: Problem) -> Diagnostic:
+    """Return what is wrong with a value as a finding."""
+    return finding(problem.path, problem.text, problem.code)
 
 
 def fail(message: str, code: str, path: str = "") -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 from uuid import UUID
 
@@ -34,16 +34,48 @@ _TARGET = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a JSON value.
+
+    Attributes:
+        message: one line.
+        code: kind of the finding that it becomes.
+        path: where inside the value.
+        is_predicate: whether the message goes on after the key at the end of the path, which it is about.
+    """
+
+    message: str
+    code: str = "wrong-value"
+    path: Path = ()
+    is_predicate: bool = False
+
+    @property
+    def text(self) -> str:
+        """The message as a sentence of its own."""
+        return f"`{self.path[-1]}` {self.message}" if self.is_predicate and self.path else self.message
+
+    def within(self, path: Path) -> Problem:
+        """Return the same problem, placed inside a value that holds this one at ``path``."""
+        return replace(self, path=path + self.path)
+
+
+MISSING = Problem("is missing", "missing-field", is_predicate=True)
+NULL = Problem("must not be null", "wrong-type", is_predicate=True)
+UNKNOWN = Problem("unknown field", "unknown-field")
+MISTYPED = Problem("expected an object", "wrong-type")
+
+
 class FormError(ValueError):
     """A JSON value does not have the form that is requested: what is wrong, and where inside the value."""
 
-    def __init__(self, *problems: tuple[Path, str]) -> None:
-        super().__init__("; ".join(message for _, message in problems))
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(problem.message for problem in problems))
         self.problems = problems
 
     def within(self, *path: str | int) -> FormError:
         """Return the same problems, placed inside a value that holds this one at ``path``."""
-        return FormError(*((path + place, message) for place, message in self.problems))
+        return FormError(*(problem.within(path) for problem in self.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +90,14 @@ class Form(Generic[ValueT]):
     schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def wrong(message: str) -> FormError:
-    """Return the error of a value that is wrong as a whole."""
-    return FormError(((), message))
+def wrong(message: str, *path: str | int) -> FormError:
+    """Return the error of a value, or of what is at a path inside it."""
+    return FormError(Problem(message, path=path))
+
+
+def wrong_type(message: str) -> FormError:
+    """Return the error of a value of another JSON type."""
+    return FormError(Problem(message, "wrong-type"))
 
 
 def shown(value: object) -> str:
@@ -87,7 +124,7 @@ def plain(value: object) -> Any:
 
 def _read_text(value: object) -> str:
     if not isinstance(value, str):
-        raise wrong(f"expected a string, found {shown(value)}")
+        raise wrong_type(f"expected a string, found {shown(value)}")
     if any(0xD800 <= ord(character) <= 0xDFFF for character in value):
         raise wrong("the string holds half of a surrogate pair")
     return value
@@ -95,7 +132,7 @@ def _read_text(value: object) -> str:
 
 def _read_identifier(value: object) -> str:
     if not isinstance(value, str) or _IDENTIFIER.match(value) is None:
-        raise wrong(f"expected a name (letters, digits and _), found {shown(value)}{_literal(value)}")
+        raise wrong_type(f"expected a name (letters, digits and _), found {shown(value)}{_literal(value)}")
     return value
 
 
@@ -107,13 +144,13 @@ def _literal(value: object) -> str:
 
 def _read_setting_name(value: object) -> str:
     if not isinstance(value, str) or _WORD.match(value) is None:
-        raise wrong(f"expected a name (letters, digits and _), found {shown(value)}")
+        raise wrong_type(f"expected a name (letters, digits and _), found {shown(value)}")
     return value
 
 
 def _read_target(value: object) -> str:
     if not isinstance(value, str) or _TARGET.match(value) is None:
-        raise wrong(f"expected a name or `cache.…`, found {shown(value)}{_literal(value)}")
+        raise wrong_type(f"expected a name or `cache.…`, found {shown(value)}{_literal(value)}")
     return value
 
 
@@ -137,7 +174,7 @@ def _read_uuid(value: object) -> UUID:
             return UUID(value)
     except ValueError:
         pass
-    raise wrong(f"expected a UUID, found {shown(value)}")
+    raise wrong_type(f"expected a UUID, found {shown(value)}")
 
 
 def matching(pattern: re.Pattern[str]) -> dict[str, Any]:
@@ -168,7 +205,7 @@ def integer(low: int = 0, high: int = I64[1]) -> Form[int]:
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise wrong(f"expected an integer, found {shown(value)}")
+            raise wrong_type(f"expected an integer, found {shown(value)}")
         if not low <= value <= high:
             raise wrong(f"{shown(value)} is out of range: expected {low} to {high}")
         return value
@@ -194,9 +231,9 @@ def _read_number(value: object) -> float:
     if isinstance(value, str) and value in ("inf", "-inf", "nan"):
         return float(value)
     if value is None:
-        raise wrong('expected a number, found null: its writer lost an infinity; write "inf" or "-inf"')
+        raise wrong_type('expected a number, found null: its writer lost an infinity; write "inf" or "-inf"')
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise wrong(f'expected a number, "inf", "-inf" or "nan", found {shown(value)}')
+        raise wrong_type(f'expected a number, "inf", "-inf" or "nan", found {shown(value)}')
     try:
         number = float(value)
     except OverflowError:
@@ -241,7 +278,7 @@ def _read_element(value: object) -> IntExpr:
 def _read_reference(value: object) -> Ref:
     match = _REFERENCE.match(value) if isinstance(value, str) else None
     if match is None or _IDENTIFIER.match(match["name"]) is None:
-        raise wrong(f"expected a variable such as `x` or `W[l,0]`, found {shown(value)}")
+        raise wrong_type(f"expected a variable such as `x` or `W[l,0]`, found {shown(value)}")
     indices = match["indices"]
     return Ref(match["name"], tuple(_read_expression(i) for i in indices.split(",")) if indices is not None else ())
 
@@ -261,10 +298,10 @@ def list_of(inner: Form[ValueT], *, least: int = 0) -> Form[tuple[ValueT, ...]]:
 
     def read(value: object) -> tuple[ValueT, ...]:
         if not isinstance(value, list):
-            raise wrong(f"expected a list, found {shown(value)}")
+            raise wrong_type(f"expected a list, found {shown(value)}")
         items = cast("list[object]", value)
         if len(items) < least:
-            raise wrong(f"expected a list of at least {least}, found {len(items)}")
+            raise wrong_type(f"expected a list of at least {least}, found {len(items)}")
         return tuple(collected(enumerate(items), inner.read))
 
     schema: dict[str, Any] = {"type": "array", "items": inner.schema, **({"minItems": least} if least else {})}
@@ -278,7 +315,7 @@ def collected(items: Iterable[tuple[str | int, object]], read: Callable[[Any], V
         FormError: with the problems of all items, each placed by the item's key.
     """
     loaded: list[ValueT] = []
-    problems: list[tuple[Path, str]] = []
+    problems: list[Problem] = []
     for key, item in items:
         try:
             loaded.append(read(item))
@@ -296,7 +333,7 @@ def members(value: object, what: str) -> dict[str, object]:
         FormError: it is none.
     """
     if not isinstance(value, dict):
-        raise wrong(f"expected {what}, found {shown(value)}")
+        raise wrong_type(f"expected {what}, found {shown(value)}")
     return cast("dict[str, object]", value)
 
 
@@ -308,7 +345,7 @@ def tagged(value: object, what: str) -> tuple[str, object]:
     """
     pairs = list(members(value, f"{what} as an object with one key").items())
     if len(pairs) != 1:
-        raise wrong(f"expected {what} as an object with one key, found {len(pairs)} keys")
+        raise wrong_type(f"expected {what} as an object with one key, found {len(pairs)} keys")
     return pairs[0]
 
 

@@ -17,10 +17,9 @@ from openinfer.ir.language import MAX_NESTING
 from openinfer.ir.nodes import Loop, Node
 from openinfer.ir.strings import quoted
 from openinfer.serialize.declarations import DECLARATION
-from openinfer.serialize.documents import fail, finding, pointer_to, read_document
-from openinfer.serialize.forms import COUNT, IDENTIFIER, FormError, shown
+from openinfer.serialize.documents import fail, finding, pointer_to, problem_found, read_document
+from openinfer.serialize.forms import COUNT, IDENTIFIER, MISSING, UNKNOWN, FormError, Problem, shown
 from openinfer.serialize.nodes import NODE
-from openinfer.serialize.objects import MISSING, NULL, UNKNOWN
 from openinfer.serialize.values import HINTS
 from openinfer.serialize.version import VERSION, needed_version
 
@@ -163,6 +162,9 @@ class _Reader:
     def _error(self, path: Path, message: str, code: str = "wrong-value") -> None:
         self.errors.append(finding(path, message, code))
 
+    def _problem(self, problem: Problem) -> None:
+        self.errors.append(problem_found(problem))
+
     def _unknown(self, path: Path) -> None:
         severity = Severity.ERROR if self._strict else Severity.WARNING
         found = finding(path, f"unknown field `{path[-1]}`", "unknown-field", severity)
@@ -174,12 +176,12 @@ class _Reader:
             return form.read(value)
         except FormError as error:
             found = error.problems
-        unknown = [place for place, message in found if message == UNKNOWN]
+        unknown = [problem.path for problem in found if problem.code == UNKNOWN.code]
         for place in unknown:
             self._unknown((*path, *place))
-        for place, message in found:
-            if message != UNKNOWN:
-                self._error((*path, *place), message, _code(message))
+        for problem in found:
+            if problem.code != UNKNOWN.code:
+                self._problem(problem.within(path))
         if len(unknown) < len(found):
             return None
         return self._load(form, _without(cast("dict[str, Any]", value), unknown), path)
@@ -198,7 +200,7 @@ class _Reader:
 
     def _members(self, document: dict[str, Any], key: str) -> Iterator[tuple[str, Any]]:
         if key not in document:
-            self._error((key,), MISSING, "missing-field")
+            self._problem(MISSING.within((key,)))
             return
         value = document[key]
         if not isinstance(value, dict):
@@ -229,8 +231,8 @@ class _Reader:
         hints = self._field(HINTS, block, "hints", path) if block.get("hints") is not None else None
         nodes = block.get("nodes")
         if not isinstance(nodes, list):
-            found = MISSING if "nodes" not in block else f"expected a list of nodes, found {shown(nodes)}"
-            self._error((*path, "nodes"), found, _code(found))
+            mistyped = Problem(f"expected a list of nodes, found {shown(nodes)}", "wrong-type")
+            self._problem((mistyped if "nodes" in block else MISSING).within((*path, "nodes")))
             return None
         loaded = self._nodes(cast("list[Any]", nodes), (*path, "nodes"))
         return Block(name, loaded, hints) if hints is not None else Block(name, loaded)
@@ -239,7 +241,7 @@ class _Reader:
         """Return what a form makes of one member of an object, or None with the findings recorded."""
         if key in data:
             return self._load(form, data[key], (*path, key))
-        self._error((*path, key), MISSING, "missing-field")
+        self._problem(MISSING.within((*path, key)))
         return None
 
     def _next_index(self, document: dict[str, Any]) -> int:
@@ -298,13 +300,6 @@ class _Reader:
         if first is not path:
             self._error((*path, "uuid"), f"id {node.uuid} is also that of {pointer_to(first)}", "duplicate-uuid")
         return node
-
-
-def _code(message: str) -> str:
-    if message == MISSING:
-        return "missing-field"
-    is_type = message.startswith("expected a") and ", one of " not in message
-    return "wrong-type" if message == NULL or is_type else "wrong-value"
 
 
 def _without(value: dict[str, Any], places: list[Path]) -> dict[str, Any]:

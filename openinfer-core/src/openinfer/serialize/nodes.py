@@ -41,6 +41,7 @@ from openinfer.serialize.forms import (
     TEXT,
     Form,
     FormError,
+    Problem,
     list_of,
     members,
     one_of,
@@ -48,6 +49,7 @@ from openinfer.serialize.forms import (
     shown,
     tagged_schema,
     wrong,
+    wrong_type,
 )
 from openinfer.serialize.objects import Member, ObjectSchema, object_form
 from openinfer.serialize.values import HINTS, VALUE, named_value
@@ -80,7 +82,7 @@ def _settings(data: dict[str, Any]) -> Attrs:
     names = [name for name, _ in data["items"]]
     for position, name in enumerate(names):
         if name in names[:position]:
-            raise FormError((("items", position, "name"), f"setting {shown(name)} is given twice"))
+            raise wrong(f"setting {shown(name)} is given twice", "items", position, "name")
     return Attrs(tuple((name, named_value(name, value)) for name, value in data["items"]))
 
 
@@ -104,7 +106,8 @@ class _OpSchema(ObjectSchema):
 def _op(data: dict[str, Any]) -> Op:
     outputs = data["outputs"]
     if outputs is not None and outputs[:1] != (data["output"],):
-        raise FormError((("outputs",), f"does not start with {shown(data['output'])}, the `output`"))
+        message = f"does not start with {shown(data['output'])}, the `output`"
+        raise FormError(Problem(message, path=("outputs",), is_predicate=True))
     return Op(data["op"], data["inputs"], outputs or (data["output"],), data["attrs"])
 
 
@@ -176,7 +179,7 @@ class _NamesSchema(ObjectSchema):
 
 def _read_body(value: object) -> list[object]:
     if not isinstance(value, list):
-        raise wrong(f"expected a list of nodes, found {shown(value)}")
+        raise wrong_type(f"expected a list of nodes, found {shown(value)}")
     return cast("list[object]", value)
 
 
@@ -247,9 +250,9 @@ class _NodeSchema(ObjectSchema):
 def _node(data: dict[str, Any]) -> Node:
     returns, kind = data.pop("returns"), data.pop("kind")
     if returns and not isinstance(kind, Return):
-        raise FormError((("returns",), "only a Return has results"))
+        raise wrong("only a Return has results", "returns")
     if data["hints"] and not isinstance(kind, CARRIES_HINTS):
-        raise FormError((("hints",), f"a {type(kind).__name__} has no hints"))
+        raise wrong(f"a {type(kind).__name__} has no hints", "hints")
     return Node(kind=Return(returns) if returns else kind, **data)
 
 

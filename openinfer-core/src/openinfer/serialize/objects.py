@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from marshmallow import Schema, ValidationError, fields
 
-from openinfer.serialize.forms import Form, FormError
+from openinfer.serialize.forms import MISSING, MISTYPED, NULL, UNKNOWN, Form, FormError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from openinfer.serialize.forms import Path, ValueT
-
-MISSING, NULL, UNKNOWN = "is missing", "must not be null", "unknown field"
+    from openinfer.serialize.forms import Path, Problem, ValueT
 
 
 class Member(fields.Field[Any]):
@@ -35,13 +33,13 @@ class Member(fields.Field[Any]):
         try:
             return self.form.read(value)
         except FormError as error:
-            raise ValidationError(cast("Any", _nested(error))) from error
+            raise ValidationError(cast("Any", list(error.problems))) from error
 
 
 class ObjectSchema(Schema):
-    """An object whose unknown fields are told apart from other findings by their message."""
+    """An object whose findings are problems with codes."""
 
-    error_messages = {"type": "expected an object", "unknown": UNKNOWN}  # noqa: RUF012 - as marshmallow reads it
+    error_messages: Any = {"type": MISTYPED, "unknown": UNKNOWN}  # noqa: RUF012 - as marshmallow reads it
 
 
 def object_form(
@@ -81,19 +79,8 @@ def object_schema(schema: Schema) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": sorted(required)}
 
 
-def _nested(error: FormError) -> dict[str | int, Any]:
-    """Return problems in marshmallow's nested form: lists of messages under the keys of their paths."""
-    root: dict[str | int, Any] = {}
-    for path, message in error.problems:
-        place = root
-        for part in path:
-            place = place.setdefault(part, {})
-        place.setdefault("_schema", []).append(message)
-    return root
-
-
-def _flat(messages: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield path and text of every message in marshmallow's nested form."""
+def _flat(messages: Any, path: Path = ()) -> Iterator[Problem]:
+    """Yield every problem in marshmallow's nested form, with its path."""
     if isinstance(messages, dict):
         for key, inner in cast("dict[str | int, Any]", messages).items():
             yield from _flat(inner, path if key == "_schema" else (*path, key))
@@ -101,4 +88,4 @@ def _flat(messages: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
         for message in cast("list[Any]", messages):
             yield from _flat(message, path)
     else:
-        yield path, str(messages)
+        yield cast("Problem", messages).within(path)

@@ -8,9 +8,9 @@ from openinfer.boundary import public
 from openinfer.diagnostics import summary
 from openinfer.errors import SerializationError
 from openinfer.events import TraceEvent
-from openinfer.serialize.documents import fail, finding, parse_json, read_text
+from openinfer.serialize.documents import fail, parse_json, problem_found, read_text
 from openinfer.serialize.forms import COUNT, TEXT, Form, FormError, integer, list_of, one_of, shown, wrong
-from openinfer.serialize.objects import UNKNOWN, Member, ObjectSchema, object_form
+from openinfer.serialize.objects import Member, ObjectSchema, object_form
 
 if TYPE_CHECKING:
     import os
@@ -29,7 +29,7 @@ def _read_duration(value: object) -> _Duration:
         raise wrong(f"expected milliseconds, microseconds and nanoseconds, found {len(parts)} numbers")
     for position, part in enumerate(parts[1:], start=1):
         if part > 999:
-            raise FormError(((position,), f"{part} is out of range: expected 0 to 999"))
+            raise wrong(f"{part} is out of range: expected 0 to 999", position)
     return parts[0], parts[1], parts[2]
 
 
@@ -78,5 +78,5 @@ def trace_from_json(source: list[Any] | str | os.PathLike[str]) -> tuple[TraceEv
     try:
         return list_of(EVENT).read(cast("object", document))
     except FormError as error:
-        found = [finding(path, message) for path, message in error.problems if message != UNKNOWN]
+        found = [problem_found(problem) for problem in error.problems]
         raise SerializationError(summary(found), diagnostics=found) from error
