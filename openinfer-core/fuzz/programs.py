@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from openinfer.dsl.tokens import Token, tokens
+from openinfer.dsl.tokens import Token, scan
 
 SIZES = {"B": 2, "D": 3, "H": 4, "n": 2}
 TENSORS = {**{f"W.{i}": ("float32", (3, 3)) for i in range(4)}, "m.bias": ("float32", (3,)), "scale": ("float32", ())}
@@ -106,7 +106,7 @@ def program(random: Random) -> str:
 
 def _declarations(made: list[Variable], body: str, random: Random) -> Iterator[str]:
     """Yield the sections: variables of random types, and those of `FIXED` that the blocks mention."""
-    words = {token.text for token in tokens(body)}
+    words = {token.text for token in scan(body).words()}
     for section in ("dynamic", "volatile", random.choice(("constant", "constants")), "persistent"):
         lines = [f"{v.name}: {v.type}{_maybe_init(random, v.type)};" for v in made if v.section == section]
         lines += [text for name, (where, text) in FIXED.items() if where == section.rstrip("s") and name in words]
@@ -300,7 +300,7 @@ def _line_changed(text: str, random: Random) -> str:
 
 
 def _token_changed(text: str, random: Random) -> str:
-    found = [token for token in tokens(text) if token.kind in ("word", "number", "string")]
+    found = [token for token in scan(text).words() if token.kind in ("name", "number", "string")]
     if not found:
         return text
     token = random.choice(found)

@@ -57,7 +57,7 @@ def parse(text: str, *, name: str = "<text>") -> Program:
 
     source = _source(text, name)
     with many_objects():
-        return parse_program(source)
+        return parse_program(source).program
 
 
 def read_program(text: str, *, name: str = "<text>") -> Reading:

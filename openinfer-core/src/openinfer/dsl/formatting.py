@@ -6,12 +6,18 @@ is left as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Source
 from openinfer.dsl.parser import parse_program
 from openinfer.dsl.spacing import line_of
-from openinfer.dsl.tokens import Token, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.dsl.pieces import Piece
+    from openinfer.dsl.tokens import Token
 
 _INDENT = "  "
 
@@ -25,87 +31,64 @@ def formatted(text: str, *, name: str = "<text>") -> str:
         DslSyntaxError: the text is not a program; all findings.
     """
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    parse_program(Source(name, plain))
-    layout = _Layout()
-    for token in tokens(plain):
-        layout.add(token)
+    cut = parse_program(Source(name, plain)).cut
+    layout = _Layout(plain)
+    for piece, tokens in cut.with_tokens(cut.scan.tokens()):
+        layout.add(piece, tokens)
     return layout.text()
 
 
-@dataclass
 class _Layout:
-    """Lines so far, and the statement that is being collected.
+    """Lines so far; ``_last`` is the last token of a piece on the last line, ``//`` for a comment on its own."""
 
-    ``_last`` says what the last line is: ``{`` or ``}``, ``;`` for a statement, ``//`` for a comment on its own.
-    """
-
-    _lines: list[str] = field(default_factory=list[str])
-    _statement: list[Token] = field(default_factory=list[Token])
-    _comments: list[Token] = field(default_factory=list[Token])
-    _level: int = 0
-    _in_memory: bool = False
-    _in_hints: bool = False
-    _last: str = "{"
-    _takes_comment: bool = False
+    def __init__(self, plain: str) -> None:
+        self._plain = plain
+        self._position = 0
+        self._lines: list[str] = []
+        self._level = 0
+        self._last = "{"
+        self._takes_comment = False
 
     def text(self) -> str:
         """Return the lines."""
         return "".join(f"{line}\n" for line in self._lines)
 
-    def add(self, token: Token) -> None:
-        """Take the next token."""
-        if token.is_comment:
+    def add(self, piece: Piece, tokens: Sequence[Token]) -> None:
+        """Add the lines of the next piece; comments inside of it move in front."""
+        words = [token for token in tokens if token.kind != "comment"]
+        first = words[0].start if words else len(self._plain)
+        for token in takewhile(lambda token: token.start < first, tokens):
             self._comment(token)
-        elif token.text == "{" and not self._opens_hints():
-            self._open(token)
-        elif token.text == "}" and not self._in_hints:
-            self._close()
-        elif token.text == ";":
-            self._end(token)
+        if not words:
+            return
+        if piece.rule == "close_brace":
+            self._level -= 1
         else:
-            self._in_hints = (self._in_hints or token.text == "{") and token.text != "}"
-            self._statement.append(token)
-
-    def _opens_hints(self) -> bool:
-        """Return whether ``{`` belongs to hints; a block or scope may itself be called `with`."""
-        return len(self._statement) > 2 and self._statement[-1].text == "with"
-
-    def _open(self, token: Token) -> None:
-        is_memory = self._level == 0 and self._statement[0].text != "block"
-        self._end(token)
-        self._in_memory = is_memory
-        self._level += 1
-
-    def _close(self) -> None:
-        for comment in self._comments:
-            self._line(comment.text, "//")
-        self._comments = []
-        self._level -= 1
-        self._in_memory = False
-        self._line("}", "}")
-
-    def _end(self, token: Token) -> None:
-        words, comments = [*self._statement, token], self._comments
-        self._statement, self._comments = [], []
-        self._empty_line(words[0])
-        for comment in comments:
-            self._line(comment.text, "//")
-        self._line(line_of(words, declaration=self._in_memory), token.text)
+            self._empty_line(words[0])
+        for token in tokens:
+            if token.kind == "comment" and token.start > first:
+                self._line(token.text, "//")
+        self._line(line_of(words, declaration=piece.rule == "declaration"), words[-1].text)
+        self._level += words[-1].text == "{"
+        self._position = words[-1].end
 
     def _comment(self, token: Token) -> None:
-        if self._statement:
-            self._comments.append(token)
-        elif self._takes_comment and token.lines_before == 0:
+        if self._takes_comment and self._line_ends(token) == 0:
             self._lines[-1] += f"  {token.text}"
             self._takes_comment = token.text.startswith("/*") and "\n" not in token.text
         else:
             self._empty_line(token)
             self._line(token.text, "//")
+        self._position = token.end
+
+    def _line_ends(self, token: Token) -> int:
+        """Return how many line ends stand between the last token and the next."""
+        return self._plain.count("\n", self._position, token.start)
 
     def _empty_line(self, token: Token) -> None:
         """Keep one empty line in front of a token where there were some; sections always have one between them."""
         between_sections = self._level == 0 and self._last == "}"
-        if between_sections or (token.lines_before > 1 and self._last != "{"):
+        if between_sections or (self._line_ends(token) > 1 and self._last != "{"):
             self._lines.append("")
 
     def _line(self, text: str, last: str) -> None:

@@ -38,13 +38,19 @@ FLOAT = (
     rf"(?:{_DIGITS}\.{_DIGITS}(?:{_EXPONENT})?{_END}|{_DIGITS}{_EXPONENT}{_END}"
     rf"|{_DIGITS}\.(?![.0-9A-Za-z_])|(?:inf|nan){_END})"
 )
+STRING = r"\x22(?:[^\x22\\\n]|\\.)*\x22"
+TOKEN = (
+    rf"(?P<string>{STRING})|(?P<number>{FLOAT}|{INTEGER})|(?P<name>{NAME})|(?P<word>[A-Za-z0-9_]+)"
+    r"|(?P<mark>>>|\.\.=|\.+|\S)"
+)
+"""Whatever stands between white space and comments, by the terminals; a word is neither a name nor a number."""
 
 _KEYWORDS = (
     *("block", "assign", "op", "transfer", "cache", "read", "write", "increment", "decrement", "reset", "branch"),
     *("loop", "in", "barrier", "dep", "after", "before", "yield", "await", "return", "scope", "with"),
 )
 
-_TERMINALS: dict[str, tuple[str, str]] = {
+TERMINALS: dict[str, tuple[str, str]] = {
     "name": (NAME, "a name"),
     "setting_name": (r"[A-Za-z_][A-Za-z0-9_]*", "a name"),
     "integer": (INTEGER, "an integer"),
@@ -52,7 +58,7 @@ _TERMINALS: dict[str, tuple[str, str]] = {
     "minus": (rf"-{SPACE}{INTEGER}", "an integer"),
     "float": (rf"(?:[-+]{SPACE})?{FLOAT}", "a float"),
     "boolean": (rf"(?:true|false){_END}", "`true` or `false`"),
-    "string": (r"\x22(?:[^\x22\\\n]|\\.)*\x22", "a string"),
+    "string": (STRING, "a string"),
     "operator": (r"[-+*/%]", "an operator"),
     "rounding": (rf"(?:floor|ceil){SPACE}(?=\()", "`floor` or `ceil`"),
     "arrow": (r">>", "`>>`"),
@@ -212,7 +218,7 @@ class _Terminal(Expression):
 
 @cache
 def _grammar() -> Mapping[str, Any]:
-    terminals = {name: _Terminal(name, pattern) for name, (pattern, _) in _TERMINALS.items()}
+    terminals = {name: _Terminal(name, pattern) for name, (pattern, _) in TERMINALS.items()}
     return cast("Mapping[str, Any]", Grammar(_RULES, **terminals))
 
 
@@ -225,4 +231,4 @@ def match(rule: str, text: str, offset: int) -> Tree | Mismatch:
 
 def words(terminal: str) -> str:
     """Return what a person calls a terminal."""
-    return _TERMINALS[terminal][1]
+    return TERMINALS[terminal][1]

@@ -6,12 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import did_you_mean
-from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS, words
+from openinfer.diagnostics import did_you_mean, summary
+from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS, TOKEN, words
 from openinfer.dsl.hints import NEGATED_NAME, hint_for, statement_hint
 from openinfer.dsl.syntax import Place
+from openinfer.errors import DslSyntaxError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.diagnostics import Diagnostic, Source
     from openinfer.dsl.grammar import Mismatch
 
 
@@ -30,11 +34,7 @@ class Finding:
     opened: Place | None = None
 
 
-_TOKEN = re.compile(
-    r'"(?:[^"\\\n]|\\[^\n])*"|[-+]?[0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?(?![A-Za-z0-9_])|[-+]?[0-9]\w*|[A-Za-z0-9_]+|>>|\.\.=|\.+|.',
-    re.DOTALL,
-)
-_BLANK = re.compile(r"[ \t\r\n\f\v]*")
+_TOKEN = re.compile(rf"(?:[-+](?=[0-9]))?(?:{TOKEN})")
 _LONGEST_FIX = 60
 _SECTIONS = ("dynamic", "volatile", "constant", "persistent", "block")
 _SECTIONS_HINT = (
@@ -157,3 +157,20 @@ def unsupported_cache(verb: re.Match[str]) -> Finding:
     known = ", ".join(f"cache.{name}" for name in CACHE_VERBS)
     message = f"unsupported cache operation `{verb[1]}`: expected {known}"
     return Finding("syntax", message, Place(verb.start(1), verb.end(1)), hint, CACHE_VERBS)
+
+
+def syntax_error(source: Source, findings: Sequence[Diagnostic], expected: tuple[str, ...] = ()) -> DslSyntaxError:
+    """Return the exception for findings of which the first is one of phase P."""
+    span = findings[0].span
+    offset = span.start if span is not None else 0
+    begin = source.text.rfind("\n", 0, offset) + 1
+    end = source.text.find("\n", offset)
+    return DslSyntaxError(
+        summary(findings),
+        diagnostics=findings,
+        line=span.line if span is not None else 0,
+        column=span.column if span is not None else 0,
+        offset=offset,
+        expected=expected,
+        snippet=source.text[begin : end if end >= 0 else len(source.text)].rstrip("\r"),
+    )

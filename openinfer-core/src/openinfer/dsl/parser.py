@@ -7,26 +7,25 @@ from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Diagnostic, Related, Severity, summary
+from openinfer.diagnostics import Diagnostic, Related, Severity
 from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS, Mismatch, Tree, match
-from openinfer.dsl.mismatch import Finding, explain, unknown_section, unknown_statement, unsupported_cache
+from openinfer.dsl.mismatch import Finding, explain, syntax_error, unknown_section, unknown_statement, unsupported_cache
+from openinfer.dsl.pieces import Cut, Piece
 from openinfer.dsl.placeholders import head_of_block, head_of_statement
 from openinfer.dsl.positions import Positions
 from openinfer.dsl.recovery import next_section, next_statement, skip_blank
-from openinfer.dsl.scanner import scan
 from openinfer.dsl.syntax import BlockSyntax, Gap, LoopStatement, Place, Program, ScopeStatement, Statement
+from openinfer.dsl.tokens import scan
 from openinfer.dsl.tree_declarations import declaration_of, old_spellings
 from openinfer.dsl.tree_statements import block_header, statement_of
 from openinfer.dsl.tree_values import LiteralError
-from openinfer.errors import DslSyntaxError
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.language import MAX_NESTING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from openinfer.diagnostics import Source
-    from openinfer.dsl.scanner import Flaw
     from openinfer.dsl.syntax import Declaration, Setting, Word
 
 MAX_FINDINGS = 100
@@ -58,11 +57,12 @@ class Parsed:
     """What could be read of a text, with every syntax error; ``expected`` is what was expected at the first."""
 
     program: Program
+    cut: Cut
     errors: tuple[Diagnostic, ...]
     expected: tuple[str, ...]
 
 
-def parse_program(source: Source) -> Program:
+def parse_program(source: Source) -> Parsed:
     """Parse a program.
 
     Raises:
@@ -71,7 +71,7 @@ def parse_program(source: Source) -> Program:
     parsed = recover_program(source)
     if parsed.errors:
         raise syntax_error(source, parsed.errors, parsed.expected)
-    return parsed.program
+    return parsed
 
 
 def recover_program(source: Source) -> Parsed:
@@ -79,24 +79,13 @@ def recover_program(source: Source) -> Parsed:
     parser = _Parser(source)
     program = parser.run()
     errors = tuple(diagnostic for diagnostic, _ in parser.findings)
-    return Parsed(program, errors, parser.findings[0][1] if parser.findings else ())
+    cut = Cut(parser.scan, tuple(parser.pieces))
+    return Parsed(program, cut, errors, parser.findings[0][1] if parser.findings else ())
 
 
-def syntax_error(source: Source, findings: Sequence[Diagnostic], expected: tuple[str, ...] = ()) -> DslSyntaxError:
-    """Return the exception for findings of which the first is one of phase P."""
-    span = findings[0].span
-    offset = span.start if span is not None else 0
-    begin = source.text.rfind("\n", 0, offset) + 1
-    end = source.text.find("\n", offset)
-    return DslSyntaxError(
-        summary(findings),
-        diagnostics=findings,
-        line=span.line if span is not None else 0,
-        column=span.column if span is not None else 0,
-        offset=offset,
-        expected=expected,
-        snippet=source.text[begin : end if end >= 0 else len(source.text)].rstrip("\r"),
-    )
+def _end_of(tree: Tree) -> int:
+    """Return the end of a tree's last token, which is a ``;`` or ``{``."""
+    return tree.children[-1].start + 1
 
 
 class _Parser:
@@ -104,22 +93,20 @@ class _Parser:
 
     def __init__(self, source: Source) -> None:
         self.findings: list[tuple[Diagnostic, tuple[str, ...]]] = []
+        self.pieces: list[Piece] = []
+        self.scan = scan(source.text)
         self._source = source
         self._positions = Positions(source)
-        self._text = ""
-        self._flaws: list[Flaw] = []
-        self._flaw_starts: list[int] = []
+        self._text, self._flaws = self.scan.text, self.scan.flaws
+        self._flaw_starts = [flaw.start for flaw in self._flaws]
         self._offset = 0
+        self._section = ""
         self._frames: list[_Frame] = []
         self._declarations: list[Declaration] = []
         self._blocks: list[BlockSyntax] = []
         self._warnings: list[Diagnostic] = []
-        self._gaps: list[Gap] = []
 
     def run(self) -> Program:
-        scanned = scan(self._source.text)
-        self._text, self._flaws = scanned.text, list(scanned.flaws)
-        self._flaw_starts = [flaw.start for flaw in scanned.flaws]
         try:
             for _ in self._sections():
                 pass
@@ -129,9 +116,11 @@ class _Parser:
                 self._close()
             if self._text[self._offset :].strip():
                 self._lose("section", self._offset, len(self._text))
+        self._keep("end", len(self._text))
         self._add_flaws([Finding(f.code, f.message, Place(f.start, f.end), f.hint) for f in self._flaws])
         declarations, blocks = tuple(self._declarations), tuple(self._blocks)
-        return Program(self._source, declarations, blocks, tuple(self._warnings), tuple(self._gaps))
+        gaps = (Gap(p.rule, p.block, self._text[p.start : p.end]) for p in self.pieces if p.is_gap)
+        return Program(self._source, declarations, blocks, tuple(self._warnings), tuple(gaps))
 
     def _add_flaws(self, flaws: list[Finding]) -> None:
         """Join the scanner's findings, the first of each line, with the parser's on other lines."""
@@ -150,10 +139,18 @@ class _Parser:
         found = bisect_left(self._flaw_starts, start)
         return found < len(self._flaw_starts) and self._flaw_starts[found] < end
 
-    def _lose(self, rule: str, start: int, end: int) -> None:
-        """Keep what a piece of the text that cannot be read would have been."""
+    def _keep(self, rule: str, end: int, *, is_gap: bool = False) -> None:
+        """Add the piece of the text that goes on from the last one to ``end``."""
+        start = self.pieces[-1].end if self.pieces else 0
         head = self._frames[0].head if self._frames else None
-        self._gaps.append(Gap(rule, head[0].text if isinstance(head, tuple) else "", self._text[start:end]))
+        block = head[0].text if isinstance(head, tuple) else ""
+        self.pieces.append(Piece(rule, start, max(start, end), self._section, block, is_gap))
+
+    def _lose(self, rule: str, start: int, end: int) -> None:
+        """Add a gap: from ``start`` to ``end`` there is one that cannot be read, or is missing."""
+        written = start + len(self._text[start:end].rstrip())
+        is_ended = written > start and self._text[written - 1] in ";{}"
+        self._keep(rule, written if is_ended else end if end > start else 0, is_gap=True)
 
     def _sections(self) -> Iterator[None]:
         while (word := self._next_word()) is not None:
@@ -172,19 +169,24 @@ class _Parser:
 
     def _memory(self, kind: MemoryKind) -> None:
         opened = self._offset
-        if self._match("memory_header") is None:
+        tree = self._match("memory_header")
+        if tree is None:
             self._offset = next_section(self._text, self._offset)
             self._lose("section", opened, self._offset)
             return
+        self._keep("memory_header", _end_of(tree))
+        self._section = kind.value
         while not self._closed("memory section", opened):
             start = self._offset
             if _SECTION.match(self._text, start) is not None:
                 self._report_open("memory section", opened)
+                self._section = ""
                 return
             tree = self._match("declaration", start)
             if tree is None or not self._keep_declaration(tree, kind):
                 self._lose("declaration", start, self._offset)
-        self._offset += 1
+        self._end_piece()
+        self._section = ""
 
     def _keep_declaration(self, tree: Tree, kind: MemoryKind) -> bool:
         try:
@@ -195,6 +197,7 @@ class _Parser:
         if self._flawed(tree.start, tree.end):
             return False
         self._declarations.append(declaration)
+        self._keep("declaration", _end_of(tree))
         for message, place, hint in old_spellings(tree):
             self._warnings.append(self._diagnostic(Finding("old-spelling", message, place, hint), Severity.WARNING))
         return True
@@ -208,15 +211,18 @@ class _Parser:
             self._offset = next_section(self._text, self._offset)
             self._lose("section", start, self._offset)
             return
-        self._frames = [_Frame(self._head(tree, start), start)]
+        head = self._head(tree, start)
+        self._keep("block_header", self._offset if tree is None else _end_of(tree))
+        self._frames, self._section = [_Frame(head, start)], "block"
         while self._frames:
             if self._closed(self._innermost(), self._frames[-1].start):
-                self._offset += 1
+                self._end_piece()
                 self._close()
             elif self._is_next_section():
                 self._end_block()
             else:
                 self._statement()
+        self._section = ""
 
     def _innermost(self) -> str:
         return "block" if len(self._frames) == 1 else "loop or scope"
@@ -279,11 +285,13 @@ class _Parser:
             return
         tree = self._match(rule, start)
         statement = self._read(tree) if tree is not None else None
-        if statement is None or self._flawed(start, self._offset):
+        if tree is None or statement is None or self._flawed(start, self._offset):
             self._lose(rule, start, self._offset)
             if rule not in ("loop", "scope") or not self._at_body(start):
                 return
             statement = statement or head_of_statement(rule, self._text, start, self._offset)
+        else:
+            self._keep(rule, _end_of(tree))
         if rule in ("loop", "scope"):
             self._open(statement, start)
         else:
@@ -319,6 +327,11 @@ class _Parser:
         return None
 
     # Movement
+
+    def _end_piece(self) -> None:
+        """Move behind a ``}``."""
+        self._offset += 1
+        self._keep("close_brace", self._offset)
 
     def _next_word(self) -> str | None:
         """Skip white space and return the word there ("" if there is something else), or None at the end."""

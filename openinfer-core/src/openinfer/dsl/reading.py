@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic, Severity, Source, as_errors, summary
 from openinfer.dsl.lower import lower
-from openinfer.dsl.parser import recover_program, syntax_error
+from openinfer.dsl.mismatch import syntax_error
+from openinfer.dsl.parser import recover_program
 from openinfer.errors import GraphError, ValidationError
 from openinfer.ir.check import check_structure
 from openinfer.ir.doubts import NO_DOUBTS, Doubts
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.dsl.lower import Spans
+    from openinfer.dsl.pieces import Cut
     from openinfer.dsl.syntax import Program
     from openinfer.ir.graph import Graph
 
@@ -34,6 +36,7 @@ class Reading:
         syntax, building: errors of phases P and B.
         doubts: what these leave open.
         expected: what was expected at the first syntax error, in a person's words.
+        cut: the pieces of the text, for editors; None if the program was made by calls.
     """
 
     source: Source
@@ -42,6 +45,7 @@ class Reading:
     building: tuple[Diagnostic, ...] = ()
     doubts: Doubts = NO_DOUBTS
     expected: tuple[str, ...] = ()
+    cut: Cut | None = None
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -59,6 +63,7 @@ def read(source: Source) -> Reading:
         building=built.errors,
         doubts=built.doubts,
         expected=parsed.expected,
+        cut=parsed.cut,
     )
 
 

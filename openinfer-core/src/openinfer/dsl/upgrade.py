@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from openinfer.dsl.formatting import formatted
-from openinfer.dsl.tokens import Token, tokens
+from openinfer.dsl.tokens import Token, scan
 from openinfer.dsl.upgrade_model import ModelUse, linked, model_uses, replacement, undeclared
 from openinfer.errors import OpenInferError
 
@@ -48,8 +48,8 @@ class Upgrade:
 
 def upgrade(text: str, *, name: str = "<text>") -> Upgrade:
     """Return the text in the language of today, laid out as `formatted` does, and what had to be rewritten for it."""
-    found = list(tokens(text))
-    words = [token for token in found if not token.is_comment]
+    found = scan(text).tokens()
+    words = [token for token in found if token.kind != "comment"]
     edits = [edit for rule in _RULES for edit in rule(words)]
     named, missing = _model_data(words)
     edits += named
@@ -58,7 +58,7 @@ def upgrade(text: str, *, name: str = "<text>") -> Upgrade:
         return Upgrade(None, changes, undeclared(missing, text, name))
     shown = f"{name} (upgraded)" if edits else name
     try:
-        of_today = _edited(text, edits, [token for token in found if token.is_comment])
+        of_today = _edited(text, edits, [token for token in found if token.kind == "comment"])
         return Upgrade(formatted(of_today, name=shown), changes)
     except OpenInferError as error:
         return Upgrade(None, changes, error)
@@ -112,12 +112,8 @@ def _edited(text: str, edits: list[_Edit], comments: list[Token]) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def _end(token: Token) -> int:
-    return token.start + len(token.text)
-
-
 def _removed(first: Token, last: Token, what: str = "") -> _Edit:
-    return _Edit(first.start, _end(last), what)
+    return _Edit(first.start, last.end, what)
 
 
 def _texts(words: Sequence[Token], position: int, count: int) -> tuple[str, ...]:
@@ -161,7 +157,7 @@ def _sections(words: Sequence[Token]) -> Iterator[_Edit]:
         before = words[position - 1].text if position else ""
         if word.text in _SECTIONS and _texts(words, position + 1, 1) == ("{",) and before in (*_STATEMENT_START, ","):
             today = _SECTIONS[word.text]
-            yield _Edit(word.start, _end(word), f"renamed the section `{word.text}` to `{today}`", today)
+            yield _Edit(word.start, word.end, f"renamed the section `{word.text}` to `{today}`", today)
 
 
 def _buffers(words: Sequence[Token]) -> Iterator[_Edit]:
@@ -174,7 +170,7 @@ def _buffers(words: Sequence[Token]) -> Iterator[_Edit]:
             dtype = inner[0].text if inner else ""
             text = f": {dtype}{' '.join(dim.text for dim in dims)}"
             shown = f"{dtype}{''.join(dim.text for dim in dims).replace(',', ', ')}"
-            yield _Edit(word.start, _end(words[closing]), f"wrote `buffer(…)` as `{shown}`", text)
+            yield _Edit(word.start, words[closing].end, f"wrote `buffer(…)` as `{shown}`", text)
 
 
 def _assigned(words: Sequence[Token]) -> Iterator[_Edit]:
@@ -189,7 +185,7 @@ def _assigned(words: Sequence[Token]) -> Iterator[_Edit]:
         if not is_statement or end is None or _texts(words, position + 2, 1) != ("(",):
             continue
         first = outputs[0] if outputs else word
-        names = ", ".join(name.text for name in outputs if name.kind == "word")
+        names = ", ".join(name.text for name in outputs if name.kind == "name")
         if word.text == "effect":
             yield from _effect(words, position, first, names, end)
         elif (closing := _closing(words, position + 2)) < end:
@@ -197,17 +193,17 @@ def _assigned(words: Sequence[Token]) -> Iterator[_Edit]:
                 f"wrote `{names} = op {words[position + 1].text}(…)` as `op {words[position + 1].text}(…) >> {names}`"
             )
             yield _removed(first, words[position - 1], what)
-            yield _Edit(_end(words[closing]), _end(words[closing]), "", f" >> {names}")
+            yield _Edit(words[closing].end, words[closing].end, "", f" >> {names}")
 
 
 def _outputs(words: Sequence[Token], equals: int) -> Sequence[Token]:
     """Return the names in front of ``=``: a name, or several with commas."""
     start = equals - 1
     while (
-        start > 1 and words[start].kind == "word" and words[start - 1].text == "," and words[start - 2].kind == "word"
+        start > 1 and words[start].kind == "name" and words[start - 1].text == "," and words[start - 2].kind == "name"
     ):
         start -= 2
-    starts = start >= 0 and words[start].kind == "word"
+    starts = start >= 0 and words[start].kind == "name"
     before = words[start - 1].text if start > 0 else ""
     return words[start:equals] if starts and before in _STATEMENT_START else ()
 

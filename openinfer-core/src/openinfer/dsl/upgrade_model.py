@@ -47,7 +47,7 @@ def model_uses(words: Sequence[Token]) -> Iterator[ModelUse]:
 
 
 def _use(first: Token, last: Token, literal: str, *, is_pattern: bool) -> ModelUse:
-    return ModelUse(first.start, last.start + len(last.text), literal[1:-1], is_pattern)
+    return ModelUse(first.start, last.end, literal[1:-1], is_pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def linked(words: Sequence[Token]) -> dict[str, Declared]:
     owner: Declared | None = None
     for position, (before, word, after, behind) in enumerate(zip(words, words[1:], words[2:], words[3:], strict=False)):
         if before.text in ("{", ";"):
-            is_declaration = after.text in (":", "(") and word.kind == "word"
+            is_declaration = after.text in (":", "(") and word.kind == "name"
             owner = Declared(word.text, _formals(words[position + 2 :])) if is_declaration else None
             found |= {owner.name: owner} if owner is not None and owner.name not in found else {}
         elif owner is not None and word.text in ("ref", "reference", "pattern") and after.text == "(":
@@ -75,7 +75,7 @@ def linked(words: Sequence[Token]) -> dict[str, Declared]:
 def _formals(words: Sequence[Token]) -> tuple[str, ...]:
     """Return the names in the parentheses that stand at the start, if there are any."""
     inner = takewhile(lambda word: word.text not in (")", ":"), words)
-    return tuple(word.text for word in inner if word.kind == "word")
+    return tuple(word.text for word in inner if word.kind == "name")
 
 
 def replacement(use: ModelUse, variables: dict[str, Declared]) -> str | None:

@@ -17,9 +17,10 @@ from openinfer.ops.schema import SettingType
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from openinfer.dsl.tokens import Token
     from openinfer.editors.analysis import Analysis
     from openinfer.editors.outline import Definition, Outline
-    from openinfer.editors.segments import Segment, Token
+    from openinfer.editors.segments import Segment
     from openinfer.model import Model
     from openinfer.ops.schema import OpSchema, SettingSpec
     from openinfer.plugins.environment import Environment

@@ -6,24 +6,26 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.dsl.scanner import scan
+from openinfer.dsl.tokens import scan
 from openinfer.editors.outline import Context, Definition, Occurrence, Outline, Role, Sort
-from openinfer.editors.segments import segments_of, tokens_of
+from openinfer.editors.segments import segments_of
 from openinfer.editors.words import DTYPE_SETTINGS, DTYPES, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.editors.segments import Segment, Token
+    from openinfer.dsl.tokens import Token
+    from openinfer.editors.segments import Segment
 
 _FORMAL = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def outline_of(text: str) -> Outline:
     """Return the outline of a program text, which may be anything."""
-    outline = Outline(scan(text).text)
+    scanned = scan(text)
+    outline = Outline(scanned.text)
     reader = _Reader(outline)
-    for segment in segments_of(tokens_of(outline.text), len(text)):
+    for segment in segments_of(scanned.words(), len(text)):
         reader.read(segment)
     reader.finish()
     outline.complete()

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from openinfer.editors.words import FLOAT, INTEGER, NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_TOKEN = re.compile(
-    rf'(?P<string>"(?:[^"\\\n]|\\[^\n])*"?)|(?P<number>{FLOAT}|{INTEGER})|(?P<name>{NAME})|(?P<word>[A-Za-z0-9_]+)'
-    r"|(?P<mark>>>|\.\.|[^\sA-Za-z0-9_])"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A word, number, string or mark; ``kind`` is the name of a group of the expression that finds tokens."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
+    from openinfer.dsl.tokens import Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +27,6 @@ class Segment:
     def first(self) -> str:
         """The first word, "" if there is none."""
         return self.tokens[0].text if self.tokens else ""
-
-
-def tokens_of(text: str) -> list[Token]:
-    """Return the tokens of a program text whose comments are blanked out."""
-    return [Token(match.lastgroup or "", match.group(), match.start(), match.end()) for match in _TOKEN.finditer(text)]
 
 
 def segments_of(tokens: Sequence[Token], length: int) -> Iterator[Segment]:

@@ -1,0 +1,49 @@
+"""A text cut into its heads, declarations and statements, and into gaps where nothing could be made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.dsl.tokens import Scan, Token
+
+
+class Piece(NamedTuple):
+    """A declaration, a statement, the head of a section, block, loop or scope, the ``}`` of one, or a gap.
+
+    Attributes:
+        rule: the rule of the grammar that it matches; of a gap the one that it should have matched, ``section`` for
+            what starts none, and ``""`` for a statement of an unknown kind.
+        start, end: its characters; white space and comments belong to the piece behind them.
+        section: where it stands: the kind of a memory section, ``block``, or ``""`` at the top.
+        block: the name of the block around it.
+        is_gap: it could not be read.
+    """
+
+    rule: str
+    start: int
+    end: int
+    section: str
+    block: str
+    is_gap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A text without comments, and its pieces in order: every character is in one of them."""
+
+    scan: Scan
+    pieces: tuple[Piece, ...]
+
+    def with_tokens(self, tokens: Sequence[Token]) -> Iterator[tuple[Piece, Sequence[Token]]]:
+        """Yield every piece with those of the text's tokens that are in it."""
+        first = 0
+        for piece in self.pieces:
+            last = first
+            while last < len(tokens) and tokens[last].start < piece.end:
+                last += 1
+            yield piece, tokens[first:last]
+            first = last
