@@ -98,3 +98,19 @@ def test_the_device_of_the_program_is_no_other_device() -> None:
     with executor(placement=True, trace=True, source=PROGRAM.replace(f'"{OTHER}"', '"cpu"')) as placed:
         placed.step(x=X)
         assert all(event.kind != "Transfer" for event in placed.trace())
+
+
+@pytest.mark.rule("runtime.devices.4", "runtime.sizes.4")
+def test_a_placed_operator_reads_a_prefix_table_in_steps_of_several_sizes(other_device: str) -> None:
+    source = f"""
+    dynamic {{ x: f32[T, 3]; }}
+    volatile {{ W(l): f32[3, 3] @pattern("W.{{l}}"); y: f32[T, 3]; }}
+    block entry {{ op matmul(x, W[1]) >> y with {{ placement = "{other_device}" }}; return y; }}
+    """
+    weight = np.arange(9, dtype=np.float32).reshape(3, 3)
+    sized = oi.Model.from_arrays({"W.1": weight}, sizevars={"T": 2})
+    with Simulator(sized, graph(source), placement=True).make_executor() as placed:
+        for rows in (2, 3, 2):
+            x = np.ones((rows, 3), np.float32)
+            placed.step(x=x)
+            np.testing.assert_array_equal(placed.fetch("y"), x @ weight)
