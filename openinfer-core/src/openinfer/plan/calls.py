@@ -20,9 +20,7 @@ from openinfer.plugins.selection import (
     DerivedFold,
     HandWritten,
     Looped,
-    is_composite,
-    is_oversized,
-    oversized,
+    choose,
     select,
 )
 
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import Decomposition, OpCall
     from openinfer.plan.steps import Operand, Origin, Placement, Step
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.selection import Implementation, KernelTable
+    from openinfer.plugins.selection import Choice, Implementation, KernelTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +44,6 @@ class Operation:
     placement: Placement
     name: str
     node: Node
-    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +70,18 @@ class CallLowering:
         """Yield the steps of a call. An output may be one of the inputs.
 
         Raises:
-            SynthesisError: ``kernel-missing``: nothing carries out the call on the target.
+            SynthesisError: ``kernel-missing``: nothing carries out the call on the target; ``unsupported``: its
+                decomposition is nested too deeply, or has too many parts.
         """
-        chosen = self._selected(call)
+        choice = choose(call, self._selected)
+        for missing in choice.missing():
+            raise at_node(missing.code, missing.reason, at.origin.block, at.node)
+        yield from self._chosen(choice, inputs, outputs, at)
+
+    def _chosen(
+        self, choice: Choice, inputs: Sequence[Operand | None], outputs: tuple[int, ...], at: Operation
+    ) -> Iterator[Step]:
+        call, chosen = choice.call, choice.chosen
         if isinstance(chosen, DerivedExpression):
             yield self._elementwise(call, chosen.expr, inputs, outputs[0], at)
             return
@@ -106,9 +112,7 @@ class CallLowering:
         elif isinstance(chosen, DerivedFold):
             yield self._fold(call, chosen, inputs, private[0], at)
         elif isinstance(chosen, Decomposed):
-            yield from self._decomposed(call, chosen.decomposition, inputs, private, at)
-        else:
-            raise at_node("kernel-missing", chosen.reason, at.origin.block, at.node)
+            yield from self._decomposed(choice.parts, chosen.decomposition, inputs, private, at)
         for source, output in zip(private, outputs, strict=True):
             if source != output:
                 yield CopyStep(origin=at.origin, source=ValueRef(source), output=output)
@@ -177,32 +181,14 @@ class CallLowering:
             outputs=(output,),
         )
 
-    def _check_size(self, call: OpCall, decomposition: Decomposition, at: Operation) -> None:
-        """Check that a decomposition ends.
-
-        Raises:
-            SynthesisError: ``unsupported``: it is nested too deeply, or has too many parts.
-        """
-        waiting, parts = [(decomposition, 1)], 0
-        while waiting:
-            found, depth = waiting.pop()
-            parts += len(found.steps)
-            if is_oversized(depth, parts):
-                raise at_node("unsupported", oversized(call), at.origin.block, at.node)
-            composite = (step.call for step in found.steps if is_composite(self.environment, step.call))
-            chosen = (self._selected(part) for part in composite)
-            waiting += [(each.decomposition, depth + 1) for each in chosen if isinstance(each, Decomposed)]
-
     def _decomposed(
         self,
-        call: OpCall,
+        choices: Sequence[Choice],
         parts: Decomposition,
         inputs: Sequence[Operand | None],
         outputs: tuple[int, ...],
         at: Operation,
     ) -> Iterator[Step]:
-        if at.depth == 0:
-            self._check_size(call, parts, at)
         given_inputs = zip(parts.inputs, inputs, strict=True)
         operands = {number: operand for number, operand in given_inputs if number is not None and operand is not None}
         made_here = {number for step in parts.steps for number in step.outputs}
@@ -213,15 +199,14 @@ class CallLowering:
                 results[number] = output
             else:
                 copied.append((number, output))
-        deeper = Operation(origin=at.origin, placement=at.placement, name=at.name, node=at.node, depth=at.depth + 1)
-        for step in parts.steps:
+        for step, choice in zip(parts.steps, choices, strict=True):
             given = [None if i is None else operands[i] for i in step.inputs]
             made: list[int] = []
             for number, type_ in zip(step.outputs, step.call.outputs, strict=True):
                 value = results[number] if number in results else self.intermediate(f"{at.name}.{step.call.op}", type_)
                 operands[number] = ValueRef(value)
                 made.append(value)
-            yield from self.steps(step.call, given, tuple(made), deeper)
+            yield from self._chosen(choice, given, tuple(made), at)
         for number, output in copied:
             yield CopyStep(origin=at.origin, source=operands[number], output=output)
 

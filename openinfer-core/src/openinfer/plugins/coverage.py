@@ -6,6 +6,7 @@ The answer comes from `selection.select`, asked with a small example call of the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openinfer.errors import OpenInferError, PluginError
@@ -18,6 +19,7 @@ from openinfer.plugins.selection import (
     HandWritten,
     KernelTable,
     Looped,
+    choose,
     kernel_table,
     lacks,
     select,
@@ -119,7 +121,8 @@ def _covered(
 def _found(
     environment: Environment, place: _Place, table: KernelTable, devices: Mapping[str, _Place], call: OpCall
 ) -> tuple[str, str]:
-    missing = list(lacks(environment, table, call))
+    choice = choose(call, partial(select, environment, table))
+    missing = list(choice.missing())
     if missing:
         other = place.fallback and devices.get(place.fallback.device)
         left = place.fallback is not None and all(lack.is_taken_by(place.fallback) for lack in missing)
@@ -127,7 +130,6 @@ def _found(
         if left and other and isinstance(other.table, KernelTable) and not any(lacks(environment, other.table, call)):
             return "fallback", f"{reason}: it runs on {other.name}"
         return "missing", reason
-    found = select(environment, table, call)
     kinds = {
         HandWritten: "kernel",
         DerivedExpression: "expression",
@@ -136,7 +138,7 @@ def _found(
         Computed: "computation",
         Looped: "loops",
     }
-    return next(name for kind, name in kinds.items() if isinstance(found, kind)), ""
+    return next(name for kind, name in kinds.items() if isinstance(choice.chosen, kind)), ""
 
 
 def missing_reason(environment: Environment, table: KernelTable, call: OpCall) -> str | None:

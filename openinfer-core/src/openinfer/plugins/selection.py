@@ -21,7 +21,7 @@ from openinfer.plugins.crossing import UNKNOWN, blame, fault, wrong
 from openinfer.plugins.types import DeviceSpec, SynthTargetSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
@@ -86,13 +86,21 @@ class Missing:
     """Nothing fits.
 
     Attributes:
+        call: what nothing carries out: the call that was requested, or a part of its decomposition.
         reason: why, one line.
         inside: element types, by name, that only occur within the expression of the operator, and that the target does
             not compute in.
+        code: kind of the finding: ``"unsupported"`` where the decomposition has no end or too many parts.
     """
 
+    call: OpCall
     reason: str
     inside: frozenset[str] = frozenset()
+    code: str = "kernel-missing"
+
+    def is_taken_by(self, fallback: Fallback) -> bool:
+        """Whether the call may run on the device that a fallback names, as far as its types go."""
+        return fallback.takes(self.call, self.inside)
 
 
 Implementation: TypeAlias = HandWritten | DerivedExpression | DerivedFold | Decomposed | Computed | Looped | Missing
@@ -151,59 +159,72 @@ def select(environment: Environment, table: KernelTable, call: OpCall) -> Implem
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
-    """A call that nothing carries out: one that was requested, or a part of its decomposition.
-
-    ``reason`` and ``inside`` are those of `Missing`.
-    """
+class Choice:
+    """A call and what carries it out; ``parts`` are the choices for the calls that a decomposition consists of."""
 
     call: OpCall
-    reason: str
-    inside: frozenset[str] = frozenset()
+    chosen: Implementation
+    parts: tuple[Choice, ...] = ()
 
-    def is_taken_by(self, fallback: Fallback) -> bool:
-        """Whether the call may run on the device that a fallback names, as far as its types go."""
-        return fallback.takes(self.call, self.inside)
+    def missing(self) -> Iterator[Missing]:
+        """Yield what keeps the target from carrying out the call, in order of the parts."""
+        if isinstance(self.chosen, Missing):
+            yield self.chosen
+        for part in self.parts:
+            yield from part.missing()
+
+
+def choose(call: OpCall, select_one: Callable[[OpCall], Implementation]) -> Choice:
+    """Return what carries out a call and, where others do, what carries out each of those.
+
+    ``select_one`` is `select` for a target. A decomposition that is nested too deeply or has too many parts is missing
+    as a whole.
+    """
+    try:
+        return _Choosing(select_one).choice(call, 0)
+    except _OversizedError:
+        limits = f"nested more than {DEEPEST_DECOMPOSITION} deep or with more than {MOST_PARTS:,} parts"
+        reason = f"{call.op} is defined by other operators, {limits}: does its definition lead back to itself?"
+        return Choice(call, Missing(call, reason, code="unsupported"))
+
+
+class _OversizedError(Exception):
+    """A decomposition passes a limit."""
+
+
+class _Choosing:
+    """One walk through a decomposition, with the calls met so far."""
+
+    def __init__(self, select_one: Callable[[OpCall], Implementation]) -> None:
+        self._select = select_one
+        self._met = 0
+
+    def choice(self, call: OpCall, depth: int) -> Choice:
+        self._met += 1
+        if depth > DEEPEST_DECOMPOSITION or self._met > MOST_PARTS:
+            raise _OversizedError
+        chosen = self._select(call)
+        if not isinstance(chosen, Decomposed):
+            return Choice(call, chosen)
+        return Choice(call, chosen, tuple(self.choice(step.call, depth + 1) for step in chosen.decomposition.steps))
 
 
 def lacks(
     environment: Environment, table: KernelTable, call: OpCall, *, passed_over: tuple[type[Exception], ...] = ()
-) -> Iterator[Lack]:
-    """Yield what keeps a target from carrying out ``call``, looking into decompositions.
+) -> Iterator[Missing]:
+    """Yield what keeps a target from carrying out ``call``, its decomposition included.
 
     Parts for which `select` raises one of ``passed_over`` are taken to be carried out.
     """
-    waiting, parts = [(call, 0)], 0
-    while waiting:
-        current, depth = waiting.pop()
-        parts += 1
-        if is_oversized(depth, parts):
-            yield Lack(call, oversized(call))
-            return
+    later = Missing(call, "it is selected when it runs")
+
+    def select_one(part: OpCall) -> Implementation:
         try:
-            chosen = select(environment, table, current)
+            return select(environment, table, part)
         except passed_over:
-            continue
-        if isinstance(chosen, Missing):
-            yield Lack(current, chosen.reason, chosen.inside)
-        elif isinstance(chosen, Decomposed):
-            waiting += [(step.call, depth + 1) for step in chosen.decomposition.steps]
+            return later
 
-
-def is_composite(environment: Environment, call: OpCall) -> bool:
-    """Return whether an operator is defined by others."""
-    return isinstance(environment.op(call.op).definition, Composite)
-
-
-def is_oversized(depth: int, parts: int) -> bool:
-    """Return whether a decomposition is nested too deeply, or has too many parts."""
-    return depth > DEEPEST_DECOMPOSITION or parts > MOST_PARTS
-
-
-def oversized(call: OpCall) -> str:
-    """Return why an operator whose decomposition is too large cannot be carried out."""
-    limits = f"nested more than {DEEPEST_DECOMPOSITION} deep or with more than {MOST_PARTS:,} parts"
-    return f"{call.op} is defined by other operators, {limits}: does its definition lead back to itself?"
+    return (missing for missing in choose(call, select_one).missing() if missing is not later)
 
 
 def fits(kernel: KernelSpec, call: OpCall) -> bool:
@@ -235,7 +256,7 @@ def _derived(environment: Environment, table: KernelTable, call: OpCall) -> Impl
         return _computed(table, schema, call)
     foreign = _foreign_dtypes(table, call)
     if foreign and (set(foreign) - table.optional_dtypes or not _is_constant(schema, call)):
-        return Missing(f"{table.target} has no {call.op} for {', '.join(foreign)}")
+        return Missing(call, f"{table.target} has no {call.op} for {', '.join(foreign)}")
     return _from_definition(table, schema, call)
 
 
@@ -253,7 +274,7 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
                 return _uncomputed(table, call, _dtypes_of_stages(computation)) or Computed(computation)
             out = call.outputs[0].dtype
             message = f"{table.target} has no kernel for {schema.name} to {out}, and an expression reports no errors"
-            return Missing(f"{message} ({refusal.rule})")
+            return Missing(call, f"{message} ({refusal.rule})")
         expr = scalar_expression(schema, call)
         return _uncomputed(table, call, _dtypes_in(expr)) or DerivedExpression(expr)
     if isinstance(schema.definition, Reduction):
@@ -264,8 +285,10 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
         return _uncomputed(table, call, _dtypes_of_loops(kernel)) or Looped(kernel)
     if table.kernels.get(schema.name):
         given = ", ".join(str(t) for t in call.inputs if t is not None)
-        return Missing(f"{table.target} has no {schema.name} for {given}: its kernels take other types or settings")
-    return Missing(f"{table.target} has no kernel for {schema.name}, which has no expression or decomposition")
+        return Missing(
+            call, f"{table.target} has no {schema.name} for {given}: its kernels take other types or settings"
+        )
+    return Missing(call, f"{table.target} has no kernel for {schema.name}, which has no expression or decomposition")
 
 
 _CHOOSING = frozenset({"select", "eq", "ne", "lt", "le", "gt", "ge", "is_nan", "minimum", "maximum"})
@@ -280,12 +303,12 @@ def _computed(table: KernelTable, schema: OpSchema, call: OpCall) -> Implementat
     """
     foreign = _foreign_dtypes(table, call)
     if set(foreign) - table.optional_dtypes:
-        return Missing(f"{table.target} has no {call.op} for {', '.join(foreign)}")
+        return Missing(call, f"{table.target} has no {call.op} for {', '.join(foreign)}")
     computation = computation_of(schema, call)
     expressions = [expr for stage in computation.stages for expr in expressions_of(stage)]
     floats = {t.dtype.name for t in (*call.inputs, *call.outputs) if t is not None and t.dtype.is_float} & set(foreign)
     if any(_computes_in(expr, floats) for expr in expressions):
-        return Missing(f"{table.target} has no {call.op} for {', '.join(foreign)}")
+        return Missing(call, f"{table.target} has no {call.op} for {', '.join(foreign)}")
     return _uncomputed(table, call, {name for expr in expressions for name in _dtypes_in(expr)}) or Computed(
         computation
     )
@@ -312,7 +335,7 @@ def _uncomputed(table: KernelTable, call: OpCall, occurring: set[str]) -> Missin
         return None
     given = ", ".join(str(t.dtype) for t in call.inputs if t is not None) or str(call.outputs[0].dtype)
     reason = f"{table.target} has no {call.op} for {given}: its expression computes in {', '.join(inside)}"
-    return Missing(reason, frozenset(inside))
+    return Missing(call, reason, frozenset(inside))
 
 
 def _dtypes_in(expr: Expr) -> set[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import ResolvedOp
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.selection import Lack
+    from openinfer.plugins.selection import Missing
     from openinfer.plugins.types import DeviceSpec
     from openinfer.validate.findings import Findings
 
@@ -126,7 +126,7 @@ class _Kernels:
         )
         return name
 
-    def _missing(self, op: ResolvedOp, spec: DeviceSpec) -> list[Lack]:
+    def _missing(self, op: ResolvedOp, spec: DeviceSpec) -> list[Missing]:
         table = self._tables.get(spec.name)
         if table is None:
             table = self._tables[spec.name] = kernel_table(self._environment, spec)
@@ -138,5 +138,5 @@ class _Kernels:
             return []
 
 
-def _reasons(missing: list[Lack]) -> str:
+def _reasons(missing: list[Missing]) -> str:
     return "; ".join(dict.fromkeys(lack.reason for lack in missing))

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import ResolvedOp, SettingValue, UnresolvedSetting
     from openinfer.ir.values import Ref
     from openinfer.ops.schema import OpSchema
+    from openinfer.plugins.selection import Choice
     from openinfer.simulate.compile.names import Names
     from openinfer.simulate.devices.backend import BoundCall, Buffer, DeviceBackend, DirectCall
-    from openinfer.simulate.devices.binding import Binder, Prepared
+    from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.program.integers import IntReader
     from openinfer.simulate.state.memory import Memory
 
@@ -190,8 +191,8 @@ class _Recipe:
     late_inputs: tuple[int, ...]
     late_settings: tuple[str, ...]
     outputs: list[Buffer | Varying]
-    prepared: dict[tuple[object, ...], tuple[Prepared, DirectCall | None]] = field(
-        default_factory=dict[tuple[object, ...], "tuple[Prepared, DirectCall | None]"]
+    prepared: dict[tuple[object, ...], tuple[Choice, DirectCall | None]] = field(
+        default_factory=dict[tuple[object, ...], "tuple[Choice, DirectCall | None]"]
     )
 
     def bind(self, found: tuple[Buffer, ...], late: tuple[SettingValue, ...]) -> BoundCall:
@@ -238,7 +239,7 @@ class _Recipe:
 
     def _prepared(
         self, found: tuple[Buffer, ...], buffers: list[Buffer | None], late: tuple[SettingValue, ...]
-    ) -> tuple[Prepared, DirectCall | None]:
+    ) -> tuple[Choice, DirectCall | None]:
         declared = [each.current.type if isinstance(each, Varying) else each.type for each in self.outputs]
         shapes = [buffer.type.shape for buffer in found]
         key = (*shapes, *[kind.shape for kind in declared], repr(late) if late else "")
@@ -252,7 +253,7 @@ class _Recipe:
 
     def _prepare(
         self, buffers: list[Buffer | None], late: tuple[SettingValue, ...], declared: list[TensorType]
-    ) -> Prepared:
+    ) -> Choice:
         schema = self.binder.schema(self.op.op)
         settings = {**self.op.settings, **self._converted(schema, late)}
         types = [None if buffer is None else buffer.type for buffer in buffers]

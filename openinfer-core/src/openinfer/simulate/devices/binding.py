@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ParamSpec
 
 from openinfer.arch import DeviceArch
@@ -10,16 +11,14 @@ from openinfer.errors import FeatureMissingError, KernelMissingError
 from openinfer.plan import limits_of, make_plan
 from openinfer.plan.schedules import ScheduleFile
 from openinfer.plugins.selection import (
-    DEEPEST_DECOMPOSITION,
     Computed,
     Decomposed,
     DerivedExpression,
     DerivedFold,
     HandWritten,
-    Lack,
     Looped,
     Missing,
-    oversized,
+    choose,
     select,
 )
 from openinfer.simulate.devices.backend import ComputationBackend, HostBackend, LoopBackend
@@ -37,20 +36,11 @@ if TYPE_CHECKING:
     from openinfer.ops.schema import OpSchema
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.selection import KernelTable
+    from openinfer.plugins.selection import Choice, KernelTable
     from openinfer.plugins.types import KernelSpec
     from openinfer.simulate.devices.backend import BoundCall, Buffer, DeviceBackend, DirectCall
 
 P = ParamSpec("P")
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A call and what carries it out; ``parts`` are the calls that a decomposition consists of."""
-
-    call: OpCall
-    chosen: HandWritten | DerivedExpression | DerivedFold | Decomposed | Computed | Looped
-    parts: tuple[Prepared, ...] = ()
 
 
 class Binder:
@@ -127,27 +117,24 @@ class Binder:
         """Return a call of an operator; `prepare` and `bind_prepared` at once."""
         return self.bind_prepared(self.prepare(call), inputs, outputs)
 
-    def prepare(self, call: OpCall, depth: int = 0) -> Prepared:
+    def prepare(self, call: OpCall) -> Choice:
         """Choose what carries out a call of an operator.
 
         Raises:
             FeatureMissingError: the device leaves such calls to another.
             KernelMissingError: the device cannot carry the call out, and leaves it to no other.
         """
-        chosen = select(self._environment, self._table, call)
-        if isinstance(chosen, Missing):
-            spec = self._environment.devices.get(self._table.target)
-            lack = Lack(call, chosen.reason, chosen.inside)
-            is_left = spec is not None and spec.fallback is not None and lack.is_taken_by(spec.fallback)
-            raise (FeatureMissingError if is_left else KernelMissingError)(chosen.reason)
-        if not isinstance(chosen, Decomposed):
-            return Prepared(call, chosen)
-        if depth > DEEPEST_DECOMPOSITION:
-            raise KernelMissingError(oversized(call))
-        steps = chosen.decomposition.steps
-        return Prepared(call, chosen, tuple(self.prepare(step.call, depth + 1) for step in steps))
+        choice = choose(call, partial(select, self._environment, self._table))
+        for missing in choice.missing():
+            raise self._refusal(missing)
+        return choice
 
-    def direct(self, prepared: Prepared) -> DirectCall | None:
+    def _refusal(self, missing: Missing) -> KernelMissingError:
+        spec = self._environment.devices.get(self._table.target)
+        is_left = spec is not None and spec.fallback is not None and missing.is_taken_by(spec.fallback)
+        return (FeatureMissingError if is_left else KernelMissingError)(missing.reason)
+
+    def direct(self, prepared: Choice) -> DirectCall | None:
         """Return a call for any buffers of the prepared types; None where it has to be bound to them."""
         if self._host is None or not isinstance(prepared.chosen, HandWritten):
             return None
@@ -155,9 +142,7 @@ class Binder:
         call = self._host.direct_kernel(kernel, prepared.call)
         return None if call is None else _guarded(kernel, call)
 
-    def bind_prepared(
-        self, prepared: Prepared, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]
-    ) -> BoundCall:
+    def bind_prepared(self, prepared: Choice, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]) -> BoundCall:
         """Return a call of an operator on buffers of the types that it was prepared for.
 
         Outputs may be inputs: all inputs are read before an output is written. Trailing ``outputs`` may be missing.
@@ -175,8 +160,10 @@ class Binder:
         elif isinstance(chosen, DerivedFold):
             source = next(buffer for buffer in inputs if buffer is not None)
             work = [self._backend.bind_fold(chosen.axes, chosen.fold, source, targets[0])]
-        else:
+        elif isinstance(chosen, Decomposed):
             work = self._decomposed(chosen.decomposition, prepared.parts, inputs, targets)
+        else:
+            raise self._refusal(chosen)
         return in_order([*work, *copies])
 
     def _computed(self, chosen: Computed, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]) -> BoundCall:
@@ -215,7 +202,7 @@ class Binder:
     def _decomposed(
         self,
         parts: Decomposition,
-        prepared: Sequence[Prepared],
+        prepared: Sequence[Choice],
         inputs: Sequence[Buffer | None],
         outputs: Sequence[Buffer],
     ) -> list[BoundCall]:
