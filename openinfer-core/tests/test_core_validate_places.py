@@ -177,7 +177,7 @@ def test_a_long_statement_is_described_once_for_all_of_its_findings(monkeypatch:
         described.append(node_desc(node))
         return described[-1]
 
-    monkeypatch.setattr("openinfer.validate.findings.node_desc", counted)
+    monkeypatch.setattr("openinfer.ir.findings.node_desc", counted)
     settings = ", ".join(f"s{number}=1" for number in range(50))
     with pytest.raises(ValidationError) as caught:
         resolve(graph(program(f"op relu(x, {settings}) >> y;")), MODEL)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Severity, as_errors, in_source_order, summary
-from openinfer.errors import ValidationError
+from openinfer.diagnostics import as_errors, in_source_order
 from openinfer.ir.checks.blocks import check_blocks
 from openinfer.ir.checks.declarations import check_declarations
-from openinfer.ir.checks.findings import Findings
 from openinfer.ir.checks.form import check_form
+from openinfer.ir.checks.names import ordered_blocks
 from openinfer.ir.checks.yields import check_yields
 from openinfer.ir.doubts import NO_DOUBTS
+from openinfer.ir.findings import Findings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openinfer.diagnostics import Diagnostic
     from openinfer.ir.doubts import Doubts
     from openinfer.ir.graph import Graph
@@ -25,13 +27,10 @@ def check_graph(graph: Graph, *, strict: bool = False) -> tuple[Diagnostic, ...]
     Raises:
         ValidationError: with every finding, errors first; in strict mode warnings are errors.
     """
-    diagnostics = structure_findings(graph)
-    found = as_errors(diagnostics) if strict else diagnostics
-    errors = [diagnostic for diagnostic in found if diagnostic.severity is Severity.ERROR]
-    if errors:
-        warnings = [diagnostic for diagnostic in found if diagnostic.severity is Severity.WARNING]
-        raise ValidationError(summary(errors), diagnostics=(*errors, *warnings))
-    return found
+    findings = Findings()
+    found = structure_findings(graph)
+    findings.items += as_errors(found) if strict else found
+    return findings.finish()
 
 
 def structure_findings(graph: Graph) -> tuple[Diagnostic, ...]:
@@ -45,9 +44,19 @@ def structure_findings(graph: Graph) -> tuple[Diagnostic, ...]:
 
 def check_structure(graph: Graph, doubts: Doubts) -> tuple[tuple[Diagnostic, ...], Doubts]:
     """Return the findings of phase S that are not consequences of what is in doubt, and what is in doubt after them."""
-    findings = Findings(doubts)
+    findings = Findings(doubts=doubts)
     check_form(graph, findings)
     check_declarations(graph, findings)
     check_blocks(graph, findings)
     check_yields(graph, findings)
-    return in_source_order(findings.sorted()), findings.all_doubts()
+    return in_source_order(sorted(findings.items, key=_rank(graph))), findings.all_doubts()
+
+
+def _rank(graph: Graph) -> Callable[[Diagnostic], int]:
+    """Return the key that sorts findings by what they are about: the graph, declarations, and its blocks in order."""
+    ranks = {block.name: rank for rank, block in enumerate(ordered_blocks(graph), start=2)}
+
+    def rank(found: Diagnostic) -> int:
+        return ranks[found.block] if found.block is not None else int(found.name is not None)
+
+    return rank

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic
 from openinfer.errors import PluginError, SynthesisError
+from openinfer.ir.findings import of_node
+from openinfer.ir.places import NOWHERE, setting_value_place, span_of
+from openinfer.ir.text import node_desc
+from openinfer.ops.schema import OpTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -18,20 +22,10 @@ def at_node(
     code: str, message: str, block: str, node: Node, hint: str | None = None, *, settings: Sequence[str] = ()
 ) -> SynthesisError:
     """Return an error about a node, with its place in the text: the first of the ``settings`` that it gives, or all."""
-    from openinfer.ir.places import NOWHERE, setting_value_place, span_of
-    from openinfer.ir.text import node_desc
-
     parts = node.places or NOWHERE
     at_fault = next((setting_value_place(parts, name) for name in settings if name in parts.settings), None)
-    diagnostic = Diagnostic(
-        code=code,
-        message=message,
-        span=span_of(node.span, at_fault),
-        hint=hint,
-        block=block,
-        node_index=node.index,
-        node_desc=node_desc(node),
-    )
+    found = Diagnostic(code=code, message=message, span=span_of(node.span, at_fault), hint=hint)
+    diagnostic = of_node(found, block, node)
     return SynthesisError(str(diagnostic), code=code, diagnostics=(diagnostic,))
 
 
@@ -42,9 +36,6 @@ def faults_at(block: str, node: Node) -> Generator[None]:
     Raises:
         SynthesisError: a rule or the definition of the operator has raised `OpTypeError`.
     """
-    from openinfer.ir.text import node_desc
-    from openinfer.ops.schema import OpTypeError
-
     try:
         yield
     except OpTypeError as error:
@@ -53,14 +44,7 @@ def faults_at(block: str, node: Node) -> Generator[None]:
     except PluginError as error:
         desc = node_desc(node)
         error.diagnostics = error.diagnostics or (
-            Diagnostic(
-                code=error.code,
-                message=f"{desc}: {error}",
-                span=node.span,
-                block=block,
-                node_index=node.index,
-                node_desc=desc,
-            ),
+            of_node(Diagnostic(code=error.code, message=f"{desc}: {error}"), block, node, desc),
         )
         raise
 

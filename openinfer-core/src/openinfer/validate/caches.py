@@ -17,12 +17,12 @@ from openinfer.validate.references import readable_type
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Graph, VarDecl
     from openinfer.ir.places import Place
     from openinfer.ir.resolved import ResolvedVar
     from openinfer.ir.types import TensorType
     from openinfer.symbolic import IntExpr
-    from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
 
     Extents: TypeAlias = tuple[int | None, ...]

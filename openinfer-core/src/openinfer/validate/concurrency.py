@@ -11,9 +11,9 @@ from openinfer.ir.nodes import Await, Loop, Return, Yield
 
 if TYPE_CHECKING:
     from openinfer.ir.concurrency import Consumer
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.nodes import Node
-    from openinfer.validate.findings import Findings
 
 
 def check_concurrency(graph: Graph, findings: Findings) -> None:

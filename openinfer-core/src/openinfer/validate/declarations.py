@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.diagnostics import Span
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import VarDecl
     from openinfer.ir.resolved import Initial
     from openinfer.model import Model, VarInfo
     from openinfer.symbolic import IntExpr
-    from openinfer.validate.findings import Findings
 
 LARGEST_RANK = 32
 """Most dimensions that a tensor may have: what every backend's array library takes."""
@@ -84,7 +84,7 @@ def _extent(dim: IntExpr, sizes: Mapping[str, int], findings: Findings, span: Sp
 
 def _where_from(dims: Sequence[IntExpr], findings: Findings) -> str:
     names = dict.fromkeys(name for dim in dims for name in symbolic.names(dim))
-    return f"; {', '.join(map(findings.size_text, names))}" if names else ""
+    return f"; {', '.join(map(findings.sizes.text, names))}" if names else ""
 
 
 def _size_hint(name: str, sizes: Mapping[str, int], findings: Findings) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
+from openinfer.ir.findings import Findings
 from openinfer.ir.nodes import CacheRead, Op, Transfer
 from openinfer.ir.places import part, span_of
 from openinfer.ir.resolved import Filled, ResolvedVar, Storage
@@ -19,7 +20,6 @@ from openinfer.ir.text import type_text
 from openinfer.ir.types import TensorType
 from openinfer.symbolic import Const, Name
 from openinfer.validate.caches import symbolic_extents
-from openinfer.validate.findings import Findings
 from openinfer.validate.op_inference import infer_op
 from openinfer.validate.symbolic_shapes import symbolic_shapes
 
@@ -217,7 +217,7 @@ class _Inference:
         return declared.dims if self.symbolic else tuple(map(Const, declared.type.shape))
 
     def _op(self, op: Op, scope: Scope) -> Sequence[tuple[DType, Sequence[IntExpr]]] | None:
-        findings = Findings(strict=False)
+        findings = Findings()
         inferred = infer_op(op, self.environment, scope, findings)
         if inferred is None:
             return None

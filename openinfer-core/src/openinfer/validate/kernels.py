@@ -14,13 +14,13 @@ from openinfer.validate.placement import hinted_devices
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedOp
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import Missing
     from openinfer.plugins.types import DeviceSpec
-    from openinfer.validate.findings import Findings
 
 
 def check_kernels(

@@ -13,10 +13,10 @@ from openinfer.ir.uses import reads
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedGraph, ResolvedVar
     from openinfer.model import Model
-    from openinfer.validate.findings import Findings
 
 MOST_NAMED = 5
 """Tensors that a note names."""

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.dtypes import DType
+    from openinfer.ir.findings import Findings
     from openinfer.ir.nodes import Op
     from openinfer.ir.resolved import SettingValue, UnresolvedSetting
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.ops.schema import OpSchema, SettingSpec
     from openinfer.plugins.environment import Environment
     from openinfer.symbolic import IntExpr
-    from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
     from openinfer.validate.signature import Matched
 

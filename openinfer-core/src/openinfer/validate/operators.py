@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from openinfer.ir.findings import Findings
     from openinfer.ir.nodes import Op
     from openinfer.ir.places import Place
     from openinfer.ir.resolved import ResolvedVar, SettingValue, UnresolvedSetting
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from openinfer.ir.values import Ref
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
-    from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
 
 

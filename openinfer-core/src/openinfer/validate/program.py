@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Severity
 from openinfer.ir.check import check_structure
+from openinfer.ir.findings import Findings
 from openinfer.plugins.environment import Environment
-from openinfer.validate.findings import Findings
 from openinfer.validate.resolve import check_against_model, is_understood
 from openinfer.validate.signature import signature_findings
 
@@ -61,7 +61,7 @@ def checked_program(
         warnings = (warning for warning in reading.graph.warnings if not is_understood(warning, offered))
         later = (*warnings, *structure, *signature_findings(reading.graph, offered, doubts))
         return Checked(_errors_first((*reading.errors, *later)))
-    findings = Findings(strict=False)
+    findings = Findings()
     resolved = check_against_model(
         reading.graph, model, findings, doubts=reading.doubts, environment=offered, device=device
     )

@@ -16,12 +16,12 @@ from openinfer.validate.declarations import entry_problem, entry_text
 from openinfer.validate.scope import LOOP_INDEX_TYPE
 
 if TYPE_CHECKING:
+    from openinfer.ir.findings import Findings
     from openinfer.ir.places import Place
     from openinfer.ir.resolved import PrefixTable
     from openinfer.ir.types import TensorType
     from openinfer.ir.values import Ref
     from openinfer.symbolic import IntExpr
-    from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
 
 MOST_COMBINATIONS = 100_000

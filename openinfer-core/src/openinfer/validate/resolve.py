@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from openinfer.diagnostics import as_errors, in_source_order, near_or_known
 from openinfer.ir.check import check_structure
 from openinfer.ir.doubts import NO_DOUBTS
+from openinfer.ir.findings import Findings
 from openinfer.ir.graph import Graph
 from openinfer.ir.resolved import PrefixTable, ResolvedGraph, ResolvedVar
+from openinfer.ir.size_notes import SizeNotes
 from openinfer.ir.temporaries import temporary_names, undeclared_outputs
 from openinfer.ir.uses import place_of_use
 from openinfer.model import Model, exact_size
@@ -17,7 +19,6 @@ from openinfer.plugins.environment import Environment
 from openinfer.validate.caches import varying_names
 from openinfer.validate.concurrency import check_concurrency
 from openinfer.validate.declarations import resolve_declaration
-from openinfer.validate.findings import Findings
 from openinfer.validate.inference import infer_temporaries
 from openinfer.validate.kernels import check_kernels
 from openinfer.validate.missing_data import check_data
@@ -59,7 +60,7 @@ def resolve(
         TypeError: the graph or the model is something else, such as the path of one.
     """
     _check_kinds(graph, model)
-    findings = Findings(strict)
+    findings = Findings(strict=strict)
     resolved = check_against_model(
         graph, model, findings, sizes=sizes, environment=environment, device=device, placement=placement
     )
@@ -99,7 +100,7 @@ def check_against_model(
     doubts = _structure(graph, offered, findings, doubts)
     begin = len(findings.items)
     known_sizes = _sizes(model, sizes or {}, findings)
-    findings.sizes, findings.overridden = known_sizes, frozenset(sizes or {})
+    findings.sizes = SizeNotes(known_sizes, frozenset(sizes or {}))
     findings.variables = frozenset(graph.vars) | temporary_names(graph)
     scope = _declared(graph, model, known_sizes, offered, findings, doubts)
     walk = Walk(graph, offered, findings, doubts)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from openinfer.diagnostics import Related, did_you_mean, in_source_order
 from openinfer.errors import OpenInferError
 from openinfer.ir.doubts import NO_DOUBTS
+from openinfer.ir.findings import Findings
 from openinfer.ir.nodes import Assign, Op
 from openinfer.ir.places import around, setting_name_place, setting_value_place
 from openinfer.ir.text import call_text, type_text
 from openinfer.ir.values import VarValue
 from openinfer.ops.schema import Required
-from openinfer.validate.findings import Findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ def signature_findings(graph: Graph, environment: Environment, doubts: Doubts = 
 
     Statements of which something wrong was reported already are left out.
     """
-    findings = Findings(strict=False)
+    findings = Findings()
     assigned = (node.kind for _, node in graph.nodes() if isinstance(node.kind, Assign))
     types = {each.name: type_text(each.dtype, each.dims) for each in (*assigned, *graph.vars.values())}
     for block, node in graph.nodes():

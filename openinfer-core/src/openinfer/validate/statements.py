@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     from openinfer.diagnostics import Span
     from openinfer.ir.doubts import Doubts
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.values import Attrs
     from openinfer.plugins.environment import Environment
     from openinfer.symbolic import IntExpr
-    from openinfer.validate.findings import Findings
     from openinfer.validate.scope import Scope
 
 MOST_INDICES = 6

@@ -13,9 +13,9 @@ from openinfer.ir.uses import operands, place_of_use
 
 if TYPE_CHECKING:
     from openinfer.ir.doubts import Doubts
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.nodes import Node
-    from openinfer.validate.findings import Findings
 
 
 def check_temporaries(graph: Graph, findings: Findings, doubts: Doubts) -> None:

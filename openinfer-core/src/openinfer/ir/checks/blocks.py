@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Severity, did_you_mean
 from openinfer.ir.checks.access import access_problems, ref_problem
-from openinfer.ir.checks.findings import declared_at, noted_at
 from openinfer.ir.checks.flow import check_flow
 from openinfer.ir.checks.names import Names, collect_names, ordered_blocks
 from openinfer.ir.checks.unused import check_unused
 from openinfer.ir.dep import DepTargets
+from openinfer.ir.findings import declared_at, noted_at
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.nodes import (
     Assign,
@@ -34,7 +34,7 @@ from openinfer.ir.places import NOWHERE, around, part
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.ir.checks.findings import Findings
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.ir.places import Place, Places
@@ -68,7 +68,6 @@ class _Context:
 def check_blocks(graph: Graph, findings: Findings) -> None:
     """Check every statement of every block."""
     blocks = ordered_blocks(graph)
-    findings.order_blocks(blocks)
     names = collect_names(graph, blocks)
     for block in blocks:
         context = _Context(graph, names, findings, block)

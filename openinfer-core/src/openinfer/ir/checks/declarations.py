@@ -12,7 +12,7 @@ from openinfer.ir.places import part
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from openinfer.ir.checks.findings import Findings
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Graph, VarDecl
     from openinfer.ir.places import Place
 

@@ -10,7 +10,7 @@ from openinfer.ir.nodes import Branch, Loop, Return, Yield
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from openinfer.ir.checks.findings import Findings
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Block
     from openinfer.ir.nodes import Node
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.scalars import check_fits
 
 if TYPE_CHECKING:
-    from openinfer.ir.checks.findings import Findings
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Graph
 
 

@@ -10,8 +10,8 @@ from openinfer.ir.temporaries import undeclared_outputs
 from openinfer.ir.uses import place_of_use, reads
 
 if TYPE_CHECKING:
-    from openinfer.ir.checks.findings import Findings
     from openinfer.ir.checks.names import Names
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Graph
     from openinfer.ir.nodes import Node
 

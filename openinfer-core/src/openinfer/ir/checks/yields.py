@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Severity
-from openinfer.ir.checks.findings import noted_at
 from openinfer.ir.checks.names import ordered_blocks
+from openinfer.ir.findings import noted_at
 from openinfer.ir.graph import MemoryKind, walk
 from openinfer.ir.nodes import Await, Branch, Loop, Return, Yield
 from openinfer.ir.places import NOWHERE, part
@@ -16,7 +16,7 @@ from openinfer.ir.uses import place_of_use, reads, writes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from openinfer.ir.checks.findings import Findings
+    from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.nodes import Node
 
