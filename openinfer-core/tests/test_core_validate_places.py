@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from openinfer.diagnostics import Diagnostic
 from openinfer.dsl import graph
 from openinfer.errors import ValidationError
 from openinfer.ir.nodes import Node
@@ -154,13 +155,27 @@ def test_a_bad_extent_tells_its_sizes(dim: str, told: str) -> None:
     assert caught.value.diagnostics[0].message.endswith(f"it must not be negative; {told}")
 
 
-def test_settings_are_called_as_written() -> None:
+def test_another_name_of_a_setting_is_explained() -> None:
     with pytest.raises(ValidationError) as caught:
         resolve(graph(program('op relu(x, negative_slope="a") >> y;')), MODEL)
-    assert "negative_slope" in str(caught.value)
-    assert "alpha" not in str(caught.value)
+    found = caught.value.diagnostics[0]
+    assert isinstance(found, Diagnostic)
+    assert found.span is not None
+    assert found.span.source.text[found.span.start : found.span.end] == '"a"'
+    assert found.hint == "`negative_slope` is the setting `alpha`"
     with pytest.raises(ValidationError, match="`negative_slope` takes"):
         resolve(graph(program("op relu(x, negative_slope=[1, 2]) >> y;")), MODEL)
+
+
+def test_words_of_a_message_that_are_names_of_settings_stay() -> None:
+    text = "dynamic { x: f32[1, 1, 8]; y: f32[1, 1, 8]; }\n"
+    text += "block entry { op max_pool1d(x, kernel=1, pads=1) >> y; return; }"
+    with pytest.raises(ValidationError) as caught:
+        resolve(graph(text), MODEL)
+    found = caught.value.diagnostics[0]
+    assert isinstance(found, Diagnostic)
+    assert "a window reads nothing but padding: padding must be less than the window" in found.message
+    assert found.hint == "`pads` is the setting `padding`"
 
 
 @pytest.mark.parametrize(("written", "hint"), [("f33", "did you mean `f32`"), ("float32", "did you mean `f32`?")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -248,33 +247,17 @@ class _Resolution:
                 return False
         return True
 
-    def _as_written(self, message: str) -> str:
-        """Return a message of the operator with its settings called as the statement calls them."""
-        for name, written in self.matched.written.items():
-            if name != written:
-                message = re.sub(rf"\b{re.escape(name)}\b", written, message)
-        return message
-
     def _record(self, error: OpTypeError, sized: Sequence[ResolvedVar] = ()) -> None:
         """Record an error of the operator at the setting or input at fault, with the other settings involved."""
-        places, names = self.findings.places, self._settings_at_fault(error)
+        places, given = self.findings.places, self.matched.written
+        at_fault = [name for name in error.settings if name in given]
+        names = [given[name] for name in at_fault]
         place = setting_value_place(places, names[0]) if names else self._input_at_fault(error)
         others = ((name, self.findings.span_at(setting_value_place(places, name))) for name in names[1:])
         related = tuple(Related(f"`{name}` is given here", span) for name, span in others if span is not None)
-        hint = self._as_written(error.hint) if error.hint is not None else None
-        message = self._as_written(str(error))
-        self.findings.error(error.code, message, place=place, hint=hint, related=related, sized=sized)
-
-    def _settings_at_fault(self, error: OpTypeError) -> list[str]:
-        """Return the settings at fault that the statement gives, as written.
-
-        Where an error about settings does not say which, it is the first one that the message names.
-        """
-        given = self.matched.written
-        named = [name for name in error.settings if name in given]
-        if not named and error.code in _ABOUT_SETTINGS:
-            named = [name for name in given if re.search(rf"\b{re.escape(name)}\b", str(error))][:1]
-        return [given[name] for name in named]
+        renamed = (f"`{given[name]}` is the setting `{name}`" for name in at_fault if given[name] != name)
+        hint = "; ".join((*([] if error.hint is None else [error.hint]), *renamed)) or None
+        self.findings.error(error.code, str(error), place=place, hint=hint, related=related, sized=sized)
 
     def _input_at_fault(self, error: OpTypeError) -> Place | None:
         """Return the place of the input that an operator does not take; else of all its inputs."""
@@ -311,7 +294,7 @@ class _Resolution:
 
 
 _ABOUT_SETTINGS = frozenset({"setting-type", "missing-setting", "acc-rules"})
-"""Findings whose message names the setting that is at fault."""
+"""Findings about settings and not about inputs."""
 
 _LATER = frozenset({"shape-mismatch", "setting-type"})
 """Findings that may come from a stand-in for a setting: the executor checks again when the value is known."""
