@@ -46,7 +46,7 @@ def test_barriers_stand_before_conflicts(sequence: str, expected: list[int]) -> 
 
 
 def test_parts_of_a_buffer_conflict_where_they_share_bytes() -> None:
-    storage, other = StorageBuffer(1, 256, None), StorageBuffer(2, 256, None)
+    storage, other = StorageBuffer(1, 256, None, 0), StorageBuffer(2, 256, None, 0)
     low, high, across = Part(storage, 0, 64), Part(storage, 64, 64), Part(storage, 32, 64)
 
     def barriers(*writes: StorageBuffer | Part) -> list[int]:

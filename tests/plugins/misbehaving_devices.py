@@ -115,6 +115,13 @@ class TimedAbacus(AbacusBackend):
         return 1234
 
 
+class LendingAbacus(AbacusBackend):
+    """An abacus that lends beads."""
+
+    def lend(self, type: TensorType) -> Any:
+        return np.zeros(type.shape, np.float32)
+
+
 class StagedAbacus(AbacusBackend):
     """An abacus that copies, whatever the stages are."""
 
@@ -211,6 +218,15 @@ def counts(environment: Environment, folder: Path) -> Any:
     program = PROGRAM.replace("dynamic { x: f32[2]; }", "dynamic { x: f32[2]; n: i32 @init(2); }")
     loop = "loop turns (i in 0..n) { op their_op(x) >> y; }"
     return run_program(environment, folder, "their_device", program.replace("op their_op(x) >> y;", loop))
+
+
+def borrows(environment: Environment, _: Path) -> Any:
+    """Fill an array of the device for an input."""
+    graph, model = oi.graph(PROGRAM), oi.Model.from_arrays({})
+    with oi.Simulator(model, graph, device="their_device", environment=environment).make_executor() as executor:
+        x = executor.input_buffer("x")
+        x[:] = 1.0
+        return x.tolist()
 
 
 def times(environment: Environment, _: Path) -> Any:
@@ -316,6 +332,7 @@ DEVICES = {
     "timed_synchronize": Spot(
         lambda act: with_device(overriding(TimedAbacus, "timed_synchronize")(act)), times, ("returns None",)
     ),
+    "lend": Spot(lambda act: with_device(overriding(LendingAbacus, "lend")(act)), borrows),
     "direct_kernel": Spot(
         lambda act: with_device(overriding(HostAbacus, "direct_kernel")(act)),
         asks("direct_kernel", RELU),

@@ -30,6 +30,7 @@ from openinfer_backend_vulkan.programs.program import DeviceProgram
 from openinfer_backend_vulkan.queue.commands import Command, CommandQueue, Copy, Dispatch, Fill
 from openinfer_backend_vulkan.queue.engine import SMALL_BYTES, Engine
 from openinfer_backend_vulkan.queue.faults import Faults, FaultWords
+from openinfer_backend_vulkan.queue.lending import LentArrays
 from openinfer_backend_vulkan.queue.pipelines import Pipelines
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class VulkanBackend:
         self._staging = Staging(self._device, self._memory)
         self._pipelines = Pipelines(self._device)
         self._queue = CommandQueue(self._device, self._staging)
+        self._lent = LentArrays(self._device, self._memory, self._queue)
         self._faults = Faults()
         self._engine = Engine(self._device, self._memory, self._staging, self._pipelines, self._queue)
 
@@ -98,15 +100,23 @@ class VulkanBackend:
         return buffer
 
     def write(self, buffer: Buffer, array: Array) -> None:
-        """Replace the content of a buffer, after the work that uses it."""
+        """Replace the content of a buffer, after the work that uses it; the device copies a lent array itself."""
         self._device.need_open()
         target = own(buffer)
+        copy = self._lent.copied(array, target.storage)
+        if copy is not None:
+            self._queue.enqueue(copy)
+            return
         if target.storage.is_mapped:
             if self._queue.is_using(target.storage):
                 self._queue.synchronize()
         elif self._queue.is_waiting(target.storage):
             self._queue.submit()
         self._store(target, array)
+
+    def lend(self, type: TensorType) -> Array:
+        """Return an array in mapped memory, as `openinfer.simulate.devices.backend.LendingBackend` says."""
+        return self._lent.lend(type)
 
     def read(self, buffer: Buffer) -> Array:
         """Return the content of a buffer, after all work, as a private array."""

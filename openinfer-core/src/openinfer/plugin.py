@@ -71,7 +71,13 @@ if TYPE_CHECKING:
         load_object,
     )
     from openinfer.scalars import Scalar, encode_bits
-    from openinfer.simulate.devices.backend import ComputationBackend, DeviceBackend, LoopBackend, TimedBackend
+    from openinfer.simulate.devices.backend import (
+        ComputationBackend,
+        DeviceBackend,
+        LendingBackend,
+        LoopBackend,
+        TimedBackend,
+    )
     from openinfer.simulate.devices.programs import Fault, ProgramBackend, StateBackend, StateProgram
     from openinfer.simulate.execute.observers import Observer
     from openinfer.synth import Bundle, RunResult, SynthTarget
@@ -123,6 +129,7 @@ __all__ = [
     "Kernel",
     "KernelSpec",
     "Kind",
+    "LendingBackend",
     "LoopBackend",
     "Loops",
     "ModelContents",
@@ -237,6 +244,7 @@ _MODULES = {
     "Kernel": "openinfer.loops",
     "KernelSpec": "openinfer.plugins.types",
     "Kind": "openinfer.dtypes",
+    "LendingBackend": "openinfer.simulate.devices.backend",
     "LoopBackend": "openinfer.simulate.devices.backend",
     "Loops": "openinfer.ops",
     "ModelContents": "openinfer.model",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from typing import TYPE_CHECKING
 
 from openinfer.errors import DeviceError
 from openinfer_backend_vulkan.api.native import Handle, Structs, created, foreign, library
+from openinfer_backend_vulkan.api.owned import Owned
 from openinfer_backend_vulkan.api.physical import (
     BYTES_EXTENSION,
     PhysicalDevice,
@@ -20,10 +20,6 @@ from openinfer_backend_vulkan.spirv.float_modes import EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-_IDLE = 0
-"""Number of what is called before anything is released: it waits for unfinished work."""
 
 
 class Device:
@@ -48,24 +44,17 @@ class Device:
         self.name = address(ordinal)
         self.physical = _chosen(physical_devices(shared_instance()), ordinal)
         self.handle = _logical(self.physical)
-        self._process = os.getpid()
-        self._owned: dict[int, Callable[[], None]] = {}
-        self._number = 0
-        self._finalizer = weakref.finalize(self, _release_all, self._owned, self._process)
+        self._owned = Owned()
+        self._finalizer = weakref.finalize(self, _close, self._owned, self.handle)
         handle = self.handle
         self.own(lambda: library().vkDestroyDevice(handle, foreign().NULL))
-        self._owned[_IDLE] = lambda: library().vkDeviceWaitIdle(handle)
         slot = foreign().new("VkQueue*")
         library().vkGetDeviceQueue(handle, self.physical.queue_family, 0, slot)
         self.queue: Handle = slot[0]
 
     @property
     def closed(self) -> bool:
-        return self._is_inherited or not self._finalizer.alive
-
-    @property
-    def _is_inherited(self) -> bool:
-        return os.getpid() != self._process
+        return self._owned.is_inherited or self._owned.is_closed
 
     def need_open(self) -> None:
         """Refuse to go on where the device is of no use.
@@ -73,7 +62,7 @@ class Device:
         Raises:
             DeviceError: it was closed, or opened in a process that this one was forked from.
         """
-        if self._is_inherited:
+        if self._owned.is_inherited:
             message = f"the device {self.name} was opened before this process was forked: open it again in this process"
             raise DeviceError(message)
         if self.closed:
@@ -84,9 +73,7 @@ class Device:
 
         Returns the number to hand to `release`.
         """
-        self._number += 1
-        self._owned[self._number] = release
-        return self._number
+        return self._owned.add(release)
 
     def destroying(self, function: str, handle: Handle) -> int:
         """Own a handle whose ``function`` takes the device, the handle and no allocator."""
@@ -95,25 +82,21 @@ class Device:
 
     def release(self, number: int) -> None:
         """Release something owned, which no unfinished work may use. After `close` this does nothing."""
-        release = self._owned.pop(number, None)
-        if release is not None and not self._is_inherited:
-            release()
+        self._owned.release(number)
+
+    def lend(self, number: int, borrower: object) -> None:
+        """Keep something owned for as long as an object is there, also after `close`."""
+        self._owned.lend(number, borrower)
 
     def close(self) -> None:
-        """Release everything. Work must be done; closing twice does nothing."""
+        """Release everything but what is lent. Work must be done; closing twice does nothing."""
         self._finalizer()
 
 
-def _nothing() -> None:
-    return None
-
-
-def _release_all(owned: dict[int, Callable[[], None]], process: int) -> None:
-    if os.getpid() != process:
-        owned.clear()
-    owned.pop(_IDLE, _nothing)()
-    while owned:
-        owned.popitem()[1]()
+def _close(owned: Owned, handle: Handle) -> None:
+    if not owned.is_inherited:
+        library().vkDeviceWaitIdle(handle)
+    owned.close()
 
 
 def _chosen(found: list[PhysicalDevice], ordinal: int) -> PhysicalDevice:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from openinfer_backend_vulkan.api.native import Handle, Structs, call, check, created, foreign, library
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openinfer_backend_vulkan.api.device import Device
 
 _WAIT_NS = 200_000_000
@@ -33,8 +35,8 @@ class Fence:
         """Whether there is a submission that was not waited for."""
         return self._is_pending
 
-    def submit(self, commands: Handle) -> None:
-        """Run a command buffer after what was submitted before; waits for the submission before with this fence.
+    def submit(self, commands: Sequence[Handle]) -> None:
+        """Run command buffers after what was submitted before; waits for the submission before with this fence.
 
         Whoever is interrupted here sees from `is_pending` whether it was submitted.
 
@@ -44,7 +46,7 @@ class Fence:
         self._device.need_open()
         self.wait()
         structs = Structs()
-        info = structs.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=[commands])
+        info = structs.new("VkSubmitInfo", commandBufferCount=len(commands), pCommandBuffers=list(commands))
         call("vkResetFences", self._device.handle, 1, self._handles)
         submit, queue, handle = library().vkQueueSubmit, self._device.queue, self._handle
         # A handler of signals runs when the call has returned: whatever it raises, there is a submission to wait for.

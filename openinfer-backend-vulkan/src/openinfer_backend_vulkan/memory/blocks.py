@@ -55,15 +55,17 @@ class StorageBuffer:
         nbytes: size.
         offset: 0, where the buffer begins.
         is_mapped: whether the host sees it.
+        memory: the device's number for the release of the block that it lies in.
     """
 
-    __slots__ = ("__weakref__", "_content", "handle", "nbytes")
+    __slots__ = ("__weakref__", "_content", "handle", "memory", "nbytes")
 
     offset = 0
 
-    def __init__(self, handle: Handle, nbytes: int, content: Any | None) -> None:
+    def __init__(self, handle: Handle, nbytes: int, content: Any | None, memory: int) -> None:
         self.handle = handle
         self.nbytes = nbytes
+        self.memory = memory
         self._content = content
 
     @property
@@ -79,6 +81,18 @@ class StorageBuffer:
         if self._content is None:
             raise TypeError("a buffer in memory that the host does not see has no view")
         return np.frombuffer(self._content, dtype, count)
+
+    def exported(self) -> Any:
+        """Return a new object through which others see the content of a mapped buffer, as the buffer protocol has it.
+
+        It can be referred to weakly, and arrays of its content refer to it.
+
+        Raises:
+            TypeError: as for `view`.
+        """
+        if self._content is None:
+            raise TypeError("a buffer in memory that the host does not see cannot be exported")
+        return foreign().buffer(foreign().from_buffer(self._content), self.nbytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +170,8 @@ class _Pool:
             self._device.release(owned)
             raise
         address = place.block.address
-        made = StorageBuffer(handle, size, None if address is None else foreign().buffer(address + place.offset, size))
+        content = None if address is None else foreign().buffer(address + place.offset, size)
+        made = StorageBuffer(handle, size, content, place.block.owned)
         # A finalizer may run at any point of this class, so it only takes a note.
         weakref.finalize(made, self._dropped.append, place).atexit = False
         return made

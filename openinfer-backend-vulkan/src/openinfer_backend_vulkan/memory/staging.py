@@ -136,7 +136,7 @@ class Staging:
 
     def _submit(self, slot: _Slot) -> None:
         call("vkEndCommandBuffer", slot.commands)
-        slot.fence.submit(slot.commands)
+        slot.fence.submit([slot.commands])
         slot.copies, slot.used, self._filling = [], 0, None
 
     def _next(self) -> _Slot:

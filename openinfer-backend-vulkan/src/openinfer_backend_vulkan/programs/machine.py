@@ -85,7 +85,6 @@ class Machine:
         if not self._commands:
             return
         queue = self.engine.queue
-        queue.submit()
         before = queue.submissions
         try:
             queue.run([*self.block.copies(), *self._commands])

@@ -140,13 +140,19 @@ class _Recording:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Submission:
-    """Work that is not known to be done; ``number`` counts submissions, ``sequence`` keeps what it uses."""
+    """Work that is not known to be done; ``number`` counts submissions, ``kept`` is what it uses."""
 
     number: int
-    sequence: tuple[Command, ...]
-    recording: _Recording
+    kept: tuple[Command, ...]
+    recordings: tuple[_Recording, ...]
     fence: Fence
     clock: Clock | None
+
+    def touches(self, buffer: int) -> bool:
+        return any(buffer in recording.touched for recording in self.recordings)
+
+    def writes(self, buffer: int) -> bool:
+        return any(buffer in recording.written for recording in self.recordings)
 
 
 class CommandQueue:
@@ -211,12 +217,12 @@ class CommandQueue:
     def is_using(self, buffer: StorageBuffer) -> bool:
         """Return whether unfinished work reads or writes a buffer."""
         number = id(buffer)
-        return any(number in each.recording.touched for each in self._unfinished) or self.is_waiting(buffer)
+        return any(each.touches(number) for each in self._unfinished) or self.is_waiting(buffer)
 
     def is_writing(self, buffer: StorageBuffer) -> bool:
         """Return whether unfinished work writes a buffer."""
         number = id(buffer)
-        return any(number in each.recording.written for each in self._unfinished) or any(
+        return any(each.writes(number) for each in self._unfinished) or any(
             _span(place)[0] == number for command in self._waiting for place in command.writes
         )
 
@@ -233,13 +239,19 @@ class CommandQueue:
             self._waiting = []
 
     def run(self, sequence: Sequence[Command]) -> int:
-        """Submit commands at once, behind what waits; return the number to hand to `finish`.
+        """Submit commands at once, behind what waits and together with it; return the number to hand to `finish`.
 
         Raises:
             DeviceError: the device is closed, or lost.
         """
-        self.submit()
-        return self._launch(sequence)
+        self._device.need_open()
+        self._staging.flush()
+        before = self.submissions
+        try:
+            return self._launch(*([self._waiting] if self._waiting else ()), sequence)
+        finally:
+            if self.submissions > before:
+                self._waiting = []
 
     def finish(self, number: int) -> None:
         """Wait for a submission, and those before it.
@@ -251,6 +263,17 @@ class CommandQueue:
         while self._unfinished and self._unfinished[0].number <= number:
             self._finish_first()
 
+    def finish_using(self, buffer: StorageBuffer) -> None:
+        """Wait for the work that reads or writes a buffer.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        if self.is_waiting(buffer):
+            self.submit()
+        number = id(buffer)
+        self.finish(max((each.number for each in self._unfinished if each.touches(number)), default=0))
+
     def is_finished(self, number: int) -> bool:
         """Return whether a submission is known or found to be done, without waiting.
 
@@ -260,15 +283,18 @@ class CommandQueue:
         unfinished = [each for each in self._unfinished if each.number <= number]
         return all(each.fence.is_done() for each in unfinished)
 
-    def _launch(self, sequence: Sequence[Command]) -> int:
+    def _launch(self, *sequences: Sequence[Command]) -> int:
         self._device.need_open()
         # A clock keeps the times of one submission.
         while len(self._unfinished) >= (MOST_UNFINISHED if self._clock is None else 1):
             self._finish_first()
-        recording, fence = self._recorded(sequence), self._fences[-1]
-        submission = _Submission(self.submissions + 1, tuple(sequence), recording, fence, self._clock)
+        # The clock takes the time of one recording.
+        unclocked = [self._recorded(sequence, None) for sequence in sequences[:-1]]
+        recordings, fence = (*unclocked, self._recorded(sequences[-1], self._clock)), self._fences[-1]
+        kept = tuple(itertools.chain.from_iterable(sequences))
+        submission = _Submission(self.submissions + 1, kept, recordings, fence, self._clock)
         try:
-            fence.submit(recording.commands)
+            fence.submit([recording.commands for recording in recordings])
         finally:
             if fence.is_pending:
                 self._fences.pop()
@@ -289,14 +315,14 @@ class CommandQueue:
         self._fences.append(first.fence)
         self._unfinished.popleft()
 
-    def _recorded(self, sequence: Sequence[Command]) -> _Recording:
-        key = (self._clock, tuple([command.serial for command in sequence]))
+    def _recorded(self, sequence: Sequence[Command], clock: Clock | None) -> _Recording:
+        key = (clock, tuple([command.serial for command in sequence]))
         found = self._recordings.get(key)
         if found is not None:
             self._recordings.move_to_end(key)
             return found
         commands = self._buffer_to_record()
-        _record(commands, sequence, self._clock)
+        _record(commands, sequence, clock)
         written = frozenset(_span(place)[0] for command in sequence for place in command.writes)
         found = self._recordings[key] = _Recording(commands, frozenset(_touched(sequence)), written)
         return found

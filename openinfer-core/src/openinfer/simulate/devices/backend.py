@@ -152,6 +152,22 @@ class TimedBackend(DeviceBackend, Protocol):
 
 
 @runtime_checkable
+class LendingBackend(DeviceBackend, Protocol):
+    """A device that reads arrays of the host where they lie, if they are in memory that it has lent."""
+
+    def lend(self, type: TensorType) -> Array:
+        """Return a new array in storage form with undefined elements.
+
+        It stays readable and writable for as long as something refers to it, also after `close`. `write` may take it
+        without a copy: the caller changes it no more, and work that uses it keeps its memory.
+
+        Raises:
+            DeviceError: the device is closed, or ``too-large``, it has no memory for the array.
+        """
+        ...
+
+
+@runtime_checkable
 class HostBackend(DeviceBackend, Protocol):
     """A device whose memory the host reaches, so that buffers that come and go need not be bound to be worked on."""
 

@@ -13,7 +13,14 @@ from openinfer.errors import OpenInferError
 from openinfer.plan.schedules import ScheduleFile
 from openinfer.plugins.crossing import crossing, fault, guarded_in_steps, guarded_methods, members, shown, wrong
 from openinfer.plugins.types import load_object
-from openinfer.simulate.devices.backend import ComputationBackend, DeviceBackend, HostBackend, LoopBackend, TimedBackend
+from openinfer.simulate.devices.backend import (
+    ComputationBackend,
+    DeviceBackend,
+    HostBackend,
+    LendingBackend,
+    LoopBackend,
+    TimedBackend,
+)
 from openinfer.simulate.devices.floating_point import restoring_errors
 from openinfer.simulate.devices.guarded_state import GuardedState
 from openinfer.simulate.devices.programs import ProgramBackend, StateBackend
@@ -31,6 +38,16 @@ if TYPE_CHECKING:
 
 _PASSING = (OpenInferError, MemoryError)
 """What methods of a backend raise on purpose; memory may really be short."""
+_FURTHER = (
+    HostBackend,
+    ProgramBackend,
+    StateBackend,
+    ComputationBackend,
+    LoopBackend,
+    TimedBackend,
+    LendingBackend,
+)
+"""Protocols whose methods a backend may have."""
 
 
 def opened_backend(spec: DeviceSpec, ordinal: int, owner: Owner) -> DeviceBackend:
@@ -59,7 +76,7 @@ class GuardedBackend:
         names = list(members(DeviceBackend))
         with crossing(owner, f"reading the methods of {what}"):
             self.name = str(cast("Any", backend).name)
-            for further in (HostBackend, ProgramBackend, StateBackend, ComputationBackend, LoopBackend, TimedBackend):
+            for further in _FURTHER:
                 own = members(further)
                 names += own if all(hasattr(backend, name) for name in own) else ()
             self.arch = self._part_of_plans("arch", getattr(backend, "arch", None), DeviceArch)
@@ -79,7 +96,8 @@ class GuardedBackend:
             "allocate": self._buffer,
             "upload": self._buffer,
             "resized": self._resized,
-            "read": self._array,
+            "read": self._read,
+            "lend": self._lent,
             "scalar_reader": self._reader_or_none,
             "overlap": self._truth,
             "bind_program": self._program,
@@ -105,13 +123,21 @@ class GuardedBackend:
     def _resized(self, name: str, found: Any, _: Buffer, kind: TensorType) -> Buffer:
         return self._buffer(name, found, kind)
 
-    def _array(self, name: str, found: Any, buffer: Buffer) -> Array:
-        kind = buffer.type
+    def _array(self, name: str, found: Any, kind: TensorType) -> Array:
         shape = (kind.nbytes,) if kind.dtype.is_packed else kind.shape
         dtype = np.dtype(np.uint8) if kind.dtype.is_packed else storage_dtype(kind.dtype)
         array = cast("Array | None", found if isinstance(found, np.ndarray) else None)
         if array is None or array.dtype != dtype or array.shape != shape:
             raise fault(self._owner, f"{name} of {self._what} {wrong(found, f'an array for {kind} in storage form')}")
+        return array
+
+    def _read(self, name: str, found: Any, buffer: Buffer) -> Array:
+        return self._array(name, found, buffer.type)
+
+    def _lent(self, name: str, found: Any, kind: TensorType) -> Array:
+        array = self._array(name, found, kind)
+        if not array.flags.writeable:
+            raise fault(self._owner, f"{name} of {self._what} returned a read-only array, expected one to be filled")
         return array
 
     def _call(self, name: str, found: Any, *_: object) -> Callable[..., Any]:

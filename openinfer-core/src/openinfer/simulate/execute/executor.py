@@ -19,8 +19,9 @@ from openinfer.simulate.consumers.sharing import sharing
 from openinfer.simulate.execute.bindings import Binding, Bindings
 from openinfer.simulate.execute.details import Details
 from openinfer.simulate.execute.futures import StepFuture
+from openinfer.simulate.execute.input_buffers import InputBuffers, shaped
 from openinfer.simulate.execute.node_run import NodeRun
-from openinfer.simulate.execute.step_sizes import agreed_sizes
+from openinfer.simulate.execute.step_sizes import agreed_sizes, free_axes
 from openinfer.simulate.execute.whole_program import WholeStateProgram, whole_program
 from openinfer.simulate.logs import LogKind, is_wanted, log
 from openinfer.simulate.program.machine import Machine
@@ -83,6 +84,7 @@ class Executor:
         self._use(usual)
         self._machine: Machine | None = None
         self._results: dict[str, Tensor | None] = {}
+        self._input_buffers = InputBuffers(backend)
 
     def _bound(self, resolved: ResolvedGraph, base: ProgramMemory | None) -> Binding:
         """Return a program bound to memory; persistent values and weights are those of ``base``, if there is one."""
@@ -343,6 +345,26 @@ class Executor:
         """
         return self._binding.inputs.type_of(name)
 
+    def input_buffer(self, name: str, shape: Sequence[int] | None = None) -> Any:
+        """Return an array to fill with the value of a dynamic variable, which an insertion takes as it is.
+
+        A device with memory of its own (``vulkan``) reads it where it lies, without a copy by the host; elsewhere it is
+        an ordinary array. Its elements are undefined at first. Those of packed types are int8 or uint8, and copied.
+        `insert`, `step` and `step_async` make it read-only: fill another one for the next value. It may be inserted
+        again, and can be read for as long as it is there, also after `close`.
+
+        Args:
+            name: the variable.
+            shape: of the value; None: as declared. Only extents of sizes that steps give may differ from it.
+
+        Raises:
+            ExecutionError: ``unknown-variable`` or ``not-dynamic``.
+            ShapeError: ``insert-mismatch``, the variable never has this shape.
+            DeviceError: the device is closed, or has no memory for the array.
+        """
+        kind, variable = self.input_type(name), self._resolved.variables[name]
+        return self._input_buffers.array(shaped(variable, kind, shape, free_axes(variable, self._free)))
+
     def written(self) -> tuple[str, ...]:
         """Return the volatile and dynamic variables that the program may write, in the order declared."""
         return tuple(self._memory.written())
@@ -408,6 +430,7 @@ class Executor:
         if self._free:
             self._take_sizes(given)
         self._binding.inputs.insert(given)
+        self._input_buffers.hand_over(given.values())
         if self._whole is not None:
             self._whole.note_inputs()
 

@@ -14,7 +14,7 @@ from openinfer.symbolic import Name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedVar
     from openinfer.symbolic import IntExpr
 
 
@@ -55,6 +55,11 @@ def _extents(resolved: ResolvedGraph, free: frozenset[str], given: Mapping[str, 
         for dim, extent in zip(variable.dims, shape, strict=False):
             if isinstance(dim, Name) and dim.name in free and len(shape) == len(variable.dims):
                 yield name, dim.name, extent
+
+
+def free_axes(variable: ResolvedVar, free: frozenset[str]) -> frozenset[int]:
+    """Return the axes of a variable whose extents depend on sizes that may differ from step to step."""
+    return frozenset(axis for axis, dim in enumerate(variable.dims) if _mentions((dim,), free))
 
 
 def _mentions(dims: Iterable[IntExpr], names: frozenset[str]) -> bool:

@@ -1,0 +1,81 @@
+"""Arrays that the host fills for inputs, and hands over with an insertion (``specification: runtime.host.18``)."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from openinfer.array_types import storage_dtype
+from openinfer.errors import ShapeError
+from openinfer.ir.types import TensorType
+from openinfer.simulate.devices.backend import LendingBackend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from openinfer.ir.resolved import ResolvedVar
+    from openinfer.simulate.devices.backend import DeviceBackend
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+
+class InputBuffers:
+    """The arrays of one executor that the host has and may not have inserted yet."""
+
+    def __init__(self, backend: DeviceBackend) -> None:
+        self._backend = backend
+        self._known: dict[int, weakref.ref[Array]] = {}
+
+    def array(self, kind: TensorType) -> Array:
+        """Return an array for a value, with undefined elements: the device's, where it has memory for that.
+
+        Raises:
+            DeviceError: the device is closed, or has no memory for it.
+        """
+        if isinstance(self._backend, LendingBackend) and not kind.dtype.is_packed:
+            array = self._backend.lend(kind)
+        else:
+            # Packed elements are packed on insertion: the host has each in a byte of its own.
+            array = np.empty(kind.shape, storage_dtype(kind.dtype))
+        number, known = id(array), self._known
+        known[number] = weakref.ref(array, lambda _: known.pop(number, None))
+        return array
+
+    def hand_over(self, values: Iterable[object]) -> None:
+        """Make the arrays among inserted values read-only: the device may still be reading them."""
+        if not self._known:
+            return
+        for value in values:
+            known = self._known.get(id(value))
+            array = None if known is None else known()
+            if array is not None and array is value:
+                array.flags.writeable = False
+
+
+def shaped(variable: ResolvedVar, kind: TensorType, shape: Sequence[int] | None, free: frozenset[int]) -> TensorType:
+    """Return the type of an input with the shape that one step is to have.
+
+    Args:
+        variable: the input.
+        kind: its type with the usual sizes.
+        shape: None: the usual one.
+        free: axes whose extents steps give.
+
+    Raises:
+        ShapeError: ``insert-mismatch``, the rank differs, or the extent of an axis that is not free.
+    """
+    if shape is None:
+        return kind
+    wanted = tuple(shape)
+    fits = len(wanted) == len(kind.shape) and all(
+        extent >= 0 and (axis in free or extent == declared)
+        for axis, (extent, declared) in enumerate(zip(wanted, kind.shape, strict=False))
+    )
+    if not fits:
+        message = f"`{variable.name}` is declared {kind}, an input buffer of shape {list(wanted)} was requested"
+        raise ShapeError(message, code="insert-mismatch")
+    return TensorType(kind.dtype, wanted)
