@@ -31,7 +31,7 @@ def spread_over(rooms, values, touches=None, *, states_first=False):
     banks = [MemoryBank(name=f"m{number}", nbytes=nbytes, kind="sram") for number, nbytes in enumerate(rooms)]
 
     def place(some):
-        """Put values one behind the other: none share bytes."""
+        """Put values one after the other: none share bytes."""
         offsets, end = {}, 0
         for each in some:
             offsets[each], end = end, end + aligned(values[each].stored.nbytes)
@@ -60,7 +60,7 @@ def test_states_may_come_first_however_often_others_are_used():
     assert banks_of(spread_over([640, 2000], values, touches, states_first=True)) == {0: 0, 1: 1, 2: 1}
 
 
-def test_states_lie_one_behind_the_other_at_words_in_a_part_of_their_own():
+def test_states_lie_one_after_the_other_at_words_in_a_part_of_their_own():
     found = spread_over([1000], values_of([3, 9, 8], [100]))
 
     assert [found.offsets[number] for number in range(3)] == [(0, 0), (0, 8), (0, 24)]

@@ -52,7 +52,7 @@ def reversed(x: f32[9], w: f32[1], /, y: f32[9]):
         (REVERSED, 9),
     ],
 )
-def test_an_operand_lies_behind_the_start_of_the_result_by_what_is_stored_before_it_is_read(text, elements):
+def test_an_operand_lies_after_the_start_of_the_result_by_what_is_stored_before_it_is_read(text, elements):
     computation = parse_computation(text)
     kernel = lowered(computation)
     sizes = {buffer.name: buffer.size.constant for buffer in kernel.buffers}

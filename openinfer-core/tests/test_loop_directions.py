@@ -59,7 +59,7 @@ def first(x: GLOBAL[f32, 4], y: GLOBAL[f32, 5]):
     )
 
 
-def test_a_result_that_is_made_backwards_begins_behind_its_operand():
+def test_a_result_that_is_made_backwards_begins_after_its_operand():
     kernel = backwards(lowered(parse_computation(WINDOW)))
     assert kernel is not None
     sizes = {buffer.name: buffer.size.constant or 0 for buffer in kernel.buffers}

@@ -67,7 +67,7 @@ def run(text: str, **arrays: np.ndarray) -> dict[str, np.ndarray]:
     return arrays
 
 
-def test_what_threads_have_stored_before_a_barrier_others_read_behind_it() -> None:
+def test_what_threads_have_stored_before_a_barrier_others_read_after_it() -> None:
     x = np.arange(12, dtype=np.int32)
 
     found = run(REVERSED, x=x, y=np.zeros(12, np.int32))

@@ -18,7 +18,7 @@ def dotted(x: GLOBAL[f32, 12], y: GLOBAL[f32, 4]):
 """
 KEPT = {
     "stored in the loop": "y[i] = y[i] + x[i + 4*j]",
-    "behind a test": "if 0 <= i - 1 < 3:\n                y[i] = x[i]",
+    "under a test": "if 0 <= i - 1 < 3:\n                y[i] = x[i]",
 }
 
 

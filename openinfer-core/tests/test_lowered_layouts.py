@@ -126,5 +126,5 @@ def test_the_halo_of_a_result_is_zeros(rows: int | None) -> None:
     assert not y[:, [0, -1]].any()
 
 
-def test_a_stage_that_writes_some_channels_leaves_those_behind_them() -> None:
+def test_a_stage_that_writes_some_channels_leaves_those_after_them() -> None:
     assert_right(PARTS, {"y": channels_last((1, 7, 2, 3)), "z": channels_last((1, 2, 2, 3))})

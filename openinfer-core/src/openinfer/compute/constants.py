@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def without_constants(computation: Computation) -> tuple[Computation, Computation]:
     """Return the stages that compute constant temporaries, and the others, which read these as further inputs.
 
-    The outputs of the first part are the inputs that the second has behind those of the computation, in their order. A
+    The outputs of the first part are the inputs that the second has after those of the computation, in their order. A
     temporary is constant if every stage that writes it reads constants alone, refuses nothing and has no size that is
     known at run time only.
     """

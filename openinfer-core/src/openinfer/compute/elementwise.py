@@ -72,8 +72,8 @@ def _extent(extent: Index) -> int | Index:
 
 def broadcast(at: Sequence[Index], shape: Sequence[Index]) -> tuple[Index, ...]:
     """Return the place in a tensor of ``shape`` that belongs to a place in one that it is broadcast to."""
-    behind = at[len(at) - len(shape) :]
-    return tuple(Index() if extent.constant == 1 else index for index, extent in zip(behind, shape, strict=True))
+    after = at[len(at) - len(shape) :]
+    return tuple(Index() if extent.constant == 1 else index for index, extent in zip(after, shape, strict=True))
 
 
 def is_broadcast(read: Read, tensor: Tensor, at: Sequence[Index]) -> bool:

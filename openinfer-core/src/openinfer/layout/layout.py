@@ -39,7 +39,7 @@ class Layout:
     Attributes:
         shape: extents of the tensor. One that is known at run time only is not more than the room that the one digit of
             its dimension has.
-        halo: for each dimension, how many places lie before the first element and behind the last; () for none.
+        halo: for each dimension, how many places lie before the first element and after the last; () for none.
     """
 
     shape: tuple[Index, ...]
@@ -139,8 +139,8 @@ class Layout:
             return True
         if self.shape[digit.dim].constant is None and self._is_alone(digit):
             return True
-        behind = self.halo[digit.dim][1] if self.halo else 0
-        reach = self.shape[digit.dim] + self._before(digit.dim) + behind
+        after = self.halo[digit.dim][1] if self.halo else 0
+        reach = self.shape[digit.dim] + self._before(digit.dim) + after
         covered = digit.extent * digit.stride - reach
         return covered.interval.low is not None and covered.interval.low >= 0
 

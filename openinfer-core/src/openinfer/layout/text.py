@@ -33,7 +33,7 @@ def layout_text(layout: Layout) -> str:
     """Return the text of a layout."""
     shape = ", ".join(map(str, layout.shape))
     digits = "".join(f" {_digit_text(digit)}" for digit in layout.digits)
-    halo = "".join(f" {before}+{behind}" for before, behind in layout.halo)
+    halo = "".join(f" {before}+{after}" for before, after in layout.halo)
     return f"[{shape}] as{digits}" + (f" halo{halo}" if layout.halo else "")
 
 
@@ -61,7 +61,7 @@ def read_layout(text: str, variables: Mapping[str, Var] = MappingProxyType({})) 
     except IndexSyntaxError as error:
         raise LayoutTextError(f"{text!r} is not a layout: {error}") from error
     pairs = (pair.split("+") for pair in (found["halo"] or "").split())
-    halo = tuple((int(before), int(behind)) for before, behind in pairs)
+    halo = tuple((int(before), int(after)) for before, after in pairs)
     if any(digit.dim >= len(shape) for digit in digits) or (halo and len(halo) != len(shape)):
         raise LayoutTextError(f"{text!r} has {len(shape)} dimensions, and digits or a halo of others")
     return Layout(shape, digits, halo)

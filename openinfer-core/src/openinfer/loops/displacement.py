@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def displaced(kernel: Kernel, starts: Mapping[str, Var]) -> Kernel:
     """Return a loop program whose buffers of some names begin at the element that a parameter says.
 
-    The parameters come behind those of the program, in the order of ``starts``; those of other buffers are left out.
+    The parameters come after those of the program, in the order of ``starts``; those of other buffers are left out.
     """
     names = {buffer.name for buffer in kernel.buffers}
     used = {name: start for name, start in starts.items() if name in names}

@@ -105,7 +105,7 @@ class _Check:
             scope = self._statement(statement, scope)
 
     def _statement(self, statement: Statement, scope: _Scope) -> _Scope:
-        """Check a statement and return what is known behind it."""
+        """Check a statement and return what is known after it."""
         match statement:
             case For(var, bind, body):
                 self._loop(var, bind, body, scope)

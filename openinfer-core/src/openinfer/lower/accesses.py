@@ -27,9 +27,9 @@ class Guard:
 
     def needed(self, values: Mapping[Var, Index]) -> Within | None:
         """Return the test with variables replaced; None: it holds for certain, or the halo has the value."""
-        before, behind = self.halo
+        before, after = self.halo
         index, extent = self.test.index.substituted(values), self.test.extent.substituted(values)
-        if (index + before).is_within(0, extent + (before + behind)):
+        if (index + before).is_within(0, extent + (before + after)):
             return None
         return Within(index, extent)
 
@@ -55,7 +55,7 @@ class Access:
         """Return the address, or the number, with variables replaced."""
         if not isinstance(self.element, Read) or self.layout is None:
             return places(self.element, values)[0]
-        return self.layout.address(behind(places(self.element, values), self.origin))
+        return self.layout.address(counted_from(places(self.element, values), self.origin))
 
     def tests(self, values: Mapping[Var, Index]) -> tuple[Within, ...]:
         """Return the tests that a read needs at a place."""
@@ -93,7 +93,7 @@ def access(
     return Access(element, buffers[element.tensor], layout, tuple(guards), origin)
 
 
-def behind(at: tuple[Index, ...], origin: tuple[Index, ...]) -> tuple[Index, ...]:
+def counted_from(at: tuple[Index, ...], origin: tuple[Index, ...]) -> tuple[Index, ...]:
     """Return a place counted from an origin; from zero where there is none."""
     return tuple(index - first for index, first in zip(at, origin, strict=True)) if origin else at
 

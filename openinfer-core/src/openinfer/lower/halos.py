@@ -25,8 +25,8 @@ def zeroed_halo(buffer: Buffer, layout: Layout, names: Names) -> Iterator[Statem
     if not any(map(any, layout.halo)):
         return
     extents = [_constant(extent) for extent in layout.shape]
-    for dim, (before, behind) in enumerate(layout.halo):
-        for first, count in ((-before, before), (extents[dim], behind)):
+    for dim, (before, after) in enumerate(layout.halo):
+        for first, count in ((-before, before), (extents[dim], after)):
             if count:
                 yield from _box(
                     buffer, layout, [_side(layout, d, dim, first, count) for d in range(len(extents))], names

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def with_invariant_loads(kernel: Kernel) -> Kernel:
     """Return a loop program in which serial loops read no element of global memory that is the same in all iterations.
 
-    Elements that the loop may not reach, behind a test or in a loop of a size that is known at run time only, stay.
+    Elements that the loop may not reach, under a test or in a loop of a size that is known at run time only, stay.
     """
     names = map("held{}".format, count())
     return replace(kernel, body=_block(kernel.body, names))

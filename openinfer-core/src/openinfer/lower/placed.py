@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Var, Within
 from openinfer.compute import Order, Read
 from openinfer.loops import Bind
-from openinfer.lower.accesses import access, behind
+from openinfer.lower.accesses import access, counted_from
 from openinfer.lower.copies import Copy
 from openinfer.lower.nests import nest
 from openinfer.schedule.borders import LEAST_INSIDE
@@ -141,7 +141,9 @@ class PlacedStage:
 
     def address(self, values: Mapping[Var, Index]) -> Index:
         """Return where the stage stores."""
-        return self.layout.address(behind(tuple(index.substituted(values) for index in self.stage.at), self.origin))
+        return self.layout.address(
+            counted_from(tuple(index.substituted(values) for index in self.stage.at), self.origin)
+        )
 
     def copies(self, numbers: Sequence[int], left: Mapping[Var, int], *, in_lanes: bool) -> list[Copy]:
         """Return the copies of some loops that begin within the places that are left."""
@@ -175,8 +177,8 @@ class PlacedStage:
     def padded(self) -> int | None:
         """Return the extent of the axis in lanes, rounded up to whole lanes, where every tensor has room for it.
 
-        What lies behind the extent is read and written like any other place: nobody reads a tensor's padding as data.
-        Only a stage that writes the last elements of the tensor may write behind them: behind those of another lie
+        What lies past the extent is read and written like any other place: nobody reads a tensor's padding as data.
+        Only a stage that writes the last elements of the tensor may write past them: past those of another lie
         elements that other stages write.
         """
         loop = self.schedule.lanes
@@ -216,9 +218,9 @@ class PlacedStage:
                 size = guard.test.extent.constant
                 if not slope or slope < 0 or rest.low is None or rest.high is None or size is None:
                     continue
-                before, behind = guard.halo
+                before, after = guard.halo
                 first = max(first, -((before + rest.low) // slope))
-                end = min(end, (size + behind - 1 - rest.high) // slope + 1)
+                end = min(end, (size + after - 1 - rest.high) // slope + 1)
         return (first, end) if first < end else (0, extent)
 
     def _moves(self, offsets: Mapping[int, int]) -> dict[Var, int]:

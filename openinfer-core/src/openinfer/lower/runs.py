@@ -85,7 +85,7 @@ class _Division:
     def __init__(self, kernel: Kernel, axes: Sequence[Var], body: tuple[Statement, ...], place: int) -> None:
         self._kernel = kernel
         self._axes = axes
-        self._before, self._behind = body[:place], body[place + 1 :]
+        self._before, self._after = body[:place], body[place + 1 :]
         size, at = Index.of(1), Index()
         for axis in axes:
             extent = Index.of(0 if axis.extent is None else axis.extent)
@@ -112,7 +112,7 @@ class _Division:
             *([If((is_later,), tuple(self._restored()))] if self._totals else []),
             For(step, Bind.SERIAL, (If((Within(visited, Index.of(extent)),), inside),)),
             *self._kept(),
-            *([If((is_last,), self._behind)] if self._behind else []),
+            *([If((is_last,), self._after)] if self._after else []),
         )
         for axis in reversed(self._axes):
             body = (For(axis, Bind.GROUP, body),)

@@ -100,7 +100,7 @@ class _Walk:
         loop, lanes = self._loops[number], self._placed.schedule.lanes
         extent, in_lanes = Index.of(loop.axis.extent or 0), lanes is not None and lanes.axis == loop.axis
         steps = [loop.step, *([self._placed.lanes] if in_lanes else [])]
-        # Terms that fill no lanes are added behind the lanes (`PlacedStage.terms_without_lanes`).
+        # Terms that fill no lanes are added after the lanes (`PlacedStage.terms_without_lanes`).
         steps += [] if in_lanes and self._placed.is_across else [1]
         statements: tuple[Statement, ...] = ()
         begin = Index()

@@ -49,9 +49,9 @@ def in_words(kernel: Kernel) -> Kernel | None:
     made: tuple[Statement, ...] = (For(lane, Bind.UNROLL, _at(body, axis, group * lanes + lane)),)
     if rest:
         left = Var(_new(f"{axis.name}_left", names), rest)
-        behind = nest([left], _at(body, axis, group * lanes + left))
+        after = nest([left], _at(body, axis, group * lanes + left))
         is_last = Within(Index.of(group) - whole, Index.of(1))
-        made = (If((Within(Index.of(group), Index.of(whole)),), made), If((is_last,), behind))
+        made = (If((Within(Index.of(group), Index.of(whole)),), made), If((is_last,), after))
     for each in reversed([*outer, group]):
         made = (For(each, Bind.GROUP, made),)
     return replace(kernel, body=made)

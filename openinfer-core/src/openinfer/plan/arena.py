@@ -45,7 +45,7 @@ def placed(
 ) -> tuple[tuple[PlanValue, ...], tuple[int, ...]]:
     """Return the values with memory for all that steps touch: that of what they are copied from, or in the arena.
 
-    Behind them the bytes of the arena: those in each memory, or all.
+    After them the bytes of the arena: those in each memory, or all.
 
     Args:
         overlaps: whether results may begin to overwrite operands that are still read (`openinfer.plan.overlap`).

@@ -1,6 +1,6 @@
 """Steps in bands: a step and the reader of its result take turns, so that only a part of the result exists at a time.
 
-So a depthwise convolution and the products behind it run in bands of rows, and an image is copied into its border one
+So a depthwise convolution and the products after it run in bands of rows, and an image is copied into its border one
 channel at a time. What the first step makes is then read from the first cache, and the arena has room for a band only.
 """
 

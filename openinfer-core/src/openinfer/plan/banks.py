@@ -34,7 +34,7 @@ LONGEST_MAP = 12
 """Values that an error lists."""
 
 PASSED_OVER = 16
-"""Values that do not fit, and behind which others are tried, before a memory counts as full."""
+"""Values that do not fit and are passed over for others before a memory counts as full."""
 
 ASSIGNMENTS, TURNS = 16, 10_000
 """Ways of spreading the states that are tried with the intermediate results, and steps of the search for them."""
@@ -170,7 +170,7 @@ class _Spreading:
 
         Args:
             before: values that lie there already.
-            passed_over: how many values that do not fit are left out, for those behind them.
+            passed_over: how many values that do not fit are left out, for those after them.
         """
         best, chosen, rest = self.content(before), list(before), list(order)
         while rest:

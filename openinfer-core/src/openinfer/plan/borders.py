@@ -83,11 +83,11 @@ def needs_no_copy(
     if lanes is None or any(window.axis == lanes.axis for window in windows(stage, skip or 0, known[tensor])):
         return False
     without = estimate(stage, known, target, skip=skip)
-    behind_copy = estimate(stage, {**known, tensor: bordered}, target, skip=skip)
-    if without is None or behind_copy is None:
+    after_copy = estimate(stage, {**known, tensor: bordered}, target, skip=skip)
+    if without is None or after_copy is None:
         return False
     itemsize = max(element.dtype.bits // 8, 1)
-    return without < LEAST_SHARE * (behind_copy + _copying(known[tensor], bordered, itemsize, target))
+    return without < LEAST_SHARE * (after_copy + _copying(known[tensor], bordered, itemsize, target))
 
 
 def _copying(image: Layout, bordered: Layout, itemsize: int, target: TargetInfo) -> float:

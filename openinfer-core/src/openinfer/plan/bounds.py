@@ -73,11 +73,11 @@ class CacheBounds:
         place, is_count = decl.formals.index(formal), formal in decl.auto_dim
         most = 0
         for use in self._uses[name]:
-            for value, behind in _grown_to(use, place, decl):
+            for value, after in _grown_to(use, place, decl):
                 found = expression_interval(value, use.names)
                 if found is None:
                     raise _missing(name, formal, use, is_count=is_count)
-                most = max(most, found[1] + (0 if is_count else behind))
+                most = max(most, found[1] + (0 if is_count else after))
         return max(most, 0 if is_count else 1)
 
     def _check_limits(self) -> None:

@@ -1,7 +1,7 @@
 """Images that are walked from their last row to their first, so that results and operands stay close to one another.
 
 A result begins a little before the operand that it overwrites while that is read (`openinfer.plan.overlap`), or, where
-rows are visited from the last one on, a little behind it. A chain of convolutions therefore needs the least memory
+rows are visited from the last one on, a little after it. A chain of convolutions therefore needs the least memory
 where its steps take turns.
 """
 
@@ -56,12 +56,12 @@ def taking_turns(
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """How many bytes a result begins before its operand, or behind it where the step runs backwards."""
+    """How many bytes a result begins before its operand, or after it where the step runs backwards."""
 
     operand: int
     result: int
     before: int
-    behind: int
+    after: int
 
 
 @dataclass(slots=True)
@@ -94,8 +94,8 @@ class _Directing:
                 self._finish(chain)
                 chain = {move.operand: 0}
             at, low, high = chain[move.operand], min(chain.values()), max(chain.values())
-            is_backwards = max(high, at + move.behind) - low < high - min(low, at - move.before)
-            chain[move.result] = at + move.behind if is_backwards else at - move.before
+            is_backwards = max(high, at + move.after) - low < high - min(low, at - move.before)
+            chain[move.result] = at + move.after if is_backwards else at - move.before
             self.backwards += is_backwards
             made.append(_backwards(step) if is_backwards else step)
         self._finish(chain)
@@ -127,14 +127,14 @@ class _Directing:
         forward, _ = reach(step, result, operand)
         if forward is None or forward >= made.nbytes:
             return None
-        _, behind = reach(_backwards(step), result, operand)
-        if behind is None or behind >= made.nbytes:
+        _, after = reach(_backwards(step), result, operand)
+        if after is None or after >= made.nbytes:
             return None
-        return _Move(operand, result, aligned(forward, self.unit), aligned(behind, self.unit))
+        return _Move(operand, result, aligned(forward, self.unit), aligned(after, self.unit))
 
 
 def _unit(procedures: Sequence[Procedure], values: Sequence[PlanValue]) -> int:
-    """Return the bytes of the largest ring of a program, which then fits before or behind every result."""
+    """Return the bytes of the largest ring of a program, which then fits before or after every result."""
     sliding = (
         step
         for procedure in procedures
@@ -153,7 +153,7 @@ def _may_turn(step: ComputeStep) -> bool:
     (stage,) = stages
     if stage.is_sequential or stage.lookups or stage.checks or (stage.fold is not None and stage.fold.running):
         return False
-    # What is stored in a halo may lie behind what is computed for it.
+    # What is stored in a halo may lie after what is computed for it.
     return not any(layout.halo for name, layout in arrangement.layouts if name == stage.tensor)
 
 

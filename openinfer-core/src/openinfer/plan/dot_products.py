@@ -163,9 +163,9 @@ def _zero(
 
 
 def _padded(codes: Array, dim: int) -> Array:
-    """Return elements with zeros behind them along a dimension, up to whole words."""
-    behind = -codes.shape[dim] % BYTES
-    return np.pad(codes, [(0, behind if other == dim else 0) for other in range(codes.ndim)]) if behind else codes
+    """Return elements with zeros after them along a dimension, up to whole words."""
+    after = -codes.shape[dim] % BYTES
+    return np.pad(codes, [(0, after if other == dim else 0) for other in range(codes.ndim)]) if after else codes
 
 
 def _constant(array: Array, of: PackedWeight, values: list[PlanValue], weights: list[PackedWeight]) -> ValueRef:

@@ -81,7 +81,7 @@ def channels_last(
 
     Args:
         itemsize: bytes of an element.
-        halo: places before and behind the rows and the columns; none by default.
+        halo: places before and after the rows and the columns; none by default.
     """
     batch, channels, rows, columns = shape
     around = tuple(halo) or ((0, 0), (0, 0))
@@ -165,7 +165,7 @@ def halo_of(uses: Iterable[tuple[Tensor, Stage]], shape: Sequence[int]) -> list[
                 low, high = element.at[dim + 2].interval.low, element.at[dim + 2].interval.high
                 if low is None or high is None:
                     return [(0, 0), (0, 0)]
-                before, behind = reach[dim]
-                reach[dim] = (max(before, -low), max(behind, high - shape[dim + 2] + 1))
+                before, after = reach[dim]
+                reach[dim] = (max(before, -low), max(after, high - shape[dim + 2] + 1))
     grown = (shape[2] + sum(reach[0])) * (shape[3] + sum(reach[1]))
     return reach if grown <= LARGEST_GROWTH * shape[2] * shape[3] else [(0, 0), (0, 0)]

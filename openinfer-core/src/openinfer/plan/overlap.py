@@ -114,7 +114,7 @@ def _reach(address: Index, left: Mapping[Var, int]) -> int:
 def distances(
     procedures: Sequence[Procedure], liveness: Liveness, values: Sequence[PlanValue], pairs: Collection[tuple[int, int]]
 ) -> dict[tuple[int, int], int]:
-    """Return for pairs (result, operand) how many bytes behind the start of the result the operand must start at least.
+    """Return for pairs (result, operand) how many bytes after the start of the result the operand must start at least.
 
     Pairs that must not overlap at all, because a step that reads one needs it afterwards, or because the order of
     accesses is not known, are left out.
@@ -146,16 +146,16 @@ def distances(
 
 
 def _farthest(steps: Sequence[Step], result: int, operand: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield for (result, operand) and the other way round how many bytes behind the first the second must start."""
-    forward, behind = zip(*(reach(step, result, operand) for step in steps), strict=True)
-    for pair, distances in (((result, operand), forward), ((operand, result), behind)):
+    """Yield for (result, operand) and the other way round how many bytes after the first the second must start."""
+    forward, after = zip(*(reach(step, result, operand) for step in steps), strict=True)
+    for pair, distances in (((result, operand), forward), ((operand, result), after)):
         known = [distance for distance in distances if distance is not None]
         if len(known) == len(distances):
             yield pair, max(known)
 
 
 def reach(step: Step, result: int, operand: int) -> tuple[int | None, int | None]:
-    """Return how many bytes behind the start of a result an operand must start at least, and the other way round.
+    """Return how many bytes after the start of a result an operand must start at least, and the other way round.
 
     Either is enough for every element of the operand to be loaded for the last time before it is stored over. None:
     the order of accesses is not known, the step has no such result, or it runs in the other direction.
@@ -179,13 +179,13 @@ def reach(step: Step, result: int, operand: int) -> tuple[int | None, int | None
 
 
 def distance(kernel: Kernel, output: str, inputs: Collection[str], *, mirrored: bool = False) -> int | None:
-    """Return how many elements behind the start of an output some inputs must start at least.
+    """Return how many elements after the start of an output some inputs must start at least.
 
     Then no element of them is stored over before it is loaded for the last time. What one iteration of two nested loops
     does may happen in any order. The distance is negative where the inputs may even start before the output.
 
     Args:
-        mirrored: how many elements behind the start of the inputs the output must start instead.
+        mirrored: how many elements after the start of the inputs the output must start instead.
 
     Returns:
         None: some address, or the number of some iterations, is not known.

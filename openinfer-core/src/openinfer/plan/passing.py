@@ -120,6 +120,6 @@ class Passing:
 
 
 def _after(positions: Sequence[int], position: int) -> int | None:
-    """Return the first of some ascending positions behind another one."""
+    """Return the first of some ascending positions after another one."""
     at = bisect_right(positions, position)
     return positions[at] if at < len(positions) else None

@@ -60,7 +60,7 @@ def bordered(
 def collected(
     procedures: Sequence[Procedure], values: Sequence[PlanValue], free: int, target: TargetInfo
 ) -> tuple[tuple[Procedure, ...], tuple[PlanValue, ...]]:
-    """Return the program with a copy behind each step whose result has its lanes elsewhere than its inputs.
+    """Return the program with a copy after each step whose result has its lanes elsewhere than its inputs.
 
     That is a window whose neighbouring columns read elements apart, into a value whose columns lie in a row: its
     channels are computed together, and transposed afterwards.
@@ -90,7 +90,7 @@ def _rewritten(
 
 
 def _with_border(step: ComputeStep, values: list[PlanValue], borders: Borders) -> Iterator[Step]:
-    """Yield a step behind copies of the inputs that it reads past the border of; ``values`` grow by these."""
+    """Yield copies of the inputs that a step reads past the border of, then the step; ``values`` grow by the copies."""
     inputs = list(step.inputs)
     room, target = borders.room, borders.target
     for number, (tensor, operand) in enumerate(zip(step.computation.inputs, step.inputs, strict=True)):
@@ -170,20 +170,20 @@ def _copy(step: ComputeStep, name: str, source: int, copy: PlanValue) -> Compute
 
 def _aligned(type: TensorType, halo: Sequence[tuple[int, int]], target: TargetInfo) -> Sequence[tuple[int, int]]:
     """Return a halo around rows and columns with which each row begins at a cache line, where that is cheap."""
-    rows, (before, behind) = halo
+    rows, (before, after) = halo
     line = target.line_nbytes * 8 // max(type.dtype.bits, 8)
     columns = type.shape[3]
     if before % line == 0:
         return halo
     first = -(-before // line) * line
-    whole = -(-(first + columns + behind) // line) * line
-    is_cheap = whole <= LARGEST_ALIGNED * (before + columns + behind)
+    whole = -(-(first + columns + after) // line) * line
+    is_cheap = whole <= LARGEST_ALIGNED * (before + columns + after)
     return [rows, (first, whole - first - columns)] if is_cheap else halo
 
 
 def _planar(type: TensorType, halo: Sequence[tuple[int, int]]) -> Layout:
     """Return the layout of an image in row-major order with places around its rows and columns."""
     places = ((0, 0), (0, 0), *halo)
-    extents = [n + before + behind for n, (before, behind) in zip(type.shape, places, strict=True)]
+    extents = [n + before + after for n, (before, after) in zip(type.shape, places, strict=True)]
     digits = tuple(Digit(dim, 1, Index.of(extent)) for dim, extent in enumerate(extents))
     return Layout(tuple(Index.of(n) for n in type.shape), digits, places)

@@ -129,7 +129,7 @@ def _lie_across(one: PlanValue, other: PlanValue) -> bool:
 
 
 def _extents(plan: ExecutionPlan, port: PlanInput | PlanOutput, when: str) -> str:
-    """Return the extents of a port whose shape is known at run time only, to be put behind its largest type."""
+    """Return the extents of a port whose shape is known at run time only, to be put after its largest type."""
     if port.extents is None:
         return ""
     shown = [plan.registers[e.number].name if isinstance(e, Register) else str(e) for e in port.extents]

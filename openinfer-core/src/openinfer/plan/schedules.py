@@ -8,7 +8,7 @@
 A step is named by its block, the lines that it comes from (``node7`` without text), its operators, and ``#2`` where it
 is the second of such a name. Its stages follow: the tensor that one computes, its axes, a digest of the rest
 of its meaning, and its schedule (`openinfer.schedule.text`). Of several stages ``under: i0:4 i2`` says inside of which
-loops over axes of the last one all are computed; without loops one runs after the other. ``sliding`` behind them means
+loops over axes of the last one all are computed; without loops one runs after the other. ``sliding`` after them means
 that a step of the innermost computes only what the step before has not.
 
 A ``#`` at the start of a line begins a comment.
@@ -59,7 +59,7 @@ class StageKey:
 
     Attributes:
         tensor: what it computes.
-        axes: its axes with their extents, folded ones behind the others.
+        axes: its axes with their extents, folded ones after the others.
         digest: of its expressions and element types.
     """
 
@@ -284,7 +284,7 @@ def _common(schedule: Schedule) -> tuple[Loop, ...]:
     """Return the loops of a schedule that are to enclose stages."""
     is_plain = all(loop.bind is Bind.SERIAL for loop in schedule.loops)
     if not is_plain or schedule.stream is not None or schedule.skip is not None:
-        raise ScheduleError("expected serial loops such as `i0:4 i2`, and `sliding` behind them or not")
+        raise ScheduleError("expected serial loops such as `i0:4 i2`, and `sliding` after them or not")
     if len({loop.axis for loop in schedule.loops}) < len(schedule.loops):
         raise ScheduleError("an axis is walked twice")
     return schedule.loops

@@ -143,7 +143,7 @@ def _initial(table: PrefixTable, indices: tuple[int, ...], model: Model) -> Init
 def _existing(table: PrefixTable, model: Model) -> Iterator[tuple[int, ...]]:
     """Yield the indices of every entry that the model has."""
     pieces = [piece for piece in re.split(r"(\{[A-Za-z_][A-Za-z0-9_]*\})", table.pattern) if piece]
-    # A part of quantised tensors (`Model`): the names of the tensors with the part's behind them.
+    # A part of quantised tensors (`Model`): the names of the tensors followed by the part's.
     part = table.pattern.partition("@")[1:]
     for name in ("".join((tensor, *part)) for tensor in model.tensors):
         yield from _readings(pieces, table.formals, name)

@@ -101,7 +101,7 @@ class Window:
         axis: the axis of places, ``tap`` the folded one.
         index: where they read, of ``extent`` places.
         step, dilation: between what neighbouring places, or neighbouring taps, read.
-        halo: zeros in front of the dimension and behind it.
+        halo: zeros before the dimension and after it.
     """
 
     axis: Var
@@ -114,14 +114,14 @@ class Window:
 
     @cached_property
     def parts(self) -> tuple[int, ...]:
-        """How many places read past the border at the front, nowhere, and past the one behind."""
+        """How many places read past the border at the front, nowhere, and past the one at the end."""
         places = _extent(self.axis)
         rest = self.index.substituted({self.axis: Index.of(0)}).interval
         if rest.low is None or rest.high is None:
             return (places,)
-        before, behind = self.halo
+        before, after = self.halo
         first = max(0, -((before + rest.low) // self.step))
-        end = min(places, (self.extent + behind - 1 - rest.high) // self.step + 1)
+        end = min(places, (self.extent + after - 1 - rest.high) // self.step + 1)
         return (first, end - first, places - end) if first < end else (places,)
 
     @cached_property

@@ -27,7 +27,7 @@ FAR_LINE = 2.0
 """Cycles for a line of 64 bytes from the second cache."""
 
 STREAMED_NEAR, STREAMED_FAR = 1.0, 2.5
-"""Cycles for a line of 64 bytes that is read or written in passing: in the second cache, and behind it."""
+"""Cycles for a line of 64 bytes that is read or written in passing: in the second cache, and past it."""
 
 AGAIN = 0.5
 """Cycles for another iteration of a serial loop."""

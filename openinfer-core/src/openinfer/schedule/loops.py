@@ -21,7 +21,7 @@ class Loop:
         step: places of the axis that one iteration covers; 1 in the innermost loop over an axis.
         bind: ``SERIAL`` loops are loops of the program, ``UNROLL`` writes one copy for each iteration, ``LANES`` gives
             each iteration a lane of a vector register.
-        partial: each iteration has totals of its own, which are combined behind the loops over the folded axes. Lanes
+        partial: each iteration has totals of its own, which are combined after the loops over the folded axes. Lanes
             along a folded axis are partial as they stand.
     """
 

@@ -107,8 +107,8 @@ def stays_inside(read: Read, layouts: Mapping[str, Layout]) -> bool:
         return False
     halo = layout.halo or ((0, 0),) * len(layout.shape)
     return all(
-        (index + before).is_within(0, extent + (before + behind))
-        for index, extent, (before, behind) in zip(read.at, layout.shape, halo, strict=True)
+        (index + before).is_within(0, extent + (before + after))
+        for index, extent, (before, after) in zip(read.at, layout.shape, halo, strict=True)
     )
 
 

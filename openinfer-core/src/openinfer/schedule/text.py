@@ -1,7 +1,7 @@
 """The text of a schedule: one word for each loop, outermost first, such as ``o:32 i:2 c i=unroll o:16=unroll o=lanes``.
 
 A word is an axis, ``:`` and the step where it is not 1, ``=`` and how the loop is carried out where it is not serial:
-``unroll``, ``partial`` (written out, each copy with totals of its own) or ``lanes``. ``stream=2`` behind the loops
+``unroll``, ``partial`` (written out, each copy with totals of its own) or ``lanes``. ``stream=2`` after the loops
 names the element that passes by, ``skip=1`` the one past whose border terms are left out.
 """
 

@@ -37,7 +37,7 @@ class RowSchedule:
     Attributes:
         threads: threads of a row.
         lanes: neighbouring elements that a thread takes at once.
-        turns: how often a thread takes elements, each time behind those of all others.
+        turns: how often a thread takes elements, each time after those of all others.
         rows: rows of a group.
         is_across: whether neighbouring threads take neighbouring rows, and not neighbouring elements of one row.
         is_held: whether a thread keeps its elements of a row in registers.
