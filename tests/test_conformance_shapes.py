@@ -54,7 +54,7 @@ def without_ceil_mode(right: Rule) -> object:
     return window
 
 
-def with_windows_behind_the_image(right: Rule) -> object:
+def with_windows_past_the_image(right: Rule) -> object:
     def window(size: int, kernel: int, stride: int, dilation: int, *sides: int, ceil_mode: bool) -> Window:
         found = right(size, kernel, stride, dilation, *sides, ceil_mode=ceil_mode)
         room = size + sum(sides) - dilation * (kernel - 1) - 1
@@ -77,7 +77,7 @@ def without_output_padding(right: Rule) -> object:
     return property(lambda window: window.stride * (window.size - 1) + window.extent)
 
 
-def without_the_margin_behind(right: Rule) -> object:
+def without_the_margin_after(right: Rule) -> object:
     del right
     return property(lambda margin: margin.before + len(margin.kept))
 
@@ -103,7 +103,7 @@ MUTATIONS: list[tuple[str, Any, str, Callable[[Rule], object]]] = [
     ("max_pool1d", windows, "_window", without_dilation),
     ("conv2d", windows, "_window", without_dilation),
     ("conv_transpose2d", TransposedWindow, "whole", without_output_padding),
-    ("pad", Margin, "extent", without_the_margin_behind),
+    ("pad", Margin, "extent", without_the_margin_after),
     ("resize2d", resizing, "_size", rounded_up),
 ]
 
@@ -122,8 +122,8 @@ def test_a_wrong_rule_for_shapes_fails(
 
 
 def test_an_example_that_a_schema_refuses_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Windows in the padding behind the image read nothing, which the schema takes for a mistake of the caller.
-    mutate(monkeypatch, windows, "_window", with_windows_behind_the_image)
+    # Windows in the padding after the image read nothing, which the schema takes for a mistake of the caller.
+    mutate(monkeypatch, windows, "_window", with_windows_past_the_image)
 
     cells = check_operator(ENVIRONMENT.op("max_pool2d"), known_oracles()["max_pool2d"], CPU, ENVIRONMENT)
 
@@ -150,7 +150,7 @@ def test_a_dim_that_a_schema_makes_too_large_fails(op: str) -> None:
         ((6,), (3,), {"stride": 2, "padding": 0}, (0, 2)),
         ((6,), (3,), {"stride": 2, "padding": 0, "ceil_mode": True}, (0, 2, 4)),
         ((5,), (2,), {"stride": 3, "padding": 1}, (-1, 2)),
-        # A window at 5 would read what the one at 2 leaves of the padding, but would begin behind the image.
+        # A window at 5 would read what the one at 2 leaves of the padding, but would begin past the image.
         ((5,), (2,), {"stride": 3, "padding": 1, "ceil_mode": True}, (-1, 2)),
         ((7,), (3,), {"stride": 1, "padding": (2, 0), "dilation": 2}, (-2, -1, 0, 1, 2)),
         ((5,), (2,), {"stride": 2, "padding": "same_upper"}, (0, 2, 4)),

@@ -30,7 +30,7 @@ def test_there_are_as_many_windows_as_the_rule_says(kernel, ceil_mode):
     assert fitting > 50
 
 
-def test_the_last_window_of_a_ceiled_pooling_is_left_out_where_it_begins_behind_the_image():
+def test_the_last_window_of_a_ceiled_pooling_is_left_out_where_it_begins_past_the_image():
     (pooled,) = slides({"stride": 2, "padding": (2, 4), "ceil_mode": True}, (3,), (3,))
     (floored,) = slides({"stride": 2, "padding": (2, 4)}, (3,), (3,))
 

@@ -31,7 +31,7 @@ def unpack(stored: npt.NDArray[np.uint8], dtype: DType, shape: tuple[int, ...]) 
 
 
 def repeated(code: int, dtype: DType, count: int) -> npt.NDArray[np.uint8]:
-    """Return the bytes of ``count`` equal packed elements, ``code`` being one full byte; bits behind the last are 0."""
+    """Return the bytes of ``count`` equal packed elements, ``code`` being one full byte; bits past the last are 0."""
     stored = np.full(dtype.storage_nbytes(count), code, np.uint8)
     used = count * dtype.bits % 8
     if used:

@@ -68,10 +68,8 @@ def refusing_computation(schema: OpSchema, call: OpCall) -> Computation:
 
 def _broadcast(at: Sequence[Var], shape: Sequence[Index]) -> tuple[Index, ...]:
     """Return the place in a tensor of ``shape`` that belongs to a place of the result."""
-    behind = at[len(at) - len(shape) :]
-    return tuple(
-        Index() if extent.constant == 1 else Index.of(axis) for axis, extent in zip(behind, shape, strict=True)
-    )
+    after = at[len(at) - len(shape) :]
+    return tuple(Index() if extent.constant == 1 else Index.of(axis) for axis, extent in zip(after, shape, strict=True))
 
 
 class CallKey:

@@ -55,7 +55,7 @@ def margins(shape: Sequence[int], settings: Mapping[str, SettingValue]) -> tuple
     pads, rank = integers(settings.get("pads"), "pads"), len(shape)
     if len(pads) != 2 * rank:
         raise OpTypeError(
-            f"pads {shown(pads)} of shape {shown(shape)}: expected {2 * rank}, one before and one behind every dim",
+            f"pads {shown(pads)} of shape {shown(shape)}: expected {2 * rank}, one before and one after every dim",
             code="setting-type",
             settings=("pads",),
         )

@@ -178,7 +178,7 @@ class Decomposer(Protocol):
     def op(self, name: str, *inputs: int | None, **settings: SettingValue) -> int:
         """Append a call of another operator and return its first output.
 
-        An input that is None is left out, as are those behind the last one given: both have to be optional.
+        An input that is None is left out, as are those after the last one given: both have to be optional.
         """
         ...
 

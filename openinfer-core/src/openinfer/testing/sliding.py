@@ -20,7 +20,7 @@ class Slide:
 
     Attributes:
         size: elements of the image.
-        after: padding behind them.
+        after: padding after them.
         starts: where each window begins; below 0 is padding.
         taps: distances of the elements of a window from its beginning; none where the window is empty.
     """
@@ -64,7 +64,7 @@ def slides(settings: Settings, image: Sequence[int], kernel: Sequence[int]) -> l
 
 
 def margins(padding: Any, rank: int, axis: int) -> tuple[int, int]:
-    """Return the padding before and behind a dim: given in numbers, or none."""
+    """Return the padding before and after a dim: given in numbers, or none."""
     if isinstance(padding, str):
         return 0, 0
     given = per_dim(padding, rank)
@@ -72,7 +72,7 @@ def margins(padding: Any, rank: int, axis: int) -> tuple[int, int]:
 
 
 def halved(total: int, name: str) -> tuple[int, int]:
-    """Return padding in two parts; the odd one stands behind for "same_upper", in front for "same_lower"."""
+    """Return padding in two parts; the odd one is at the end for "same_upper", at the start for "same_lower"."""
     less, more = total // 2, total - total // 2
     return (less, more) if name == "same_upper" else (more, less)
 
@@ -88,7 +88,7 @@ def _same(padding: Any, size: int, stride: int, end: int) -> tuple[int, int] | N
 def _starts(size: int, before: int, after: int, stride: int, end: int, *, ceiled: bool) -> tuple[int, ...]:
     """Return where windows begin, which end at a distance: as long as they end inside image and padding.
 
-    With ``ceiled``, one more reads on where the last of these ended; the last of all is left out if it begins behind
+    With ``ceiled``, one more reads on where the last of these ended; the last of all is left out if it begins after
     the image.
     """
     found = list[int]()

@@ -157,9 +157,9 @@ def _slices(k: Builder, x: Tensor, indices: Tensor, axis: int, extent: int, *, n
     if not extent:
         refuse_all(k, y)
         return
-    before, named, behind = k.axes(*x.shape[:axis]), k.axes(*indices.shape), k.axes(*x.shape[axis + 1 :])
+    before, named, after = k.axes(*x.shape[:axis]), k.axes(*indices.shape), k.axes(*x.shape[axis + 1 :])
     place = looked_up(k, indices[named], extent, negative=negative)
-    y[(*before, *named, *behind)] = x[(*before, place, *behind)]
+    y[(*before, *named, *after)] = x[(*before, place, *after)]
 
 
 def _gather_elements(k: Builder, call: OpCall) -> None:
@@ -178,12 +178,12 @@ def _gather_nd(k: Builder, call: OpCall) -> None:
     (x, indices), (y,) = k.given, k.outputs
     batch, own = integer(call.settings.get("batch_dims"), "batch_dims"), needed(call.inputs).shape
     named = needed(call.inputs, 1).shape
-    behind = batch + named[-1]
-    if 0 in own[batch:behind]:
+    after = batch + named[-1]
+    if 0 in own[batch:after]:
         refuse_all(k, y)
         return
-    at, inner = k.axes(*named[:-1]), k.axes(*own[behind:])
-    places = looked_up_tuple(k, indices, at, own[batch:behind])
+    at, inner = k.axes(*named[:-1]), k.axes(*own[after:])
+    places = looked_up_tuple(k, indices, at, own[batch:after])
     y[(*at, *inner)] = x[(*at[:batch], *places, *inner)]
 
 

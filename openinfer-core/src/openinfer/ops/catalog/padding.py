@@ -113,7 +113,7 @@ PAD = OpSchema(
             name="pads",
             type=SettingType.INT_LIST,
             aliases=("padding",),
-            doc="margins before every dim, then those behind; negative ones cut off, before anything is added",
+            doc="margins before every dim, then those after; negative ones cut off, before anything is added",
         ),
         SettingSpec(
             name="mode",

@@ -261,12 +261,12 @@ def _place(k: Builder, call: OpCall, better: Comparison, as_good: Comparison) ->
             wins = tree.logical_or(tree.is_nan(value), both)
         return tuple(tree.select(wins, term, total) for term, total in zip(terms, totals, strict=True))
 
-    before, behind = k.axes(*shape[:axis]), k.axes(*shape[axis + 1 :])
+    before, after = k.axes(*shape[:axis]), k.axes(*shape[axis + 1 :])
     place = k.axis(shape[axis] - 1)
-    terms = (x[(*before, place + 1, *behind)].cast(wide), k.position(place + 1))
-    _, found = k.folds(terms, (place,), advanced, (x[(*before, 0, *behind)].cast(wide), 0))
+    terms = (x[(*before, place + 1, *after)].cast(wide), k.position(place + 1))
+    _, found = k.folds(terms, (place,), advanced, (x[(*before, 0, *after)].cast(wide), 0))
     kept = (0,) if len(call.outputs[0].shape) == len(shape) else ()
-    y[(*before, *kept, *behind)] = found
+    y[(*before, *kept, *after)] = found
 
 
 def _index(name: str, define: DefineStages, summary: str, alias: str, onnx: str) -> OpSchema:

@@ -59,7 +59,7 @@ def _argsort_types(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of x along an axis: element ``place`` of row (before, behind) lies at ``at(place)``.
+    """The rows of x along an axis: element ``place`` of row (before, after) lies at ``at(place)``.
 
     Attributes:
         extent: elements of a row.
@@ -76,14 +76,14 @@ class _Rows:
         return self.x.shape[self.axis]
 
     @property
-    def behind(self) -> int:
+    def after(self) -> int:
         return math.prod(self.x.shape[self.axis + 1 :])
 
     def at(self, place: str) -> str:
-        return f"{self.extent * self.behind}*before + {self.behind}*{place} + behind"
+        return f"{self.extent * self.after}*before + {self.after}*{place} + after"
 
     def result_at(self, place: str) -> str:
-        return f"{self.kept * self.behind}*before + {self.behind}*{place} + behind"
+        return f"{self.kept * self.after}*before + {self.after}*{place} + after"
 
     def element(self, name: str, place: str) -> str:
         """Return the line that names the element at a place, in the type that elements are compared in."""
@@ -112,7 +112,7 @@ for j in SERIAL({rows.kept}):
     return parse_kernel(f"""
 def {name}({head}):
     for before in SERIAL({math.prod(rows.x.shape[: rows.axis])}):
-        for behind in SERIAL({rows.behind}):
+        for after in SERIAL({rows.after}):
 {indent(body, "            ")}
 """)
 
@@ -172,7 +172,7 @@ for passes in SERIAL({max(count - 1, 0).bit_length()}):
 
 def _selected(rows: _Rows) -> str:
     """Return the statements that select the first places of a row: an element that precedes the last one so far is
-    inserted, and those behind it move on by one. Elements come by rising place, so equal ones stay in order."""
+    inserted, and those after it move on by one. Elements come by rising place, so equal ones stay in order."""
     count, kept = rows.extent, rows.kept
     return f"""order: PRIVATE[i64, {kept}]
 for j in SERIAL({kept}):

@@ -27,7 +27,7 @@ def _convolution(*shapes: tuple[int, ...], **settings: SettingValue) -> tuple[Op
 
 _IMAGES = (
     example((1, 3, 67, 61), kernel=3, stride=2),
-    # Rows and columns of which the last window would begin behind the image, and is none.
+    # Rows and columns of which the last window would begin past the image, and is left out.
     example((1, 3, 65, 68), kernel=(2, 3), stride=3, padding=1, ceil_mode=True),
     example((1, 3, 64, 66), kernel=(2, 3), stride=4, ceil_mode=True),
     example((1, 2, 61, 67), kernel=5, padding="same_lower", stride=(1, 2)),
