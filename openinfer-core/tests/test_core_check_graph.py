@@ -250,11 +250,14 @@ def test_error(code: str, text: str, message: str) -> None:
 WARNINGS = {
     "hidden index": ("shadowed-index", entry("loop a (i in 0..2) { loop b («i in 0..2) { } }")),
     "block without return": ("no-return", NAMES + "«block entry { barrier; }"),
-    "statement behind return": ("unreachable", NAMES + "block entry { return; «barrier; return; }"),
+    "statement after return": ("unreachable", NAMES + "block entry { return; «barrier; return; }"),
     "block that nothing calls": ("unreachable", NAMES + "block entry { return; }\n«block b { return; }"),
     "endless calls": ("branch-cycle", NAMES + "block entry { branch b; return; } block b { «branch b; return; }"),
     "dep on nothing before": ("dep-unmatched", entry("dep after(«f) before(return);")),
-    "dep on nothing behind": ("dep-unmatched", entry("barrier; dep after(barrier) before(«cache.write);")),
+    "dep before a statement that does not follow": (
+        "dep-unmatched",
+        entry("barrier; dep after(barrier) before(«cache.write);"),
+    ),
     "yield of a sub-block": ("yield-rules", NAMES + "block entry { branch b; return; } block b { «yield y; }"),
 }
 

@@ -29,7 +29,7 @@ COMMANDS = Path(openinfer.__file__).parent / "cli" / "commands"
 
 
 def name_of(module: Path) -> str:
-    """Return the command of a module; one whose name is a word of Python has an underscore behind it."""
+    """Return the command of a module; one whose name is a word of Python has an underscore after it."""
     return module.stem.rstrip("_")
 
 

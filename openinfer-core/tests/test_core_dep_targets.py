@@ -29,7 +29,7 @@ def ordered(statements: str) -> tuple[int | None, int | None]:
     [
         pytest.param("op f(x) >> y; op f(x) >> z; dep after(f) before(return);", (1, 3), id="the last one before it"),
         pytest.param(
-            "barrier; dep after(barrier) before(f); op f(x) >> y; op f(x) >> z;", (0, 2), id="the first behind"
+            "barrier; dep after(barrier) before(f); op f(x) >> y; op f(x) >> z;", (0, 2), id="the first after"
         ),
         pytest.param(
             "cache.write x >> T[0]; dep after(cache.write) before(cache.read); cache.read T[0] >> y;",

@@ -30,12 +30,10 @@ RULES = STYLE[STYLE.index("* {") :]
 
 
 def named(pattern: str) -> set[str]:
-    """Names of the colours in declarations of some property, those behind ``--word`` and its like included."""
+    """Names of the colours in declarations of some property, those after ``--word`` and its like included."""
     found = set(re.findall(rf"(?<![-\w]){pattern}: var\(--([a-z]+)", RULES))
-    behind = {name: set(re.findall(rf"--{name}: var\(--([a-z]+)", RULES)) for name in ("word", "kind", "edge")}
-    return {name for each in found for name in behind.get(each, {each})} | (
-        behind["word"] if "word" in found else set()
-    )
+    after = {name: set(re.findall(rf"--{name}: var\(--([a-z]+)", RULES)) for name in ("word", "kind", "edge")}
+    return {name for each in found for name in after.get(each, {each})} | (after["word"] if "word" in found else set())
 
 
 TEXT = named("color") | {"sub"}

@@ -176,8 +176,8 @@ MASKS: dict[str, tuple[list[Any], bool]] = {
     ),
     "keys that are counted from the end": (
         [
-            node("Sub", "columns rows", "behind"),
-            node("Greater", "behind zero_i", "far"),
+            node("Sub", "columns rows", "after"),
+            node("Greater", "after zero_i", "far"),
             node("Where", "far lowest zero", "mask"),
         ],
         False,
@@ -246,7 +246,7 @@ def test_an_output_that_does_not_extend_its_input_is_no_cache(tmp_path: Path) ->
     nodes = [node("Concat", "x log", "log_next", axis=0), node("Neg", "x", "y")]
     inputs = [info("x", ["n", 2]), info("log", ["held", 2])]
     path = saved(model(nodes, inputs, [info("y", None), info("log_next", None)]), tmp_path)
-    with pytest.raises(ModelImportError, match="a cache grows along one dim by a Concat behind the input"):
+    with pytest.raises(ModelImportError, match="a cache grows along one dim by a Concat after the input"):
         load(path, feeds={"log_next": "log"})
 
 

@@ -175,7 +175,7 @@ def test_an_operator_that_is_placed_on_a_device_that_lacks_it_falls_back_to_the_
     assert [each.code for each in found.warnings] == ["kernel-fallback"]
 
 
-def test_a_number_behind_the_name_of_a_device_changes_nothing() -> None:
+def test_a_number_after_the_name_of_a_device_changes_nothing() -> None:
     assert resolved("op neg(x) >> x;", "x: f64[2];", main="box:1").placed == {0: "host"}
     with pytest.raises(DeviceError, match="unknown device 'bix'"):
         resolved("op neg(x) >> x;", "x: f64[2];", main="bix:1")

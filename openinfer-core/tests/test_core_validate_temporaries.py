@@ -26,7 +26,7 @@ RIGHT = {
     "assigned before": "assign t: f32[2]; transfer t >> y;",
     "assigned in a loop that may not run": "loop l (i in 0..n) { assign t: f32[2]; } transfer t >> y;",
     "an earlier statement of the loop": "loop l (i in 0..2) { assign t: f32[2]; transfer t >> y; }",
-    "behind the end": "return; transfer t >> y; assign t: f32[2];",
+    "after the end": "return; transfer t >> y; assign t: f32[2];",
     "a name in an index that means a size": "cache.read K[N] >> y; assign N: f32[2];",
 }
 

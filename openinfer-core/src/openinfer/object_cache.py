@@ -46,7 +46,7 @@ class ObjectCache:
     def find(self, key: str) -> Path | None:
         """Return the file that is kept under ``key``; None if there is none, or it is damaged.
 
-        It is the object with its digest behind it. Loaders of libraries go by headers, and pass over that.
+        It is the object followed by its digest. Loaders of libraries go by headers, and pass over that.
         """
         found = self._read(key)
         return None if found is None else found[0]

@@ -150,7 +150,7 @@ class _Report:
         self._failures: dict[str, list[str]] = {}
 
     def counted(self, found: Generator[Outcome]) -> Generator[Outcome]:
-        """Yield outcomes, telling of each, behind a progress bar where one is to be shown."""
+        """Yield outcomes, reporting each, with a progress bar where one is to be shown."""
         if not self._bar:
             for outcome in found:
                 self._tell(outcome)

@@ -1,4 +1,4 @@
-"""The click group behind `openinfer`: options for every command, lazy subcommands, errors without tracebacks."""
+"""The click group of `openinfer`: options for every command, lazy subcommands, errors without tracebacks."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ PROGRAM_SUFFIX = ".oi"
 def program_files(arguments: Sequence[str]) -> list[str]:
     """Return the files that arguments name, each once, in the order given.
 
-    A folder stands for the program texts (``*.oi``) in it and below, by name; hidden folders and folders behind links
-    are left out. Graphs as JSON are named themselves: a folder may hold any other JSON.
+    A folder stands for the program texts (``*.oi``) in it and below, by name; hidden folders and folders reached by
+    links are left out. Graphs as JSON are named themselves: a folder may hold any other JSON.
     """
     files: dict[str, str] = {}
     for argument in arguments:

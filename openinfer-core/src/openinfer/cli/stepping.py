@@ -117,7 +117,7 @@ class Dialogue:
             going = self._tried(line)
 
     def follow(self, lines: Sequence[str], prompt: str) -> None:
-        """Carry out the commands of a script, each shown behind a prompt; empty lines do nothing.
+        """Carry out the commands of a script, each shown after a prompt; empty lines do nothing.
 
         Raises:
             OpenInferError, OSError: a command is wrong or failed.
@@ -218,7 +218,7 @@ class Dialogue:
         return text
 
     def _without(self, name: str, run: Callable[[], None]) -> Callable[[str], None]:
-        """Return a command that takes nothing behind its name."""
+        """Return a command that takes no arguments."""
 
         def checked(text: str) -> None:
             if text:

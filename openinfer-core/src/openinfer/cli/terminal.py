@@ -21,7 +21,7 @@ def wants_colour(stream: IO[Any]) -> bool:
 
 
 def width_of(stream: IO[Any]) -> int | None:
-    """Return the columns of the terminal behind a stream; None if it is none, or does not say."""
+    """Return the columns of the terminal that a stream writes to; None if it is not a terminal, or does not say."""
     if not stream.isatty():
         return None
     given = os.environ.get("COLUMNS", "")

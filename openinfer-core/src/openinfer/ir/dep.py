@@ -75,7 +75,7 @@ class DepTargets:
     def ordered_by(self, position: int) -> tuple[Node | None, Node | None]:
         """Return the nodes that the ``dep`` at ``position`` of the list orders, None where nothing matches.
 
-        ``after`` is the last matching node before it, ``before`` the first matching node behind it.
+        ``after`` is the last matching node before it, ``before`` the first matching node after it.
 
         Raises:
             TypeError: another statement stands there.
@@ -83,7 +83,7 @@ class DepTargets:
         dep = self._nodes[position].kind
         if not isinstance(dep, Dep):
             raise TypeError(f"statement {position} is not a dep: {dep!r}")
-        return self._last_before(position, dep.after), self._first_behind(position, dep.before)
+        return self._last_before(position, dep.after), self._first_after(position, dep.before)
 
     def _last_before(self, position: int, target: str) -> Node | None:
         for found in self._matching(target, _Rule.WRITES):
@@ -92,7 +92,7 @@ class DepTargets:
                 return self._nodes[found[place - 1]]
         return None
 
-    def _first_behind(self, position: int, target: str) -> Node | None:
+    def _first_after(self, position: int, target: str) -> Node | None:
         for found in self._matching(target, _Rule.TOUCHES):
             place = bisect_right(found, position)
             if place < len(found):

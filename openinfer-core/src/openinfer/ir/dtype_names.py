@@ -27,7 +27,7 @@ _OTHER_SPELLINGS = {
     "u32": "uint32 uint",
     "u64": "uint64 size",
 }
-"""How other languages and frameworks call the element types; a ``_t`` behind them does not matter."""
+"""How other languages and frameworks call the element types; a final ``_t`` does not matter."""
 
 _MEANT = {word: name for name, words in _OTHER_SPELLINGS.items() for word in (name, *words.split())}
 

@@ -40,7 +40,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class CacheAccess:
-    """A persistent variable with the slots written behind it; ``K`` is not bracketed, ``K[]`` is."""
+    """A persistent variable with the slots written after it; ``K`` is not bracketed, ``K[]`` is."""
 
     base: str
     bracketed: bool = False

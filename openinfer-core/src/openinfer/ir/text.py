@@ -216,7 +216,7 @@ def _description(kind: NodeKind, arguments: Callable[[Op], str]) -> str:  # noqa
 
 
 def _amount(amount: IntExpr) -> str:
-    """Return an amount with the space behind it: an expression in parentheses, a number or name without."""
+    """Return an amount with the space after it: an expression in parentheses, a number or name without."""
     if amount == ONE:
         return ""
     return f"({expression_text(amount)}) " if isinstance(amount, BinOp) else f"{expression_text(amount)} "
@@ -270,7 +270,7 @@ def _call(op: Op) -> str:
 
 
 def hints_text(hints: Attrs) -> str:
-    """Return hints as they stand behind a statement, with a space in front; "" where there are none."""
+    """Return hints as they follow a statement, with a space in front; "" where there are none."""
     if not hints:
         return ""
     return f" with {{ {', '.join(f'{name} = {value_text(value)}' for name, value in hints.items())} }}"

@@ -218,7 +218,7 @@ class Model:
         return str(self.typed_metadata[name].value)
 
     def tensor_store(self) -> ModelStore:
-        """Return the opened file behind this model."""
+        """Return the opened file of this model."""
         return self._store
 
     def close(self) -> None:

@@ -224,7 +224,7 @@ def _unlike_integers(op: Op, found: ResolvedOp, shape: tuple[int, ...]) -> str |
 
 
 def weight_names(declared: ResolvedVar | PrefixTable, model: Model) -> list[str]:
-    """Return the tensors of the model behind a weight: one, or the entries of a prefix table."""
+    """Return the tensors of the model that hold a weight: one, or the entries of a prefix table."""
     if isinstance(declared, ResolvedVar):
         decl = declared.decl
         name = declared.name if decl is None or decl.ref is None else decl.ref

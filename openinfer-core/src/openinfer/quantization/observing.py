@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     """Number of a layer, indices of the loops around it, and the copied value."""
 
 READ, MADE = "calibration_read_", "calibration_made_"
-"""What the copies are called that are watched, with the number of the layer behind."""
+"""Names of the watched copies, before the number of the layer."""
 
 
 def watches(layers: Sequence[Layer]) -> list[Edit]:

@@ -49,19 +49,19 @@ def before(span: Span, lines: Iterable[str]) -> Edit:
 
 
 def after(span: Span, lines: Iterable[str]) -> Edit:
-    """Return the edit that puts lines behind a statement."""
+    """Return the edit that puts lines after a statement."""
     return Edit(_end(span), _end(span), ("", *lines))
 
 
 def _end(span: Span) -> int:
-    """Return where the semicolon behind a statement or declaration ends."""
+    """Return where the semicolon after a statement or declaration ends."""
     text = span.source.text
     if text[span.start : span.end].endswith(";"):
         return span.end
     # A comment may stand in front of the semicolon, with semicolons of its own.
     found = _SEMICOLON.match(text, span.end)
     if found is None:
-        raise ValueError(f"no semicolon behind {text[span.start : span.end]!r}")
+        raise ValueError(f"no semicolon after {text[span.start : span.end]!r}")
     return found.end()
 
 

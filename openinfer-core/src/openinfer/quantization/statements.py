@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
 
 SCALE, STEP = "_scale", "_step"
-"""Behind the name of a weight: what its sums are multiplied with, and what one step of its input stands for."""
+"""Suffixes of a weight's name: what its sums are multiplied with, and what one step of its input stands for."""
 
 SCALE_TENSOR, STEP_TENSOR = ".scale", ".step"
-"""The same behind the names of tensors."""
+"""The same for the names of tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Names:
 
 
 def free_name(wanted: str, taken: set[str]) -> str:
-    """Return a name that is not taken, with a number behind it where that is needed; it is taken then."""
+    """Return a name that is not taken, with a number after it where that is needed; it is taken then."""
     name, number = wanted, 2
     while name in taken:
         name, number = f"{wanted}{number}", number + 1

@@ -115,7 +115,7 @@ def named_value(name: str, value: AttrValue) -> AttrValue:
 VALUE: Form[AttrValue] = Form(_write, _read, {"$ref": "#/$defs/value"})
 
 VALUE_SCHEMA = tagged_schema(_FORMS)
-"""What stands behind the reference in the schema of `VALUE`."""
+"""What the reference in the schema of `VALUE` refers to."""
 
 
 def _write_hints(hints: Attrs) -> dict[str, Any]:

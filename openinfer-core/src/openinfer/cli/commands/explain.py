@@ -17,7 +17,7 @@ from openinfer.cli.terminal import print_document, table, wants_colour, width_of
 @click.option("--markdown", is_flag=True, help="Print the page of all codes that the documentation shows.")
 @click.option("--json", "json_wanted", is_flag=True, help="Print an object, or with --list a list of them.")
 def command(*, code: str | None, list_wanted: bool, markdown: bool, json_wanted: bool) -> None:
-    """Say what CODE means, such as unknown-variable: the word in brackets behind `error` or `warning`."""
+    """Say what CODE means, such as unknown-variable: the word in brackets after `error` or `warning`."""
     if sum((code is not None, list_wanted, markdown)) != 1:
         raise click.UsageError("expected one of CODE, --list and --markdown")
     if markdown and json_wanted:

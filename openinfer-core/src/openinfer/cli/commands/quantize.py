@@ -108,12 +108,12 @@ def command(
 
 
 def _model_path(argument: Path | None, option: Path | None) -> Path:
-    """Return the model's file, which is given once: behind GRAPH or with ``--model``."""
+    """Return the model's file, which is given once: after GRAPH or with ``--model``."""
     if argument is not None and option is not None:
         raise click.UsageError(f"the model is given twice: {str(argument)!r} and --model {str(option)!r}")
     path = argument or option
     if path is None:
-        raise click.UsageError("give the model: `--model FILE`, or MODEL behind GRAPH")
+        raise click.UsageError("give the model: `--model FILE`, or MODEL after GRAPH")
     return path
 
 

@@ -224,7 +224,7 @@ def _run(
 
 
 def _counted(steps: int, *, shown: bool) -> AbstractContextManager[Iterable[int]]:
-    """Return the numbers of the steps, behind a progress bar when it is to be shown."""
+    """Return the numbers of the steps, with a progress bar when it is to be shown."""
     if not shown:
         return nullcontext(range(steps))
     return click.progressbar(range(steps), label="steps", file=sys.stderr)

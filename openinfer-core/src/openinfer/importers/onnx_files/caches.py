@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Program
 
 APPEND = "cache.append"
-"""Call that writes behind what a cache holds and gives all of it; its inputs are the cache and what it writes."""
+"""Call that appends to a cache and returns all of it; its inputs are the cache and what it appends."""
 
 READ = "cache.read"
 """Call that gives what a cache holds."""
@@ -156,7 +156,7 @@ def cache_of(call: Call) -> Cache:
 
 
 def appended(call: Call) -> Value:
-    """Return what a call writes behind what a cache holds."""
+    """Return what a call appends to a cache."""
     value = call.inputs[1]
     if value is None:
         raise TypeError(call.op)

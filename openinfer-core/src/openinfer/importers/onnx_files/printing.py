@@ -356,7 +356,7 @@ class _Printer:
         yield f"  op {call.op}({', '.join([*arguments, *named, *settings])}) >> {', '.join(targets)};"
 
     def _branch(self, call: BranchCall) -> str:
-        """Return the statement of a branch; its blocks are printed behind the entry."""
+        """Return the statement of a branch; its blocks are printed after the entry."""
         condition = self._ref(call.inputs[0]) if call.inputs[0] is not None else ""
         targets = [self._target(value, "chosen") for value in call.outputs]
         blocks = [self._names.new(side.name) for side in call.sides]

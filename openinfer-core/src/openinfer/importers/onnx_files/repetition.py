@@ -177,21 +177,21 @@ def _is_alike(value: Value, first: Value) -> bool:
 
 
 def _is_closed(program: Program, found: Repetition) -> bool:
-    """Whether calls behind the layers read of them only what the last one hands on."""
+    """Whether calls after the layers read only what the last layer hands on."""
     inside = {
         id(value): (place, result)
         for place in range(found.start, found.end)
         for result, value in enumerate(program.calls[place].outputs)
     }
     last = found.end - found.period
-    for value in _read_behind(program, found.end):
+    for value in _read_after(program, found.end):
         place = inside.get(id(value))
         if place is not None and (place[0] - last, place[1]) not in found.carried:
             return False
     return True
 
 
-def _read_behind(program: Program, end: int) -> Iterator[Value]:
+def _read_after(program: Program, end: int) -> Iterator[Value]:
     for call in program.calls[end:]:
         yield from call.reads()
     for _, value in program.outputs:

@@ -91,11 +91,11 @@ class Calls:
         self._before.setdefault(id(call), []).extend(made)
 
     def after(self, call: Call, made: Sequence[Call]) -> None:
-        """Put calls behind one, once every call has been compared with the patterns."""
+        """Put calls after one, once every call has been compared with the patterns."""
         self._after.setdefault(id(call), []).extend(made)
 
     def with_neighbours(self, call: Call) -> Sequence[Call]:
-        """Return a call with those that belong in front of it and behind it."""
+        """Return a call with those that belong in front of it and after it."""
         return [*self._before.get(id(call), ()), call, *self._after.get(id(call), ())]
 
     def replace(

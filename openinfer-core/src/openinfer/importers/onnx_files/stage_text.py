@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Call
 
 LONGEST_LINE = 110
-"""Characters of the longest line that has its comment behind it."""
+"""Characters of the longest line with a comment at its end."""
 
 HEAVY = (
     "conv1d",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Program, Value
 
 ENDINGS = ("n", "N", "_n", "_out", "_next")
-"""What the name of an output has behind that of the input that it is in the next step."""
+"""Suffixes: an output that is the name of an input and one of these is that input in the next step."""
 
 
 def with_states(program: Program, feeds: Mapping[str, str] | None) -> None:
@@ -44,7 +44,7 @@ def with_states(program: Program, feeds: Mapping[str, str] | None) -> None:
             program.states.append((inputs[name], output, outputs[output]))
         elif feeds is not None:
             message = f"output {output!r} and input {name!r} have different types"
-            reason = "a state keeps its shape, and a cache grows along one dim by a Concat behind the input"
+            reason = "a state keeps its shape, and a cache grows along one dim by a Concat after the input"
             raise ModelImportError(f"{message}: {reason}", code="import-value")
     taken = {value.name for value, _, _ in program.states}
     program.inputs = [value for value in program.inputs if value.name not in taken]

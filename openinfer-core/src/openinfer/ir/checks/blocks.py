@@ -262,7 +262,7 @@ def _check_dep(context: _Context, ordered: tuple[Node | None, Node | None], node
         zip(("after", "before"), (dep.after, dep.before), ordered, strict=True)
     ):
         if found is None:
-            where = "before" if side == "after" else "behind"
+            where = "before" if side == "after" else "after"
             message = f"dep {side}({target}) matches no statement {where} it in this list"
             place = part((node.places or NOWHERE).operands, position)
             context.findings.of_node(

@@ -29,7 +29,7 @@ _MISTAKE = re.compile(r"\berror:|undefined reference|undefined symbol|multiple d
 
 
 def find_compiler() -> tuple[str, ...]:
-    """Return the path of a C compiler, followed by the arguments that ``CC`` has behind its name.
+    """Return the path of a C compiler, followed by the arguments that ``CC`` has after its name.
 
     Raises:
         EnvironmentLacksError: there is none.

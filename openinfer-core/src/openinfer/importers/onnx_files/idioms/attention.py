@@ -100,7 +100,7 @@ def _keys(calls: Calls, product: Call) -> tuple[float, Value | None]:
 
 
 def _swapped_in_three_dims(calls: Calls, value: Value) -> Value | None:
-    """Return what is swapped by a transpose of matrices that a reshape before and one behind it lay in one dim."""
+    """Return what is swapped by a transpose of matrices that a reshape before and one after it lay in one dim."""
     outer = calls.writer(value, "reshape")
     swap = None if outer is None else calls.writer(outer.inputs[0], "transpose")
     inner = None if swap is None else calls.writer(swap.inputs[0], "reshape")

@@ -1,4 +1,4 @@
-"""Masks that hide the keys behind a query."""
+"""Masks that hide the keys that follow a query."""
 
 from __future__ import annotations
 
