@@ -17,7 +17,7 @@ def check_key(text: str) -> str:
 
 
 def read_string(blob: bytes, offset: int) -> tuple[str, int]:
-    """The String field at an offset, and the offset behind its padding. Raises `OinfError` (E_STRING, E_NAME)."""
+    """The String field at an offset, and the offset after its padding. Raises `OinfError` (E_STRING, E_NAME)."""
     length = int.from_bytes(blob[offset : offset + 4], "little")
     end = offset + up8(4 + length)
     if offset < 0 or end > len(blob):

@@ -76,7 +76,7 @@ CASES = {
     "a range of one row, then of the next axis": (np.s_[5:6, 0:3], 3 * 64),
     "one row of one row, then a range": (np.s_[5, 2, 10:20], 10),
     "one element": (np.s_[1023, 7, 63], 1),
-    "behind an ellipsis": (np.s_[7, ..., 3:4], 512 - 64 + 64),
+    "after an ellipsis": (np.s_[7, ..., 3:4], 512 - 64 + 64),
     "nothing": (np.s_[5:5], 0),
     "nothing of the last axis": (np.s_[..., 5:5], 0),
 }
@@ -130,7 +130,7 @@ def test_only_what_is_asked_for_is_checked(raw, tmp_path, tag, good, bad, mapped
             assert (caught.value.code, caught.value.entry) == ("E_VALUE", "x")
 
 
-def test_bits_behind_the_last_element_are_checked_with_it(raw):
+def test_bits_past_the_last_element_are_checked_with_it(raw):
     blob = raw.File(tensors=[raw.Tensor(b"x", 18, (3,), b"\x11\xf1")]).build()
     with open_oinf(blob) as file:
         assert file.tensor("x")[0:2].tolist() == [1, 1]

@@ -1,4 +1,4 @@
-"""Tests of several variables: what they say about an index, the addresses behind them say too."""
+"""Tests of several variables: what they say about an index, the addresses under them say too."""
 
 from __future__ import annotations
 

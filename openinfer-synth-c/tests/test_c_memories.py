@@ -121,7 +121,7 @@ def test_a_program_over_budget_is_refused_with_the_value_and_the_map() -> None:
     )
 
 
-# k and v take 1,200 bytes each, n and seen eight with what lies behind them.
+# k and v take 1,200 bytes each, n and seen eight with what lies after them.
 CACHED = """
 dynamic { x: f32[100]; }
 volatile { y: f32[100]; }

@@ -189,7 +189,7 @@ def test_a_chain_of_depthwise_and_pointwise_convolutions_needs_one_image_and_les
     together = result_of(plan, image, lambda offset, count: whole[offset // 4 : offset // 4 + count])
     apart = result_of(plan, image, lambda _, count: np.full(count, np.nan, np.float32))
 
-    # Rings of three rows of four channels lie before or behind it.
+    # Rings of three rows of four channels lie before or after it.
     assert [step.arrangement.sliding for step in computations(plan)[:5]] == [False, True, False, True, False]
     row = 4 * 64 * 4
     assert plan.arena_nbytes < 12 * row + row

@@ -46,7 +46,7 @@ def test_operands_that_a_kernel_leaves_alone_are_mentioned():
     assert "(void)y;" not in lines
 
 
-def test_bits_behind_the_last_packed_element_are_cleared():
+def test_bits_past_the_last_packed_element_are_cleared():
     def emit(site):
         site.store.write(site.code, ("0",), "1")
 

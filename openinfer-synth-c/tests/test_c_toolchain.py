@@ -44,7 +44,7 @@ def test_the_compiler_that_cc_names_is_taken(monkeypatch):
 
 
 @needs_compiler
-def test_arguments_behind_the_name_in_cc_are_handed_on(monkeypatch):
+def test_arguments_after_the_name_in_cc_are_handed_on(monkeypatch):
     monkeypatch.setenv("CC", "cc -O1 '-DNAME=two words'")
 
     assert find_compiler() == (shutil.which("cc"), "-O1", "-DNAME=two words")

@@ -1,4 +1,4 @@
-"""The command behind `dataclass_to_oinf.py`: build a dataclass instance from user code and write it."""
+"""The command of `dataclass_to_oinf.py`: build a dataclass instance from user code and write it."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _parser_and_commands() -> tuple[argparse.ArgumentParser, Sequence[str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; `arguments` are those of the process unless given.
 
-    Raises `SystemExit`: with 2 for a command line that means nothing, with 0 behind help and version.
+    Raises `SystemExit`: with 2 for a command line that means nothing, with 0 after help and version.
     """
     _escape_unknown_letters()
     given = list(sys.argv[1:] if arguments is None else arguments)

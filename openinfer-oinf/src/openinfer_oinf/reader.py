@@ -235,7 +235,7 @@ def open_oinf(
 
     `mmap`: True maps the file, False reads parts into memory, "auto" maps where the system can. `check`:
     "strict" refuses whatever a proper writer would not write, "compat" only what endangers memory safety (the rest
-    is in `.warnings`). `verify`: when values (of bool, packed and quantised tensors), the padding behind payloads and
+    is in `.warnings`). `verify`: when values (of bool, packed and quantised tensors), the padding after payloads and
     checksums (where a file has them) are checked: on first use of a tensor, all but checksums at once, or not at all.
     Raises `OinfError` with every finding, `OSError` when the path cannot be read.
     """

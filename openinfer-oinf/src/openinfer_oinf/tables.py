@@ -103,7 +103,7 @@ class _Cursor:
         self.findings.add(Finding(code=code, message=message, offset=offset, table=self.table, entry=entry))
 
     def name(self) -> str:
-        """Read a name, leaving the cursor behind its padding."""
+        """Read a name, leaving the cursor after its padding."""
         start, blob = self.position, self.blob
         if start + 8 > self.end:
             raise self.unreadable("E_TABLE_OVERRUN", "the table ends inside an entry", start)

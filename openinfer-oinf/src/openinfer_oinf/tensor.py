@@ -173,7 +173,7 @@ class StoredTensor:
         return value_problem(self._view, self.value_type, self.size) if self.has_data else None
 
     def check_values(self) -> None:
-        """Raise `OinfError` when stored bytes are not values of the type (E_VALUE), or those behind them not zero
+        """Raise `OinfError` when stored bytes are not values of the type (E_VALUE), or those after them not zero
         (E_PADDING, E_HOLE); done once, if strict.
         """
         if self._values_checked:

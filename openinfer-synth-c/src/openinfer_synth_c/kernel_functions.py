@@ -67,7 +67,7 @@ class KernelFunction:
 
     Attributes:
         parameters: the buffers that it uses, which need not be all of the loop program.
-        sizes: names of the parameters behind them, sizes that are known at run time only.
+        sizes: names of the parameters after them, sizes that are known at run time only.
         definitions: types and functions of vectors that it uses, by name.
         has_status: whether it returns a status; others return nothing.
         scratch_nbytes: bytes that it works in, at the address of its last parameter; it has none where they are 0.

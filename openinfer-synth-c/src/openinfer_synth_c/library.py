@@ -49,7 +49,7 @@ def load_library(files: Mapping[str, str], flags: Sequence[str] = ()) -> ctypes.
     """
     try:
         compiler, *arguments = find_compiler()
-        # What CC has behind the compiler's name comes last, so that it can take the place of a flag: CC="gcc -O0".
+        # What CC has after the compiler's name comes last, so that it can take the place of a flag: CC="gcc -O0".
         command, here = (compiler, *FLAGS, *flags, *arguments), processor()
         texts = [text for name in sorted(files) for text in (name, files[name])]
         # Whether the compiler takes the flag for this processor follows from what the key holds: asked only to build.

@@ -39,11 +39,11 @@ class RegionWriter(RegionTests):
             code.line(value)
         with ExitStack() as stack:
             if len(lengths) < len(self.lengths) and not self.lengths[-1].isdigit():
-                # Behind the last entry there is no memory, which functions of the C library have to be given.
+                # After the last entry there is no memory, which functions of the C library have to be given.
                 stack.enter_context(code.braces("if (row > 0)"))
             offset = ["first", *self._walked(stack, lengths, strides)]
             # The number of a row is computed: where it is counted, analysers do not know an end of it.
-            code.line(action.format(place=" + ".join(offset), value=_behind_rows("value", lengths)))
+            code.line(action.format(place=" + ".join(offset), value=_after_rows("value", lengths)))
 
     def cells(self, action: Callable[[str, str], str]) -> None:
         """Append loops over the elements of the region, one by one: those of packed types have no address.
@@ -56,7 +56,7 @@ class RegionWriter(RegionTests):
         with ExitStack() as stack:
             offset = ["first", *self._walked(stack, lengths, strides)]
             with code.braces("for (size_t i = 0; i < row; ++i)"):
-                code.line(action(f"(size_t)({' + '.join(offset)}) + i", _behind_rows("i", lengths)))
+                code.line(action(f"(size_t)({' + '.join(offset)}) + i", _after_rows("i", lengths)))
 
     def _row(self) -> tuple[list[str], list[int]]:
         """Append how many elements lie in a row; return the lengths and strides of the loops over rows."""
@@ -76,7 +76,7 @@ class RegionWriter(RegionTests):
         return offset
 
 
-def _behind_rows(value: str, lengths: Sequence[str]) -> str:
+def _after_rows(value: str, lengths: Sequence[str]) -> str:
     """Return where a value goes on within loops over its rows."""
     number = ""
     for place, length in enumerate(lengths):

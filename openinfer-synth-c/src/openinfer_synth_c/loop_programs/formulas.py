@@ -1,4 +1,4 @@
-"""Functions on vectors for formulas that one loop over lanes stores many times, as behind the sums of a convolution."""
+"""Functions on vectors for formulas that one loop over lanes stores many times, as after the sums of a convolution."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Guarded:
 
     Attributes:
         lines: declarations before the test.
-        body: the statements behind it.
+        body: the statements under it.
     """
 
     lines: tuple[str, ...]

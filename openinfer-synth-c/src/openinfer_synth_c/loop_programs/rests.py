@@ -1,6 +1,6 @@
 """Loops over what blocks leave of a run-time extent: they go on counting where the blocks end.
 
-An address behind ``n // 8`` blocks of 8 is then one variable below ``n``, for which an interval is a bound. The sum of
+An address after ``n // 8`` blocks of 8 is then one variable below ``n``, for which an interval is a bound. The sum of
 the blocks' end and a count from 0 has none: intervals do not relate it to ``n``.
 """
 
@@ -29,7 +29,7 @@ class Rest:
 
 
 def followed(kernel: Kernel) -> tuple[Var, ...]:
-    """Return the parameters whose values the analyser Eva has to know: what is left of a size behind a place depends
+    """Return the parameters whose values the analyser Eva has to know: what is left of a size after a place depends
     on them, which may be a bound of another parameter or of a loop."""
     bounds = [var.extent for var in kernel.parameters if isinstance(var.extent, Index)]
     names = {var.name for bound in bounds for var in bound.variables()}

@@ -98,7 +98,7 @@ def _read_members(path: Path, archive: zipfile.ZipFile, options: ReadOptions, mo
 
 
 def _start_of(path: Path, member: zipfile.ZipInfo) -> int:
-    """Where the bytes of a member begin: behind its local header, its name and the extra field."""
+    """Where the bytes of a member begin: after its local header, its name and the extra field."""
     with path.open("rb") as file:
         file.seek(member.header_offset)
         head = file.read(30)
