@@ -48,7 +48,7 @@ int main(void) {
 
 
 def main_text(plan, varying, steps):
-    """Return the program around a model; outputs in ``varying`` are written behind their shape."""
+    """Return the program around a model; outputs in ``varying`` are written after their shape."""
     declared, read, write = [], [], []
     for number, port in enumerate(plan.inputs):
         nbytes = max(port.type.nbytes, 1)

@@ -351,7 +351,7 @@ def test_what_is_quantised_on_a_gpu_may_differ_by_a_step(programs: Any) -> None:
     assert programs("levels").levels_of(ran.program, Environment.default())["y"] == programs("precision").EXACT
 
 
-def test_what_stands_behind_a_return_has_no_part_in_how_far_floats_may_differ(programs: Any) -> None:
+def test_what_follows_a_return_has_no_part_in_how_far_floats_may_differ(programs: Any) -> None:
     text = """dynamic { x: f32[8]; b: bool; } volatile { y: f32[8]; z: f32[8]; }
     block entry { op log_softmax(x) >> y; branch b done done; loop l (i in 0..2) { op exp(x) >> z; return; } }
     block done { return; transfer x >> y; }

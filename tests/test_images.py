@@ -81,7 +81,7 @@ block entry {
 
 
 @pytest.mark.parametrize(("side", "row"), [(112, 144), (32, 34)], ids=["long rows", "short rows"])
-def test_long_rows_behind_a_border_begin_at_cache_lines(side: int, row: int) -> None:
+def test_long_rows_after_a_border_begin_at_cache_lines(side: int, row: int) -> None:
     found = plan(1, side, "x86-64-v4")
 
     (bordered,) = [value for value in found.values if value.name == "x.bordered"]

@@ -76,7 +76,7 @@ def stepped(inspector: Inspector) -> list[tuple[str, str]]:
     return found
 
 
-def test_consumers_run_by_name_behind_the_yield_that_starts_them() -> None:
+def test_consumers_run_by_name_after_the_yield_that_starts_them() -> None:
     assert stepped(begun()) == [
         *(("entry", text) for text in ("transfer x >> y", "yield y")),
         *(("reader", text) for text in READER),

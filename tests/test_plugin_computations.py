@@ -108,7 +108,7 @@ def test_an_operator_runs_from_its_stages_alone(device: str) -> None:
 
 
 @needs_compiler
-def test_operators_behind_it_are_fused_into_its_loops() -> None:
+def test_operators_after_it_are_fused_into_its_loops() -> None:
     environment = environment_with(local_response_norm)
     synthesis = Synthesizer("c", environment=environment).synthesize(oi.Model.from_arrays({}), graph(PROGRAM))
     step, _return = synthesis.plan.procedures[-1].steps

@@ -28,7 +28,7 @@ DEVICES = ["cpu", pytest.param("c", marks=needs_compiler)]
 
 
 def compact(call: OpCall) -> Kernel:
-    """The elements that are not 0 in their order, and zeros behind them; negative ones are refused.
+    """The elements that are not 0 in their order, and zeros after them; negative ones are refused.
 
     The name of its input is a word of C.
     """
@@ -73,7 +73,7 @@ def wide(x: GLOBAL[{dtype}, {count}], y: GLOBAL[{dtype}, {count}]):
 def environment_with(define: Any) -> Environment:
     schema = OpSchema(
         name="compact",
-        summary="the elements that are not 0, and zeros behind them",
+        summary="the elements that are not 0, and zeros after them",
         category="example",
         inputs=(InputSpec(name="x"),),
         dtypes=frozenset({"f32", "i32"}),

@@ -368,7 +368,7 @@ def branch(then: str, otherwise: str) -> Statement:
 
 
 def loop(name: str, start: tuple[str, int], end: str, body: Statement) -> Statement:
-    """From a constant, or from an outer index, to the size N (which is 2), the dynamic scalar, or behind that index."""
+    """From a constant, or from an outer index, to the size N (which is 2), the dynamic scalar, or after that index."""
     outer, first = start
 
     def run(memory: Naive, indices: Indices) -> None:
@@ -395,7 +395,7 @@ def statements(
         name = f"k{depth}"
         starts = st.sampled_from([("", 0), ("", 1), *((outer, 0) for outer in names)])
         body = statements(depth - 1, (*names, name), calls, in_entry=in_entry)
-        options.append(st.builds(loop, st.just(name), starts, st.sampled_from(["N", "t", "behind"]), body))
+        options.append(st.builds(loop, st.just(name), starts, st.sampled_from(["N", "t", "after"]), body))
     return st.lists(st.one_of(options), min_size=2, max_size=6).map(sequence)
 
 

@@ -100,7 +100,7 @@ def test_a_matrix_grows_from_the_data_of_the_model():
     assert_agree_on_both_paths(text, {"K": data}, STEPS, x=x, clear=np.arange(STEPS) == 5)
 
 
-def test_the_last_byte_of_a_result_of_packed_elements_has_zeros_behind_them():
+def test_the_last_byte_of_a_result_of_packed_elements_has_zeros_after_them():
     text = """
     dynamic { n: i32; m: i32; }
     volatile { z: i2[2, 3]; s: i32[3]; }

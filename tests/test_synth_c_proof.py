@@ -138,7 +138,7 @@ def test_vectors_are_analysed_in_plain_c_and_the_record_says_so():
 
 @pytest.mark.parametrize("room", [32, 150])
 def test_a_range_of_which_both_ends_are_known_at_run_time_is_proved(room):
-    """Entries of a step behind those of earlier ones: how many there is room for depends on where they start."""
+    """Entries of a step after those of earlier ones: how many there is room for depends on where they start."""
     program = f"""
     dynamic {{ x: f32[T, 4]; }}
     persistent {{ n: i32; K(l, t): f32[4] @table @fixed(l=2, t={room}); }}

@@ -70,7 +70,7 @@ def test_an_operator_on_rows_is_one_step_with_room_for_few_rows(statement, expec
 
 
 @needs_compiler
-def test_expressions_before_and_behind_a_norm_are_computed_row_by_row_too() -> None:
+def test_expressions_before_and_after_a_norm_are_computed_row_by_row_too() -> None:
     made = synthesis(IMAGE, "op exp(x) >> a; op layer_norm(a) >> b; op mul(b, x) >> y;", f"f32[{LONG}, {WIDE}]")
     x = normal(LONG, WIDE)
 

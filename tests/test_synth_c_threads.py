@@ -363,7 +363,7 @@ def test_a_program_without_hand_overs_is_written_as_without_threads():
     assert options == [True, False]
 
 
-def test_threads_are_behind_the_platform_header_alone():
+def test_threads_are_used_through_the_platform_header_alone():
     files = of_threads(WORKING).bundle.files
 
     for name, data in files.items():

@@ -52,7 +52,7 @@ class SmallWeights(Builder):
 
 
 class QuantisedBuilder(Builder):
-    """Layers on bytes: weights are i8, activations u8 behind relu and i8 elsewhere, both with a scale for the tensor.
+    """Layers on bytes: weights are i8, activations u8 after relu and i8 elsewhere, both with a scale for the tensor.
 
     A sum of integers times a factor for each channel, plus the bias, is rounded and clipped to bytes. Activations are
     taken to lie below 8, which they nearly do.

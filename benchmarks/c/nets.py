@@ -1,7 +1,7 @@
 """Networks with random weights, each twice: as a program with a model, and as an ONNX model of the same arithmetic.
 
 The first four have the shapes of MLPerf Tiny's reference models, batch norms folded into the weights; `decoder_layer`
-is a layer of GPT-2's small size for one token behind 255 others. `cached_layer` is the same with a cache: persistent
+is a layer of GPT-2's small size for one token after 255 others. `cached_layer` is the same with a cache: persistent
 memory of the program, past and present keys and values of the ONNX model.
 """
 
@@ -82,7 +82,7 @@ def decoder(layers: int = 2, width: int = 128, heads: int = 4, tokens: int = 201
 
 
 def cached_layer(width: int = 768, heads: int = 12, past: int = 256, room: int = 1024) -> Net:
-    """A layer of GPT-2's small size with its cache: one token behind others, of which there may be ``room`` in all."""
+    """A layer of GPT-2's small size with its cache: one token after others, of which there may be ``room`` in all."""
     b = Builder(10)
     x = b.input("x", 1, width)
     parts = _projected(b, x, "", heads)
@@ -91,7 +91,7 @@ def cached_layer(width: int = 768, heads: int = 12, past: int = 256, room: int =
 
 
 def _decoder_layer(b: Builder, x: str, prefix: str, heads: int, tokens: int) -> str:
-    """Append a layer for one token behind others; the names of its values begin with a prefix."""
+    """Append a layer for one token after others; the names of its values begin with a prefix."""
     depth, past = b.shapes[x][1] // heads, tokens - 1
     b.input(f"{prefix}keys", heads, past, depth)
     b.input(f"{prefix}values", heads, past, depth)
@@ -177,7 +177,7 @@ def _attention_nodes(b: Builder, q: str, keys: str, values: str, prefix: str) ->
 
 
 def _fed_forward(b: Builder, x: str, attended: str, prefix: str) -> str:
-    """Append what comes behind the attention of a layer."""
+    """Append what comes after the attention of a layer."""
 
     def of(name: str) -> str:
         return f"{prefix}{name}"

@@ -33,7 +33,7 @@ TEMPERATURE = np.float32(0.8)
 def stream(
     executor: oi.Executor, prompt: agreement.Array, count: int, **settings: np.generic
 ) -> Iterator[tuple[int, agreement.Array]]:
-    """Yield tokens and the logits behind them: the prompt in one step, then each token in a step of its own."""
+    """Yield tokens and the logits after them: the prompt in one step, then each token in a step of its own."""
     executor.reset()
     ids = prompt
     for _ in range(count):
@@ -123,7 +123,7 @@ def as_c(
 
 
 def measure(model: oi.Model, graph: oi.Graph, ids: agreement.Array, exported: Path | None) -> None:
-    """Print microseconds of a token behind 128 others."""
+    """Print microseconds of a token after 128 others."""
     calls = {}
     one = ids[PAST : PAST + 1]
     for device in agreement.DEVICES:

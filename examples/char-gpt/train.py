@@ -167,7 +167,7 @@ class Step(nn.Module):
 
 
 def export_step(model: Gpt, path: Path, past: int = 128) -> None:
-    """Write a decoding step behind `past` tokens as ONNX, in f32, for comparing speed."""
+    """Write a decoding step after `past` tokens as ONNX, in f32, for comparing speed."""
     before = torch.zeros(LAYERS, 2, 1, HEADS, past, WIDTH // HEADS)
     names = {"input_names": ["ids", "past"], "output_names": ["logits", "present"]}
     ids = torch.zeros(1, 1, dtype=torch.int64)

@@ -26,7 +26,7 @@ HELD_BACK_SEED = 1_000_000
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    """A convolution with a batch norm behind it."""
+    """A convolution followed by a batch norm."""
     padding = kernel // 2
     layer = nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=False)
     return nn.Sequential(layer, nn.BatchNorm2d(outputs))

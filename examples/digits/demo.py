@@ -132,7 +132,7 @@ def on_vulkan(model: oi.Model, graph: oi.Graph, images: npt.NDArray[np.float32],
 
 
 def is_software(detail: str) -> bool:
-    """Whether the first Vulkan device is a program on the processor, by the kind that stands behind its name."""
+    """Whether the first Vulkan device is a program on the processor, by the kind that follows its name."""
     return "(software," in detail.partition(";")[0]
 
 

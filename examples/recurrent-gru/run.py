@@ -43,7 +43,7 @@ def main() -> int:
         executor = oi.Simulator(model, device=device).make_executor(graph)
         executor.step(x=series)
         claims.near(f"device {device}, whole sequence", executor.fetch("forecast"), expected, MOST)
-        claims.near(f"device {device}, state behind it", executor.fetch("h"), state, MOST)
+        claims.near(f"device {device}, state after it", executor.fetch("h"), state, MOST)
         executor.reset()
         values = agreement.stepped(executor, [{"x": value[None]} for value in series], "forecast")
         claims.near(f"device {device}, value by value", np.concatenate(values), expected, MOST)

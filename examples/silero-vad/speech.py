@@ -34,7 +34,7 @@ def _noise(seconds: float, seed: int) -> npt.NDArray[np.float64]:
 
 
 def _voice() -> npt.NDArray[np.float64]:
-    """Return pulses of the vocal cords behind three resonances of the mouth, a vowel after the other."""
+    """Return pulses of the vocal cords through three resonances of the mouth, a vowel after the other."""
     length = int(0.28 * RATE)
     parts = []
     for number, vowel in enumerate(WORDS):
@@ -49,7 +49,7 @@ def _voice() -> npt.NDArray[np.float64]:
 
 
 def _resonance(source: npt.NDArray[np.float64], frequency: float, width: float) -> npt.NDArray[np.float64]:
-    """Return a source behind a resonance of a centre frequency and a bandwidth in Hz."""
+    """Return a source filtered by a resonance of a centre frequency and a bandwidth in Hz."""
     time = np.arange(1024) / RATE
     response = np.exp(-np.pi * width * time) * np.sin(2 * np.pi * frequency * time)
     return np.convolve(source, response)[: len(source)]

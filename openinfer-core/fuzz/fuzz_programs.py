@@ -38,7 +38,9 @@ MOST_SHRUNK = 5
 _SHOWN: set[tuple[str, ...]] = set()
 """Kinds of findings that were shown, with the operators of their programs."""
 
-TARGETS = "cpu and any of c (written out in C), names of devices such as vulkan, device-c; traced with +trace behind"
+TARGETS = (
+    "cpu and any of c (written out in C), names of devices such as vulkan, device-c; traced with +trace at the end"
+)
 
 
 def main() -> int:

@@ -175,7 +175,7 @@ def _nested(writer: Writer, depth: int) -> Iterator[str]:
     yield from _statements(inner, depth + 1, random.randrange(1, 3))
     yield f"{indent}}}"
     writer.counter = max(writer.counter, inner.counter)
-    del writer.variables[known:]  # a loop may run no time, so what it assigns is not read behind it
+    del writer.variables[known:]  # a loop may run no time, so what it assigns is not read after it
 
 
 def _hints(writer: Writer) -> str:

@@ -133,7 +133,7 @@ def _built(given: Sequence[Given], build: Build, folder: Path) -> str | None:
 
 
 def _ran(given: Sequence[Given], folder: Path) -> list[tuple[Step, ...] | str]:
-    """Run compiled programs, again behind each one that ends the process."""
+    """Run compiled programs, again after each one that ends the process."""
     (folder / "job").write_bytes(
         b"".join(job_of(number, each.program, each.steps) for number, each in enumerate(given))
     )

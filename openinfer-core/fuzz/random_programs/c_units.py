@@ -62,7 +62,7 @@ def written_in_c(sample: Sample, environment: Environment) -> Written | None:
 
 
 def sizes_of(port: PlanOutput) -> tuple[int, ...]:
-    """Return the bytes of a result and, where its shape varies, of the extents behind it."""
+    """Return the bytes of a result and, where its shape varies, of the extents after it."""
     return (port.type.nbytes,) if port.extents is None else (port.type.nbytes, len(port.extents) * EXTENT.itemsize)
 
 
@@ -72,7 +72,7 @@ def unit_of(programs: Mapping[int, Written]) -> str:
 
 
 def _part(number: int, program: Written) -> str:
-    """Return a program with a number behind every name at file scope, and a function that calls it."""
+    """Return a program with a number after every name at file scope, and a function that calls it."""
     named = dict.fromkeys(_DEFINED.findall(program.source))
     own = re.compile(rf"\b(?:{'|'.join((*named, _OWN))})\b")
     source = own.sub(lambda found: f"{found[0]}__{number}", program.source)

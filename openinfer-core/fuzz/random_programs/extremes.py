@@ -68,7 +68,7 @@ ANY = Range(math.inf, subnormal=True, farthest=math.inf)
 
 
 def flushes_subnormals(device: str) -> bool:
-    """Whether the hardware behind a device of the simulator may take subnormals for zero, as far as it says."""
+    """Whether the hardware of a device of the simulator may take subnormals for zero, as far as it says."""
     if not device.startswith("vulkan"):
         return False
     from openinfer_backend_vulkan.api.physical import physical_devices, shared_instance

@@ -1,4 +1,4 @@
-"""How many open roundings stand behind each variable after a step: found by following the statements."""
+"""How many open roundings each variable has after a step: found by following the statements."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class _Follower:
         """Follow the blocks that run concurrently with entry, of which each variable has one writer."""
         for block in self._program.graph.blocks.values():
             if block.name != "entry" and any(isinstance(node.kind, Await) for node in block.walk()):
-                behind = dict(levels)
-                self.block(block.name, behind, 0)
-                levels.update(_joined(levels, behind))
+                after = dict(levels)
+                self.block(block.name, after, 0)
+                levels.update(_joined(levels, after))
 
     def block(self, name: str, levels: Levels, depth: int) -> None:
-        """Follow a block, which ends behind its last statement or at any return."""
+        """Follow a block, which ends after its last statement or at any return."""
         if depth < 8:
             outer, self._at_returns = self._at_returns, {}
             self._nodes(self._program.graph.blocks[name].nodes, levels, depth)
@@ -68,7 +68,7 @@ class _Follower:
         for node in nodes:
             kind = node.kind
             if isinstance(kind, Return):
-                # What stands behind it never runs.
+                # What follows it never runs.
                 self._at_returns = _joined(self._at_returns, levels)
                 return
             if isinstance(kind, Op):
@@ -88,13 +88,13 @@ class _Follower:
 
     def _op(self, node: Node, kind: Op, levels: Levels) -> None:
         resolved = self._program.ops[node.index]
-        names = [given.name for given in resolved.inputs if given is not None]
+        names = [each.name for each in resolved.inputs if each is not None]
         names += [each.name for each in resolved.runtime_settings.values() if isinstance(each, RuntimeScalar)]
         call = OpCall(
             op=resolved.op, inputs=resolved.input_types, outputs=resolved.output_types, settings=resolved.settings
         )
-        behind = [levels.get(name, EXACT) for name in names]
-        level = level_of(self._environment.op(resolved.op), call, behind, gpu=self._gpu)
+        given = [levels.get(name, EXACT) for name in names]
+        level = level_of(self._environment.op(resolved.op), call, given, gpu=self._gpu)
         level = UNKNOWN if node.index in self._open_ops else level
         levels.update(dict.fromkeys(kind.outputs, level))
 

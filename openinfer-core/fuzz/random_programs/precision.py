@@ -45,18 +45,18 @@ SIGNED = frozenset({"div", "recip", "rem", "mod", "pow", "rsqrt", "floor_div"})
 
 def level_of(schema: OpSchema, call: OpCall, inputs: Iterable[int], *, gpu: bool = False) -> int:
     """Return how far the results of a call are defined; ``inputs`` says the same about the inputs."""
-    behind, own = max(inputs, default=EXACT), _own_level(schema, call, gpu=gpu)
+    before, own = max(inputs, default=EXACT), _own_level(schema, call, gpu=gpu)
     is_float = all(made.dtype.is_float for made in call.outputs)
-    if behind >= UNKNOWN or (behind == SIGNS and schema.name in SIGNED):
+    if before >= UNKNOWN or (before == SIGNS and schema.name in SIGNED):
         return UNKNOWN
-    if behind <= SIGNS:
-        return max(behind, own) if is_float else own
+    if before <= SIGNS:
+        return max(before, own) if is_float else own
     if schema.category in CARRIED:
-        return max(behind, own)
+        return max(before, own)
     if not is_float:
         return UNKNOWN
     is_smooth = schema.name in SMOOTH or schema.name == "cast"
-    return max(behind, own, NEAR) + 1 if is_smooth else UNKNOWN
+    return max(before, own, NEAR) + 1 if is_smooth else UNKNOWN
 
 
 def _own_level(schema: OpSchema, call: OpCall, *, gpu: bool) -> int:

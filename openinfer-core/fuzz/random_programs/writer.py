@@ -32,7 +32,7 @@ class Variable:
 
     Attributes:
         kind: its memory; None for a temporary.
-        level: how many open roundings stand behind it (`random_programs.precision`), as far as drawing goes.
+        level: how many open roundings it has (`random_programs.precision`), as far as drawing goes.
         is_table: whether it is a prefix table, of which entries are used.
         formals: how many indices that table has.
         is_index: whether its values are legal as indices or bounds of loops, and small.
