@@ -112,6 +112,14 @@ def test_bounds_over_parameters_are_proved() -> None:
     assert not Index.of(N).is_within(0, 100)
 
 
+@pytest.mark.parametrize(("place", "length"), [("a", "b"), ("b", "a")])
+def test_a_length_that_is_at_most_what_follows_a_place_lies_within(place: str, length: str) -> None:
+    start = Var(place, Index.of(N) + 1)
+    many = Var(length, Index.of(N) - start + 1)
+    assert (Index.of(Var("i", Index.of(many))) + start).is_within(0, Index.of(N))
+    assert not (Index.of(Var("i", Index.of(many) + 1)) + start).is_within(0, Index.of(N))
+
+
 def test_whole_parts_of_a_parameter_and_what_is_left_of_it_lie_within() -> None:
     whole, lane = Var("w", Index.of(N) // 16), Var("l", 16)
     pair, rest = Var("p", Index.of(N) // 64), Var("r", Index.of(N) - Index.of(N) // 16 * 16)

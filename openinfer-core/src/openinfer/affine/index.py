@@ -340,12 +340,13 @@ def _is_never_negative(index: Index) -> bool:
     """Return whether an index is at least 0 for certain.
 
     Where intervals do not decide, loop variables are replaced by the end of their range that makes the index least, so
-    that ``n - 1 - i`` with ``i < n`` is seen to be at least 0.
+    that ``n - 1 - i`` with ``i < n`` is seen to be at least 0. Those on which the range of another one depends come
+    later: in ``n - i - j`` with ``j < n - i + 1``, ``j`` is replaced first.
     """
     low = index.interval.low
     if low is not None:
         return low >= 0
-    for var in sorted(index.variables(), key=_atom_key):
+    for var in _in_order(index.variables()):
         slope = None if var.extent is None else _slope(index, var)
         if slope is None or var.extent is None:
             continue
@@ -355,6 +356,17 @@ def _is_never_negative(index: Index) -> bool:
             return _is_never_negative(index.substituted({var: Index.of(var.extent) - 1}))
     less = _without_quotients(index)
     return less != index and _is_never_negative(less)
+
+
+def _in_order(variables: frozenset[Var]) -> list[Var]:
+    ends = {var for each in variables for var in _end_variables(each)}
+    return sorted(variables, key=lambda var: (var in ends, var.name))
+
+
+def _end_variables(var: Var) -> frozenset[Var]:
+    """Return the variables that the range of another one depends on, also by the ranges of these."""
+    direct: frozenset[Var] = var.extent.variables() if isinstance(var.extent, Index) else frozenset()
+    return direct.union(*map(_end_variables, direct))
 
 
 def _without_quotients(index: Index) -> Index:
