@@ -190,22 +190,6 @@ def test_results_whose_extents_have_no_limit_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("starts", "ends", "steps", "sizes"),
-    [
-        ("-1", "2 * T - 3", 1, "extent_T=1"),
-        ("U - 1", "1", 1, "extent_T=1 and extent_U=0"),
-        ("0", "-100", -1, "extent_T=1"),
-    ],
-    ids=["an end that counts from both ends", "a fixed end before some starts", "the first row, backwards"],
-)
-def test_parts_that_count_from_another_end_at_some_sizes_have_no_form(starts, ends, steps, sizes):
-    part = f"slice(x, axes=[0], starts=[{starts}], ends=[{ends}], steps=[{steps}])"
-    text = f"dynamic {{ x: f32[T, 4]; g: f32[U]; }} block entry {{ op {part} >> y; op neg(g) >> h; return y, h; }}"
-    with pytest.raises(SynthesisError, match=f"slice has no form for every size .*: it differs at {sizes}"):
-        synthesised(text, {}, {"T": 3, "U": 2}, {"T": 6, "U": 3})
-
-
-@pytest.mark.parametrize(
     ("statements", "ops"),
     [
         ("op matmul(x, w) >> h; op relu(h) >> h; op mul(h, x) >> y;", ["matmul+relu+mul"]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
 from openinfer.codegen import loop_program, operands_of
-from openinfer.compute.lengths import shared_length
+from openinfer.compute.lengths import shared_lengths
 from openinfer.expr.c_renderer import item_type
 from openinfer.plan.accesses import operands
 from openinfer.plan.steps import ComputeStep, LoopIndex, TableRef, ValueRef
@@ -72,12 +72,12 @@ def write_call(
         with code.braces():
             parameters = kernel.parameters if counts else ()
             _sizes(code, names, parameters, counts)
-            split_names = _relate(code, kernel) if counts else []
             with _where_any(code, step):
+                split_names = _relate(code, kernel) if counts else []
                 _write(
                     code, Binder(code, names, plan), function, arguments, names, [counter(var) for var in parameters]
                 )
-            write_merge(code, split_names)
+                write_merge(code, split_names)
     for value in results_of(step):
         type_ = names.type_of_value(value)
         if type_.dtype.is_packed and type_.count * type_.dtype.bits % 8:
@@ -125,9 +125,10 @@ def _relate(code: Code, kernel: Kernel) -> list[str]:
 
 
 def _where_any(code: Code, step: ComputeStep | LoopProgramStep) -> AbstractContextManager[None]:
-    """Put what is appended under the test of an extent that may be below 0."""
-    length = shared_length(step.computation) if isinstance(step, ComputeStep) else None
-    return nullcontext() if length is None else code.braces(f"if ({index_text(length)} > 0)")
+    """Put what is appended under the test of extents that may be below 0."""
+    lengths = shared_lengths(step.computation) if isinstance(step, ComputeStep) else ()
+    tests = [f"{index_text(length)} > 0" for length in lengths]
+    return code.braces(f"if ({' && '.join(tests)})") if tests else nullcontext()
 
 
 def _write(

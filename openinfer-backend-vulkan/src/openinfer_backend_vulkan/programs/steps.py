@@ -240,8 +240,8 @@ class Steps:
             if (lowest is not None and value < lowest) or (highest is not None and value > highest):
                 raise StepFaultError("out-of-range", f"a setting of {value}, expected {lowest} to {highest}")
             first, last = low(), high()
-            value = value if first is None else max(value, first)
-            registers[step.register] = value if last is None else min(value, last)
+            value = value if last is None else min(value, last)
+            registers[step.register] = value if first is None else max(value, first)
 
         return run
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from openinfer.affine import Var
     from openinfer.compute.stage import Computation
@@ -20,19 +20,30 @@ if TYPE_CHECKING:
 def uncertain_lengths(computation: Computation) -> frozenset[Index]:
     """Return the extents of loops that may be below 0."""
     axes = (axis for stage in computation.stages for axis in (*stage.axes, *(stage.fold.axes if stage.fold else ())))
-    return frozenset(_uncertain(axes))
+    return frozenset(extent for extent in _varying(axes) if _may_be_below(extent, 0))
 
 
-def shared_length(computation: Computation) -> Index | None:
-    """Return the one extent that may be below 0, and that every result has; None where there is none."""
-    lengths = uncertain_lengths(computation)
-    if len(lengths) != 1 or any(frozenset(_uncertain(stage.axes)) != lengths for stage in computation.stages):
-        return None
-    return next(iter(lengths))
+def shared_lengths(computation: Computation) -> tuple[Index, ...]:
+    """Return the extents that may be below 0, where every stage stores that many elements; else nothing.
+
+    Where a parameter may have no value, as a place in no rows, they are all extents that vary: if one is 0, the
+    parameter does not matter.
+    """
+    ends = (var.extent for var in computation.parameters)
+    is_open = any(isinstance(end, Index) and _may_be_below(end, 1) for end in ends)
+    every = [
+        frozenset(extent for extent in _varying(stage.axes) if is_open or _may_be_below(extent, 0))
+        for stage in computation.stages
+    ]
+    if not every or any(lengths != every[0] for lengths in every) or not uncertain_lengths(computation) <= every[0]:
+        return ()
+    return tuple(sorted(every[0], key=str))
 
 
-def _uncertain(axes: Iterator[Var] | tuple[Var, ...]) -> Iterator[Index]:
-    for axis in axes:
-        low = axis.extent.interval.low if isinstance(axis.extent, Index) else 0
-        if isinstance(axis.extent, Index) and (low is None or low < 0):
-            yield axis.extent
+def _varying(axes: Iterable[Var]) -> Iterator[Index]:
+    return (axis.extent for axis in axes if isinstance(axis.extent, Index))
+
+
+def _may_be_below(extent: Index, least: int) -> bool:
+    low = extent.interval.low
+    return low is None or low < least

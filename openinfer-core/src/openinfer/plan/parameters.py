@@ -34,7 +34,7 @@ class Parameter:
         high: no value is larger.
         tried: three values that it may have, ascending or not.
         is_extent: whether it is an extent of inputs; else it is a setting.
-        extent: of a setting one more than the largest value, over extents.
+        extent: of a setting one more than the largest value, over extents and settings in front of it.
         checked: values of it, alone, at which results have to have the shapes that the operator gives them.
     """
 
@@ -104,17 +104,25 @@ def extent_parameters(
 
 
 def inside(trial: Mapping[str, int], parameters: Sequence[Parameter]) -> dict[str, int]:
-    """Return values of parameters with settings in the range that they have at these extents."""
-    most = {p.name: p.extent.evaluate(trial) - 1 for p in parameters if p.extent is not None}
-    return {name: max(min(value, most.get(name, value)), 0) for name, value in trial.items()}
+    """Return values of parameters with settings in the range that they have at these extents, and earlier settings."""
+    found = dict(trial)
+    for p in parameters:
+        value = found[p.name]
+        found[p.name] = max(value if p.extent is None else min(value, p.extent.evaluate(found) - 1), 0)
+    return found
 
 
 def variable_of(parameter: Parameter) -> Var:
     """Return what computations know of a parameter."""
     if parameter.extent is None:
         return Var(parameter.name, None if parameter.is_extent else parameter.high + 1)
-    known = parameter.extent.constant
-    return Var(parameter.name, parameter.extent if known is None else known)
+    return bounded(parameter.name, parameter.extent)
+
+
+def bounded(name: str, extent: Index) -> Var:
+    """Return a variable below an extent."""
+    known = extent.constant
+    return Var(name, extent if known is None else known)
 
 
 def _near(high: int) -> tuple[int, ...]:

@@ -50,13 +50,18 @@ class SettingRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceRange:
-    """A `SettingRange` whose numbers may be known at run time only; ``size`` None: values below 0 do not count."""
+    """A `SettingRange` whose numbers may be known at run time only; ``size`` None: values below 0 do not count.
+
+    Attributes:
+        is_empty: whether ``high`` may be below ``low``, as the last row of no rows: each value is ``low`` then.
+    """
 
     low: IndexExpr
     high: IndexExpr
     least: IndexExpr | None
     most: IndexExpr | None
     size: IndexExpr | None = None
+    is_empty: bool = False
 
     @property
     def expressions(self) -> tuple[IndexExpr, ...]:
@@ -68,6 +73,12 @@ class PlaceRange:
 def length_range(most: int) -> PlaceRange:
     """Return the range of a length between two places: 0 where the second lies in front of the first."""
     return PlaceRange(low=number(0), high=number(most), least=None, most=None)
+
+
+def largest_taken(form: Form, least: int) -> int | None:
+    """Return the last value from ``least`` on that the operator accepts; None: it refuses that one, or none."""
+    most = None if form(least) is None else _last(least, LARGEST, lambda value: form(value) is not None)
+    return None if most == LARGEST else most
 
 
 def setting_range(form: Form, extents: Iterable[int]) -> SettingRange | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import permutations, product
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index, Var
 from openinfer.compute.parametric import Family, ParametricError, trials
-from openinfer.plan.parameters import Parameter
-from openinfer.plan.setting_ranges import LARGEST, PlaceRange, setting_range
+from openinfer.plan.parameters import Parameter, bounded
+from openinfer.plan.setting_ranges import LARGEST, PlaceRange, largest_taken, setting_range
 from openinfer.plan.sizes import number, polynomial
 from openinfer.plan.varying_calls import Sample
 
@@ -34,7 +34,7 @@ TRIED = ((0, 1, 2), (3, 4, 5), (11, 13, 17), (101, 103, 107))
 
 @dataclass(frozen=True, slots=True)
 class PolynomialRange:
-    """A `SettingRange` whose numbers are polynomials over extents.
+    """A `SettingRange` whose numbers are polynomials over extents, and over settings in front of it.
 
     Attributes:
         is_taken: whether each value is taken as it is, and is known to be one of these or is refused by the call.
@@ -68,7 +68,7 @@ class PolynomialRange:
         is_below = self.least is not None and counted < self.least
         if is_below or (self.most is not None and counted > self.most.evaluate(sizes)):
             return None
-        return min(max(counted, self.low), high)
+        return max(min(counted, high), self.low)
 
     def placed(self, sizes: Mapping[str, IndexExpr]) -> PlaceRange:
         """Return the range over the values of extents when the program runs."""
@@ -78,7 +78,13 @@ class PolynomialRange:
             least=None if self.least is None else number(self.least),
             most=None if self.most is None else polynomial(self.most, sizes),
             size=polynomial(self.size, sizes) if self.size.terms else None,
+            is_empty=_may_be_below(self.high, self.low),
         )
+
+
+def _may_be_below(high: Index, low: int) -> bool:
+    least = high.interval.low
+    return least is None or least < low
 
 
 class RangeSearch:
@@ -146,11 +152,53 @@ class RangeSearch:
                 widest = found
         return widest
 
-    def largest(self, extent: Index) -> int:
-        """Return a polynomial where it is largest."""
-        corners = product(*({p.low, p.high} for p in self._extents))
-        names = [p.name for p in self._extents]
-        return max(max(extent.evaluate(dict(zip(names, corner, strict=True))) for corner in corners), 0)
+    def joint(self, ranges: Mapping[str, PolynomialRange]) -> Mapping[str, PolynomialRange]:
+        """Return ranges of which later ones depend on earlier settings, where the operator refuses all largest values.
+
+        So a length that is known at run time only is at most what follows its first place.
+        """
+        if len(ranges) < len(self._names) or len(ranges) < 2 or any(each.is_unlimited for each in ranges.values()):
+            return ranges
+        first = self._trials[0]
+        if self._at({**first, **{name: each.high.evaluate(first) for name, each in ranges.items()}}) is not None:
+            return ranges
+        orders = (self._dependent({name: ranges[name] for name in names}) for names in permutations(ranges))
+        return next((found for found in orders if found is not None), ranges)
+
+    def _dependent(self, ranges: Mapping[str, PolynomialRange]) -> Mapping[str, PolynomialRange] | None:
+        """Return ranges, each at any values of those in front of it and 0 of the others; None: there are none."""
+        found: dict[str, PolynomialRange] = {}
+        tried = {p.name: p.tried for p in self._extents}
+        variables = {p.name: Var(p.name) for p in self._extents}
+        for name, known in ranges.items():
+            least = known.least
+            if least is None:
+                return None
+            rows = trials(tried)
+            zeros = {later: ranges[later].low for later in ranges if later not in found}
+            found_most = [self._last_taken(name, least, {**zeros, **row}) for row in rows]
+            most = [each for each in found_most if each is not None]
+            if len(most) < len(found_most):
+                return None
+            try:
+                high = Family(variables, rows).number(most)
+            except ParametricError:
+                return None
+            found[name] = PolynomialRange(least, high, least, high, known.size, is_taken=False)
+            tried[name] = (least, least + 1, least + 2)
+            variables[name] = bounded(name, high + 1)
+        return found
+
+    def _last_taken(self, name: str, least: int, sizes: Mapping[str, int]) -> int | None:
+        return largest_taken(lambda value: self._at({**sizes, name: value}), least)
+
+    def largest(self, extent: Index, ranges: Mapping[str, PolynomialRange]) -> int:
+        """Return a polynomial over extents and settings with some ranges where it is largest; at least 0."""
+        ends = {p.name: {p.low, p.high} for p in self._extents}
+        inside = {var.name for var in extent.variables()} & ranges.keys()
+        ends |= {name: {ranges[name].low, self.largest(ranges[name].high, ranges)} for name in inside}
+        corners = product(*ends.values())
+        return max(0, *(extent.evaluate(dict(zip(ends, corner, strict=True))) for corner in corners))
 
     def tried(self, ranges: Mapping[str, PolynomialRange]) -> dict[str, tuple[int, int, int]] | None:
         """Return three values of each setting at which the operator does the same things; None: there are none."""
@@ -188,17 +236,24 @@ class RangeSearch:
         ]
         return [row for row in dict.fromkeys(rows) if all(low <= value <= high for value in row)]
 
-    def parameter(self, name: str, value: IndexExpr, known: PolynomialRange, tried: tuple[int, int, int]) -> Parameter:
-        """Return the parameter of a setting."""
-        low, high = known.low, self.largest(known.high)
-        at_first = known.high.evaluate(self._trials[0])
+    def parameter(
+        self,
+        name: str,
+        value: IndexExpr,
+        ranges: Mapping[str, PolynomialRange],
+        tried: Mapping[str, tuple[int, int, int]],
+    ) -> Parameter:
+        """Return the parameter of a setting, of ranges and tried values of all."""
+        known = ranges[name]
+        low, high = known.low, self.largest(known.high, ranges)
+        at_first = known.high.evaluate({**self._trials[0], **{each: values[0] for each, values in tried.items()}})
         checked = sorted({low, min(low + 1, at_first), (low + at_first) // 2, max(at_first - 1, low), at_first})
         return Parameter(
             name=name,
             value=value,
             low=low,
             high=high,
-            tried=tried,
+            tried=tried[name],
             is_extent=False,
             checked=tuple(checked),
             extent=known.high + 1,

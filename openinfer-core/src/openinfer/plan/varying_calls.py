@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.compute.builder import ComputationError
-from openinfer.compute.lengths import shared_length, uncertain_lengths
+from openinfer.compute.lengths import shared_lengths, uncertain_lengths
 from openinfer.compute.parametric import Family, ParametricError, UnevenError, trials
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
@@ -139,8 +139,11 @@ class VaryingLowering:
         self._table = table
         self._draft = draft
 
-    def planned(self, call: VaryingCall, at: Operation) -> Planned:
+    def planned(self, call: VaryingCall, at: Operation, hint: str | None = None) -> Planned:
         """Return what a call does as far as shapes go.
+
+        Args:
+            hint: what to write instead where no size is divided.
 
         Raises:
             SynthesisError: ``unsupported``: it has no form for all sizes.
@@ -154,12 +157,16 @@ class VaryingLowering:
                     return found
             names = ", ".join(p.name for p in call.parameters)
             message = f"{call.op.op} has no form for every size that is known at run time only ({names}): {error}"
-            hint = EVEN_HINT if isinstance(error, UnevenError) and self._draft.given is not None else None
+            hint = EVEN_HINT if isinstance(error, UnevenError) and self._draft.given is not None else hint
             raise at_node("unsupported", message, at.origin.block, at.node, hint=hint) from error
 
     def _with_equal(self, call: VaryingCall, parts: Sequence[tuple[Parameter, ...]], at: Operation) -> Planned | None:
         """Return what a call does where the extents in each part are equal; None: it has no form for all sizes."""
-        left = (*(part[0] for part in parts), *(p for p in call.parameters if not p.is_extent))
+        settings = tuple(p for p in call.parameters if not p.is_extent)
+        merged_away = {other.name for part in parts for other in part[1:]}
+        if any(p.extent is not None and merged_away & {var.name for var in p.extent.variables()} for p in settings):
+            return None
+        left = (*(part[0] for part in parts), *settings)
         equal = tuple((part[0].value, other.value) for part in parts for other in part[1:])
         merged = _with_equal(call, parts)
         try:
@@ -288,7 +295,7 @@ class VaryingLowering:
             if len(computations) < len(samples):
                 raise ParametricError("it takes other steps at other sizes")
             made = planned.family.computation(computations)
-            lengths = () if shared_length(made) is not None else uncertain_lengths(made)
+            lengths = () if shared_lengths(made) else uncertain_lengths(made)
             return replace(
                 first,
                 computation=made,

@@ -40,6 +40,7 @@ def differing_sizes(
     """Return sizes at which an operator does something else than what is planned; None: none is found.
 
     Settings whose values do not follow from sizes are not checked, and neither are sizes that the operator refuses.
+    Where the plan has two sizes be equal, the operator must refuse others, except for an axis of 1.
 
     Args:
         call: with parameters for extents.
@@ -50,18 +51,24 @@ def differing_sizes(
         return None
     names = {p.value: p.name for p in call.parameters}
     equal = [(names[left], names[right]) for left, right in planned.equal]
-    combinations = _combinations(call, settings, draft)
-    combinations = (each for each in combinations if all(each[left] == each[right] for left, right in equal))
-    for sizes in islice(combinations, MOST_CHECKED):
+    for sizes in islice(_combinations(call, settings, draft), MOST_CHECKED):
         written = _values(settings, sizes)
         if written is None:
             continue
+        unequal = {sizes[name] for pair in equal if sizes[pair[0]] != sizes[pair[1]] for name in pair}
+        if unequal:
+            # An axis of 1 that is broadcast is no other way to take the sizes.
+            if min(unequal) > 1 and does(call, {**sizes, **written}) is not None:
+                return sizes
+            continue
         written_at = {**sizes, **written}
         expected = does(call, written_at)
-        taken = {name: ranges[name].taken(value, sizes) for name, value in written.items()}
-        known = {**sizes, **{name: value for name, value in taken.items() if value is not None}}
-        if expected is None or len(known) < len(sizes) + len(taken):
+        if expected is None:
             continue
+        taken = _taken(ranges, written, sizes)
+        if taken is None:
+            return sizes
+        known = {**sizes, **taken}
         shapes = [tuple(max(extent.evaluate(known), 0) for extent in shape) for shape in planned.shapes]
         if shapes != [kind.shape for kind in expected.outputs] or (taken != written and does(call, known) != expected):
             return sizes
@@ -70,6 +77,17 @@ def differing_sizes(
         ):
             return sizes
     return None
+
+
+def _taken(ranges: Mapping[str, PolynomialRange], written: Sizes, sizes: Sizes) -> Sizes | None:
+    """Return what a program takes settings as; None where it refuses one."""
+    found: dict[str, int] = {}
+    for name, each in ranges.items():
+        value = each.taken(written[name], {**sizes, **found})
+        if value is None:
+            return None
+        found[name] = value
+    return found
 
 
 def _combinations(call: VaryingCall, settings: VaryingSettings, draft: Draft) -> Iterator[Sizes]:

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 LEAST_NEAR = 8
 """Limits of sizes from which on the operators are planned at sizes near the limit, where they take no larger ones."""
 
+SIDE_HINT = "give places that are on the same side of 0 at every size up to the limit"
+
+APART_HINT = "write a `slice` or `narrow` along one axis for each part and each axis"
+"""What to write where several places in one setting depend on sizes of run time."""
+
 
 class VaryingOps:
     """Lowers the operator statements of one program that depend on sizes of run time."""
@@ -69,19 +74,23 @@ class VaryingOps:
         return settings if self._is_planned(call, at) else self._clipped(settings, inputs, at) or settings
 
     def _is_planned(self, call: VaryingCall, at: Operation) -> bool:
-        """Whether the results of a call have shapes that follow from its parameters."""
+        """Whether the results of a call have shapes that follow from its parameters, whatever these are."""
         try:
-            self._calls.planned(call, at)
+            return not self._calls.planned(call, at).equal
         except SynthesisError:
             return False
-        return True
 
     def _clipped(
         self, settings: VaryingSettings, inputs: tuple[Operand | None, ...], at: Operation
     ) -> VaryingSettings | None:
-        """Return settings in which ends of ranges are clipped when the program runs; None: that has no form either."""
-        lists = settings.lists
-        for names in (*((name,) for name in lists), *combinations(lists, 2)):
+        """Return settings in which ends of ranges are clipped when the program runs; None: that has no form either.
+
+        The ends need not be in order of size, as ``U`` and ``T`` are not: then some follow from the sizes at which the
+        operator is planned only, and others are clipped.
+        """
+        first: VaryingSettings | None = None
+        ends = tuple(dict.fromkeys((*settings.lists, *sorted(settings.sized))))
+        for names in (*((name,) for name in ends), *combinations(ends, 2)):
             tested = settings.tested(names)
             call = self._call(tested, inputs, at)
             found = RangeSearch(
@@ -92,13 +101,37 @@ class VaryingOps:
             except ParametricError:
                 continue
             known = {name: each for name, each in ranges.items() if each is not None and not each.is_unlimited}
-            tried = found.tried(known) if known and len(known) == len(ranges) else None
+            if not known or len(known) < len(ranges):
+                continue
+            joint = found.joint(known)
+            tried = found.tried(joint)
             if tried is None:
                 continue
-            made = [found.parameter(name, number(0), known[name], values) for name, values in tried.items()]
-            if self._is_planned(replace(call, parameters=(*call.parameters, *made)), at):
+            made = [found.parameter(name, number(0), joint, tried) for name in joint]
+            whole = replace(call, parameters=(*call.parameters, *made))
+            if not self._is_planned(whole, at):
+                continue
+            if self._differing(call, tested, joint, whole, at) is None and self._calls.has_form(whole, at):
                 return tested
-        return None
+            first = first or tested
+        return first
+
+    def _differing(
+        self,
+        call: VaryingCall,
+        settings: VaryingSettings,
+        ranges: Mapping[str, PolynomialRange],
+        whole: VaryingCall,
+        at: Operation,
+    ) -> Mapping[str, int] | None:
+        """Return sizes at which a call does something else than what is planned; None: there are none.
+
+        Args:
+            call: with parameters for extents alone.
+            whole: with those of settings.
+        """
+        does = partial(self._calls.form, at=at)
+        return differing_sizes(call, settings, ranges, self._calls.planned(whole, at), self._draft, does)
 
     def _far_call(self, settings: VaryingSettings, inputs: tuple[Operand | None, ...]) -> VaryingCall:
         """Return a call with parameters for extents alone, tried at sizes beyond their limits."""
@@ -143,7 +176,8 @@ class VaryingOps:
         form = partial(self._calls.form, call, at=at)
         made, places, ranges = bound.parameters(self._draft, form, call.parameters, call.given, at)
         yield from places
-        planned = self._calls.planned(replace(call, parameters=(*call.parameters, *made)), at)
+        hint = APART_HINT if bound.settings.most_numbers > 1 else None
+        planned = self._calls.planned(replace(call, parameters=(*call.parameters, *made)), at, hint)
         self._check(call, bound.settings, ranges, planned, at)
         room = planned.rooms
         every = list(outputs)
@@ -184,7 +218,7 @@ class VaryingOps:
         if sizes is not None:
             shown = " and ".join(f"{name}={value}" for name, value in sizes.items())
             message = f"{call.op.op} has no form for every size that is known at run time only: it differs at {shown}"
-            hint = "give places that are on the same side of 0 at every size up to the limit"
+            hint = APART_HINT if settings.most_numbers > 1 else SIDE_HINT
             raise at_node("unsupported", message, at.origin.block, at.node, hint=hint)
 
     def transfer(self, source: Operand, output: int, origin: Origin) -> Iterator[Step]:

@@ -151,6 +151,12 @@ class VaryingSettings:
         return frozenset(name for name, row in self._numbers.items() if any(isinstance(item, Index) for item in row))
 
     @property
+    def most_numbers(self) -> int:
+        """How many numbers the longest setting has that is a list, is known at run time only, or depends on sizes."""
+        known = (len(value) for value in self.op.settings.values() if isinstance(value, tuple) and _is_list(value))
+        return max((*known, *map(len, self._numbers.values())), default=0)
+
+    @property
     def lists(self) -> tuple[str, ...]:
         """The settings that are lists of integers."""
         known = [name for name, value in self.op.settings.items() if _is_list(value)]
@@ -213,7 +219,7 @@ class BoundSettings:
         if not self.settings.unknown:
             return (), (), {}
         found = RangeSearch(form, extents, shapes, tuple(self.settings.unknown))
-        ranges: dict[str, PolynomialRange] = {}
+        separate: dict[str, PolynomialRange] = {}
         for name, expr in self.settings.unknown.items():
             try:
                 known = found.range_of(name)
@@ -226,7 +232,8 @@ class BoundSettings:
                 message = f"{self.settings.op.op} has no form for every {shown}, which is known at run time only{why}"
                 raise at_node("unsupported", message, at.origin.block, at.node)
             given = self.ranges[name]
-            ranges[name] = known if given is None else known.within(given)
+            separate[name] = known if given is None else known.within(given)
+        ranges = found.joint(separate)
         tried = found.tried(ranges)
         if tried is None:
             shown = " and ".join(symbolic.text(expr) for expr in self.settings.unknown.values())
@@ -240,10 +247,11 @@ class BoundSettings:
             value = self.values[name]
             if not known.is_taken:
                 register = Register(
-                    draft.register(f"{at.name}.{self.settings.op.op}.{name}", most=found.largest(known.high))
+                    draft.register(f"{at.name}.{self.settings.op.op}.{name}", most=found.largest(known.high, ranges))
                 )
                 place = known.placed(sizes)
                 steps.append(PlaceStep(origin=at.origin, register=register.number, value=value, range=place))
                 value = size(draft, register)
-            made.append(found.parameter(name, value, known, tried[name]))
+            sizes[name] = value
+            made.append(found.parameter(name, value, ranges, tried))
         return tuple(made), tuple(steps), ranges

@@ -25,7 +25,7 @@ def write_set(code: Lines, operands: IntegerOperands, step: SetStep) -> None:
 def write_place(code: Lines, operands: IntegerOperands, step: PlaceStep) -> None:
     """Append the statements that give a register the value of a setting; one that is refused returns a status."""
     found = step.range
-    is_raised = found.least is None or found.least != found.low
+    is_raised = found.is_empty or found.least is None or found.least != found.low
     is_lowered = found.most is None or found.most != found.high
     bounds = {
         "low": found.low if is_raised else None,
@@ -48,10 +48,11 @@ def write_place(code: Lines, operands: IntegerOperands, step: PlaceStep) -> None
         code.line(f"if ({value} < {text['least']}) {{ return MODEL_INDEX; }}")
     if found.most is not None:
         code.line(f"if ({value} > {text['most']}) {{ return MODEL_INDEX; }}")
-    if is_raised:
-        code.line(f"const int64_t raised = {value} < {text['low']} ? {text['low']} : {value};")
-        value = "raised"
+    # The highest may be below the lowest, as the last row of no rows: the lowest is taken then, and nothing is there.
     if is_lowered:
         code.line(f"const int64_t lowered = {value} > {text['high']} ? {text['high']} : {value};")
         value = "lowered"
+    if is_raised:
+        code.line(f"const int64_t raised = {value} < {text['low']} ? {text['low']} : {value};")
+        value = "raised"
     code.line(f"{operands.place(Register(step.register))} = {value};")
