@@ -105,6 +105,22 @@ def test_reals_that_are_rounded_to_bytes_are_proved():
     assert synthesis.proof.alarms == ()
 
 
+def test_vectors_of_reals_that_are_rounded_to_bytes_are_proved():
+    program = """
+    dynamic { x: f32[2, 4, 16]; }
+    block entry {
+      op mean_axis(x, axes=[0, 1]) >> mean;
+      op round(mean, mode="half_even") >> whole;
+      op cast(whole, to=u8) >> y;
+      return y;
+    }
+    """
+    synthesis = proved(program)
+
+    assert b"oi_round_u8_f32x2(" in synthesis.bundle.files["model.c"]
+    assert synthesis.proof.alarms == ()
+
+
 def test_sums_of_bytes_along_rows_and_channels_are_proved():
     program = """
     dynamic { x: f32[1, 16, 5, 4]; }

@@ -208,12 +208,13 @@ def rounded(code: Code, result: DType, count: int, text: str) -> str:
         define_by_lane(code, name, (F32,), I32, count, f"(int32_t){bits}", before)
         return f"__builtin_convertvector({name}({text}), {vector_type(code, result, count)})"
     kind, given = vector_type(code, result, count), vector_type(code, F32, count)
-    # Apart from the bytes, limits are a maximum and a minimum of whole registers.
+    # Apart from the bytes, limits are a maximum and a minimum of whole registers. The lanes of the argument, which is
+    # set as a whole, hold them: of an array that a loop fills, analysers do not know that all of it is set.
+    (lane,) = lanes(code, 1)
     lines = [
         f"{kind} y = {{{{0}}}};",
-        f"float whole[{count}];",
-        *lane_statements(count, (*before, f"whole[l] = ({inside}) + {_WHOLE_FROM};")),
-        *lane_statements(count, (f"y.lane[l] = {_whole(result, _bits(code, 'whole[l]'))};",)),
+        *lane_statements(count, (*before, f"{lane} = ({inside}) + {_WHOLE_FROM};")),
+        *lane_statements(count, (f"y.lane[l] = {_whole(result, _bits(code, lane))};",)),
         "return y;",
     ]
     define(code, name, f"VECTOR_FUNCTION {kind} {name}({given} a)", lines)
