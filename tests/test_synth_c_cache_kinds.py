@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
+from generated_c import needs_gcc, run_sanitised
 
 from openinfer.dsl import graph
 from openinfer.model import Model
@@ -13,20 +12,16 @@ from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.comparison import compare
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
 STEPS = 12
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
 
 def assert_agree_on_both_paths(text, arrays, steps, **inputs):
     """Compare a bundle and device c with cpu, step after step, and all memory of device c with that of cpu."""
     model, program = Model.from_arrays(arrays), graph(text)
     synthesis = Synthesizer("c").synthesize(model, program)
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, steps=steps, flags=FLAGS).outputs
+    found = run_sanitised(synthesis, inputs, steps=steps)
     cpu, c = (Simulator(model, program, device=device).make_executor() for device in ("cpu", "c"))
     assert found
     for step in range(steps):

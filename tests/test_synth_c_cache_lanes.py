@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
+from generated_c import SANITISED, STRICT, needs_gcc, run_sanitised
 
 from openinfer.dsl import graph
 from openinfer.model import Model
@@ -14,11 +13,10 @@ from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.comparison import compare
 
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off")
 FLAGS = {
-    "generic": (*STRICT, "-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
+    "generic": SANITISED,
     # Vector types are GNU C.
-    "host": ("-std=gnu99", *STRICT[1:3], *STRICT[4:], "-march=native"),
+    "host": (*STRICT, "-std=gnu99", "-O1", "-march=native"),
 }
 STEPS = 70
 """Whole registers of 16 lanes, two and four of them at a time, and what is left of them."""
@@ -49,7 +47,7 @@ block entry {
 }
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
 
 def varying_lanes(plan):
@@ -74,8 +72,7 @@ def test_lanes_along_the_length_of_a_cache_agree_with_the_simulator(arch):
         "x": generator.uniform(0.5, 1.5, size=STEPS).astype(np.float32),
     }
     synthesis = Synthesizer("c", arch=arch, limits={"t": STEPS}).synthesize(model, graph(PROGRAM))
-    target, flags = synthesis.target, FLAGS[arch]
-    found = target.build_and_run(synthesis.plan, synthesis.bundle, inputs, steps=STEPS, flags=flags).outputs
+    found = run_sanitised(synthesis, inputs, steps=STEPS, flags=FLAGS[arch])
     executor = Simulator(model, graph(PROGRAM), device="cpu").make_executor()
 
     for step in range(STEPS):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
+from generated_c import needs_gcc, run_sanitised
 
 from openinfer.dsl import graph
 from openinfer.model import Model
@@ -15,14 +14,10 @@ from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.comparison import compare
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O1", "-ffp-contract=off"),
-    *("-fsanitize=undefined,address", "-fno-sanitize-recover=all"),
-)
 STEPS = 40
 SIZES = {"H": 3, "D": 8}
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
 HEADS_FIRST = """
 dynamic { q: f32[H, 1, D]; k: f32[H, D]; v: f32[H, D]; }
@@ -92,7 +87,7 @@ def loads(plan):
 def assert_steps_agree(text, **inputs):
     model, program = Model.from_arrays({}, sizevars=SIZES), graph(text)
     synthesis = Synthesizer("c").synthesize(model, program)
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, steps=STEPS, flags=FLAGS).outputs
+    found = run_sanitised(synthesis, inputs, steps=STEPS)
     cpu = Simulator(model, program, device="cpu").make_executor()
     for step in range(STEPS):
         cpu.step(**{name: stacked[step] for name, stacked in inputs.items()})

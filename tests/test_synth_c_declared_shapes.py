@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
+from generated_c import needs_gcc, run_sanitised
 
 from openinfer.dsl import graph
 from openinfer.errors import ExecutionError, SynthesisError
@@ -13,9 +12,8 @@ from openinfer.model import Model
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = needs_gcc
 
-FLAGS = ("-std=c99", "-O0", "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-ffp-contract=off")
 DECLARED = 2
 """Rows of the variables that are declared."""
 
@@ -45,7 +43,7 @@ def test_a_result_has_the_declared_shape_of_its_variable(name: str, rows: int) -
     synthesis = Synthesizer("c").synthesize(model, program)
 
     def found() -> np.ndarray:
-        return synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs, flags=FLAGS).outputs["z"]
+        return run_sanitised(synthesis, inputs)["z"]
 
     with Simulator(model, program).make_executor() as executor:
         if rows == DECLARED:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from generated_c import SANITISED, STRICT, needs_gcc
+from generated_c import SANITISED, STRICT, needs_gcc, run_sanitised
 
 from openinfer.array_types import storage_dtype
 from openinfer.dsl import graph
@@ -271,9 +271,7 @@ def networks() -> Case:
 
 def assert_same(given: Case, nbytes: int, dialect: str) -> None:
     synthesis = Synthesizer("c", arch=machine(nbytes, dialect)).synthesize(given.model, graph(given.text))
-    found: dict[str, Array] = synthesis.target.build_and_run(
-        synthesis.plan, synthesis.bundle, given.inputs, flags=FLAGS[dialect], timeout=limit_s(200)
-    ).outputs
+    found = run_sanitised(synthesis, given.inputs, flags=FLAGS[dialect], timeout_s=limit_s(200))
     wrong: dict[str, str] = {}
     for name, expected in given.expected.items():
         bound = BOUNDS[expected.dtype.name.replace("float", "f")] * max(np.abs(expected).max(initial=0), 1)
