@@ -137,9 +137,13 @@ def every_order(run: Callable[[Turns], object]) -> Iterator[object]:
     pytest.fail(f"more than {MOST_RUNS} orders")
 
 
-def stepped(turns: Turns, source: str, inputs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Executor:
-    """Run one step of a program whose consumers and entry take turns."""
-    executor = Simulator(oi.Model.from_arrays({}), graph(source)).make_executor()
+def simulator(source: str) -> Simulator:
+    return Simulator(oi.Model.from_arrays({}), graph(source))
+
+
+def stepped(turns: Turns, made: Simulator, inputs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Executor:
+    """Run one step of a program whose consumers and entry take turns, in an executor of its own."""
+    executor = made.make_executor()
     for name, consumer in executor._consumers.consumers.items():
         assert consumer.parallel
         consumer.code.merged[:] = [Gate(item, turns, name) for item in consumer.code.items]
@@ -208,9 +212,10 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_order_gives_the_same_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source, expected = PROGRAMS[name]
+    made = simulator(VARIABLES + source)
 
     def run(turns: Turns) -> dict[str, Any]:
-        executor = stepped(turns, VARIABLES + source, {"x": [1, 2]}, monkeypatch)
+        executor = stepped(turns, made, {"x": [1, 2]}, monkeypatch)
         return {each: np.asarray(executor.fetch(each)).tolist() for each in expected}
 
     found = list(every_order(run))
@@ -230,9 +235,11 @@ def test_every_order_reports_the_same_failure(monkeypatch: pytest.MonkeyPatch) -
     """
     )
 
+    made = simulator(source)
+
     def run(turns: Turns) -> str:
         with pytest.raises(ExecutionError) as raised:
-            stepped(turns, source, {"x": [1, 2]}, monkeypatch)
+            stepped(turns, made, {"x": [1, 2]}, monkeypatch)
         return f"{raised.value.block} {raised.value}"
 
     found = set(every_order(run))
@@ -259,8 +266,8 @@ def test_a_consumer_waits_for_its_own_backend_and_closes_it(looking: bool, monke
         block only { await h; op add(h, one) >> h; op add(h, one) >> h; yield h; }
     """
     )
-    simulator = Simulator(oi.Model.from_arrays({}), graph(text), trace=True, timer=True, echo=False)
-    with simulator.make_executor() as executor:
+    traced = Simulator(oi.Model.from_arrays({}), graph(text), trace=True, timer=True, echo=False)
+    with traced.make_executor() as executor:
         executor.insert(x=[1, 2])
         list(executor.iterate(consumers=True)) if looking else executor.step()
         own, entry = executor._consumers.consumers["only"].backend, executor._backend
@@ -284,7 +291,7 @@ def test_consumers_of_one_growing_table_do_not_run_at_the_same_time() -> None:
         block second { await h; cache.read T[1] >> out2; yield h; }
     """
     )
-    executor = Simulator(oi.Model.from_arrays({}), graph(source)).make_executor()
+    executor = simulator(source).make_executor()
 
     assert [consumer.parallel for consumer in executor._consumers.consumers.values()] == [False, False]
 
@@ -329,9 +336,9 @@ def test_consumers_really_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch) 
         block second { await h; op add(h, one) >> out; yield h; }
     """
     )
-    executor = Simulator(oi.Model.from_arrays({}), graph(source)).make_executor()
-    for consumer in executor._consumers.consumers.values():
-        consumer.code.merged.insert(0, Meet(meeting))
+    executor = simulator(source).make_executor()
+    for aside in executor._consumers.asides.values():
+        aside.code.merged.insert(0, Meet(meeting))
     started = threading.Event()
     check = Exchange.check
 
