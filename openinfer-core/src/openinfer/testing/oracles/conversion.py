@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
     from openinfer.testing.result_types import ResultTypes
 
 
-_HALF = Fraction(1, 2)
+_DIRECTED = {"trunc": math.trunc, "floor": math.floor, "down": math.floor, "ceil": math.ceil, "up": math.ceil}
 
 
 def _whole(value: float, mode: str) -> float:
     """Return a float as a whole number by a rounding mode; NaN and infinities stay."""
     if not math.isfinite(value):
         return value
-    down, fraction = math.floor(value), Fraction(value) - math.floor(value)
-    directed = {"trunc": math.trunc, "floor": math.floor, "down": math.floor, "ceil": math.ceil, "up": math.ceil}
-    if mode in directed:
-        return directed[mode](value)
-    if fraction != _HALF:
-        return down + (fraction > _HALF)
+    if mode in _DIRECTED:
+        return _DIRECTED[mode](value)
+    # The remainder has the sign of the value, and is exact.
+    down, remainder = math.floor(value), math.fmod(value, 1)
+    if abs(remainder) != 0.5:
+        return down + (remainder > 0.5 or -0.5 < remainder < 0)
     odd = down % 2 != 0
     up = {
         "half_even": odd,
