@@ -40,7 +40,7 @@ X = np.array([0.5, 1, 2], np.float32)
 
 def spoilt(executor: Executor, position: int, change: Callable[[Any], None]) -> Executor:
     """Let a statement of ``entry`` change what its first output holds, after it has run."""
-    action: Any = executor._binding.codes["entry"].items[position]
+    action: Any = executor._steps.binding.codes["entry"].items[position]
     sound = action.call
     target: Any = executor._memory.buffer(next(iter(writes(action.place.node))))
 
@@ -106,7 +106,7 @@ def test_counters_are_compared_and_the_step_is_told() -> None:
 
 def test_another_way_through_the_program_is_a_divergence() -> None:
     other = executor_of()
-    branch: Any = other._binding.codes["entry"].items[3]
+    branch: Any = other._steps.binding.codes["entry"].items[3]
     branch.condition = lambda: False
     found = compared(executor_of(), other, x=X, c=True)
     assert found.divergence is not None

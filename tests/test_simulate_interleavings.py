@@ -144,7 +144,7 @@ def simulator(source: str) -> Simulator:
 def stepped(turns: Turns, made: Simulator, inputs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Executor:
     """Run one step of a program whose consumers and entry take turns, in an executor of its own."""
     executor = made.make_executor()
-    for name, consumer in executor._consumers.consumers.items():
+    for name, consumer in executor._steps.binding.consumers.consumers.items():
         assert consumer.parallel
         consumer.code.merged[:] = [Gate(item, turns, name) for item in consumer.code.items]
     names = iter(())
@@ -168,7 +168,7 @@ def stepped(turns: Turns, made: Simulator, inputs: dict[str, Any], monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(Exchange, "_start", named)
         patch.setattr(Exchange, "check", checked)
-        patch.setattr(executor._consumers.threads, "start", start)
+        patch.setattr(executor._steps.binding.consumers.threads, "start", start)
         executor.step(**inputs)
     return executor
 
@@ -270,7 +270,7 @@ def test_a_consumer_waits_for_its_own_backend_and_closes_it(looking: bool, monke
     with traced.make_executor() as executor:
         executor.insert(x=[1, 2])
         list(executor.iterate(consumers=True)) if looking else executor.step()
-        own, entry = executor._consumers.consumers["only"].backend, executor._backend
+        own, entry = executor._steps.binding.consumers.consumers["only"].backend, executor._backend
 
     assert own is not entry
     assert [backend for backend, _ in waited].count(own) == 3
@@ -293,7 +293,7 @@ def test_consumers_of_one_growing_table_do_not_run_at_the_same_time() -> None:
     )
     executor = simulator(source).make_executor()
 
-    assert [consumer.parallel for consumer in executor._consumers.consumers.values()] == [False, False]
+    assert [consumer.parallel for consumer in executor._steps.binding.consumers.consumers.values()] == [False, False]
 
 
 def test_consumers_of_one_weight_table_may_run_at_the_same_time() -> None:
@@ -309,7 +309,7 @@ def test_consumers_of_one_weight_table_may_run_at_the_same_time() -> None:
     executor = Simulator(model, graph(source)).make_executor()
     executor.step(x=[1, 2])
 
-    assert [consumer.parallel for consumer in executor._consumers.consumers.values()] == [True, True]
+    assert [consumer.parallel for consumer in executor._steps.binding.consumers.consumers.values()] == [True, True]
     assert executor.fetch("out").tolist() == executor.fetch("out2").tolist() == [11, 22]
 
 
@@ -337,8 +337,8 @@ def test_consumers_really_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch) 
     """
     )
     executor = simulator(source).make_executor()
-    for aside in executor._consumers.asides.values():
-        aside.code.merged.insert(0, Meet(meeting))
+    for consumer in executor._steps.binding.consumers.consumers.values():
+        consumer.code.merged.insert(0, Meet(meeting))
     started = threading.Event()
     check = Exchange.check
 

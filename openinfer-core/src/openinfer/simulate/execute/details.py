@@ -10,6 +10,7 @@ from openinfer.errors import ExecutionError
 from openinfer.ir.nodes import Assign, CacheRead, Op, Transfer
 from openinfer.ir.resolved import RuntimeInts
 from openinfer.simulate.execute.touched import fetchable, inputs_of
+from openinfer.simulate.logs import LogKind, log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,10 @@ class Details:
         if op is not None:
             parts += [", ".join(self._settings(op)), f"({event.micros})" if event.duration_ns else ""]
         return " -- ".join(part for part in parts if part)
+
+    def log(self, event: TraceEvent) -> None:
+        """Log the line of a node."""
+        log(LogKind.TRACE, self.line(event))
 
     def _types(self, event: TraceEvent, node: Node) -> str:
         read = ", ".join(map(self._typed, inputs_of(event, node)))

@@ -1,0 +1,326 @@
+"""The steps of an executor: begun with the sizes of their inputs, run whole or node by node, and ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from openinfer.errors import ExecutionError, StepStateError
+from openinfer.ir.resolved import Storage
+from openinfer.simulate.execute.results import Results
+from openinfer.simulate.execute.step_sizes import agreed_sizes
+from openinfer.simulate.execute.whole_program import WholeStateProgram
+from openinfer.simulate.logs import LogKind, log
+from openinfer.simulate.program.machine import Machine
+from openinfer.simulate.state.host import need_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from openinfer.events import TraceEvent
+    from openinfer.simulate.devices.programs import StartedStep
+    from openinfer.simulate.execute.bindings import Bindings
+    from openinfer.simulate.execute.observers import Observers
+    from openinfer.simulate.program.machine import Frame, Record
+    from openinfer.simulate.program.recording import Recorder
+    from openinfer.simulate.state.host import Host
+
+T = TypeVar("T")
+
+
+class Steps:
+    """Runs steps, one at a time.
+
+    Attributes:
+        binding: the program bound for the sizes of the next step, or of the one that runs.
+        results: what the latest step returned.
+    """
+
+    def __init__(
+        self,
+        bindings: Bindings,
+        free: frozenset[str],
+        recorder: Recorder,
+        observers: Observers | None,
+        *,
+        tracing: bool,
+    ) -> None:
+        """Begin before the first step.
+
+        Args:
+            bindings: the program, bound for the sizes of steps.
+            free: sizes that may differ from step to step.
+            recorder: keeps the events of nodes, where ``tracing`` is on.
+            observers: see the events of every step.
+            tracing: whether events are recorded.
+        """
+        self.binding = bindings.usual
+        self.results = Results()
+        self._bindings = bindings
+        self._free = free
+        self._given: dict[str, tuple[int, str]] = {}
+        self._recorder = recorder
+        self._observers = observers
+        self._tracing = tracing
+        self._ran = bindings.usual
+        self._whole = bindings.usual.whole
+        self._machine: Machine | None = None
+
+    @property
+    def frames(self) -> Sequence[Frame]:
+        """Runs of blocks and loops that have not ended, outermost first, then those of a consumer stepped into."""
+        entry = () if self._machine is None else self._machine.frames
+        consumer = self.binding.consumers.looked_into
+        return entry if consumer is None else [*entry, *consumer.machine.frames]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a step has begun and not ended."""
+        return self._machine is not None and bool(self.frames)
+
+    @property
+    def runs_whole(self) -> bool:
+        """Whether the device runs steps whole at this moment."""
+        return self._whole is not None and not self._tracing
+
+    def need_idle(self, what: str) -> None:
+        """Refuse a request while a step is running.
+
+        Raises:
+            StepStateError: a step is running.
+        """
+        if self.is_running:
+            raise StepStateError(f"cannot {what} while a step is running: exhaust or close its iterator first")
+        if self._machine is not None:
+            self._end(self._machine)
+
+    def close(self) -> None:
+        """Give up the step that runs, and release the consumers."""
+        self._machine = None
+        for binding in self._bindings:
+            binding.consumers.close()
+
+    # The host between steps.
+
+    def insert(self, given: Mapping[str, Any]) -> None:
+        """Give dynamic variables their values for the next step: all of them, or none when one is refused."""
+        self.need_idle("insert values")
+        if not given:
+            return
+        self.results.keep(self.binding.host, given)
+        if self._free:
+            self._take_sizes(given)
+        self.binding.inputs.insert(given)
+        if self._whole is not None:
+            self._whole.note_inputs()
+
+    def settle(self, *, changing: bool = False) -> None:
+        """Copy persistent variables that the device keeps to memory; ``changing``: memory is about to change them."""
+        if self._whole is not None:
+            self._whole.settle(changing=changing)
+
+    def before_change(self, what: str) -> None:
+        """Prepare a change of persistent variables by the host.
+
+        Raises:
+            StepStateError: a step is running.
+        """
+        self.need_idle(what)
+        self.settle(changing=True)
+        self.results.keep(self.binding.host)
+
+    @property
+    def seen(self) -> Host:
+        """Values as the statement sees them that runs next."""
+        consumer = self.binding.consumers.looked_into
+        return self.binding.host if consumer is None else consumer.host
+
+    def host_of(self, access: str) -> Host:
+        """Return where a value is read: where sizes have changed since the last step, in memory of that step."""
+        variable = self.binding.resolved.variables.get(_variable_of(access))
+        if self._ran is self.binding or (variable is not None and variable.storage is Storage.DYNAMIC):
+            return self.seen
+        return self._ran.host
+
+    def complete(self, accesses: Sequence[str]) -> None:
+        """Run the latest step again where it was run whole and did not leave a value that is requested.
+
+        From here on steps are run node by node: somebody looks at more than results.
+        """
+        for access in accesses:
+            need_name(access, "fetch")
+        if self._whole is None:
+            return
+        if any(self._is_persistent(access) for access in accesses):
+            self.settle()
+        if self.is_running or not self._whole.lacks(accesses):
+            return
+        self.settle()
+        log(LogKind.TRACE, "a value other than a result is fetched: the program runs node by node from here on")
+        self._whole = None
+        self.binding.memory.insert_again()
+        self.run_by_node(None)
+
+    def _is_persistent(self, access: str) -> bool:
+        variable = self.binding.resolved.variables.get(_variable_of(access))
+        return variable is not None and variable.storage is Storage.PERSISTENT
+
+    # Sizes of steps.
+
+    def _take_sizes(self, given: Mapping[str, Any]) -> None:
+        """Use the sizes that inserted values have; those of this step's other values have to agree.
+
+        Raises:
+            ShapeError: two values give a size different extents, or the program does not fit the sizes.
+        """
+        taken = agreed_sizes(self.binding.resolved, self._free, given, self._given)
+        self._use_sizes({size: extent for size, (extent, _) in taken.items()})
+        self._given = taken
+
+    def _use_sizes(self, sizes: Mapping[str, int]) -> None:
+        binding = self._bindings.of(sizes)
+        if binding is not self.binding:
+            self.settle(changing=True)
+            self.results.keep(self.binding.host)
+            binding.memory.take_inserted(self.binding.memory)
+            self.binding, self._whole = binding, binding.whole
+
+    def _settle_sizes(self) -> None:
+        """Use the usual sizes where nothing was inserted that has any."""
+        if self._free and not self._given:
+            self._use_sizes({})
+
+    # Whole steps.
+
+    def run(self) -> TraceEvent | None:
+        """Run a step, whole where the device can; return its last event."""
+        self._settle_sizes()
+        return self._run_whole() or self.run_by_node(None)
+
+    def start(self) -> tuple[StartedStep, tuple[str, ...]] | None:
+        """Start a step, and return it with the names of its results; None where it has to be run to its end."""
+        if self._tracing:
+            return None
+        self._settle_sizes()
+        whole = self._whole
+        if not isinstance(whole, WholeStateProgram):
+            return None
+        started = self._tried(whole.start, whole.returned)
+        return None if started is None else (started, whole.returned)
+
+    def _run_whole(self) -> TraceEvent | None:
+        whole = self._whole
+        if whole is None or self._tried(lambda: whole.run() or None, whole.returned) is None:
+            return None
+        return self._recorder.event_of(self.binding.last)
+
+    def _tried(self, run: Callable[[], T | None], returned: tuple[str, ...]) -> T | None:
+        """Return what running a step whole came to; None where it is to be run in another way."""
+        self.need_idle("begin a step")
+        memory = self.binding.memory
+        self._ran = self.binding
+        self.results.begin()
+        memory.begin_step(volatile=False)
+        given, self._given = self._given, {}
+        found = run()
+        if found is None:
+            self._given = given
+            memory.insert_again()
+            return None
+        memory.end_step()
+        self.results.begin(returned)
+        return found
+
+    # Steps node by node.
+
+    def run_by_node(self, record: Record | None) -> TraceEvent | None:
+        """Run a step without a stop, and return its last event where none is recorded."""
+        machine = self._begin(merged=True, record=record)
+        try:
+            with np.errstate(all="ignore"):
+                machine.run()
+                machine.finish()
+                self._recorder.backend.synchronize()
+        except ExecutionError as error:
+            log(LogKind.ERROR, f"step failed in block {error.block}: {error}")
+            raise
+        finally:
+            self._end(machine)
+        return self._recorder.latest(machine) if record is None else None
+
+    def nodes(
+        self, *, by_block: bool, consumers: bool, watch: Callable[[TraceEvent], None] | None
+    ) -> Generator[tuple[TraceEvent, Exception | None]]:
+        """Run a step, and yield the event of every node, and the error with which it ended a consumer.
+
+        Args:
+            by_block: yield only the last node of every run of a block.
+            consumers: yield nodes of consumer blocks too.
+            watch: called right after every node, those of consumers included.
+        """
+        record = self._recorder.record(None if self._tracing else [])
+        machine = self._begin(merged=False, record=record, consumers=consumers or watch is not None)
+        try:
+            while self.is_running:
+                is_of_consumer = self.binding.consumers.looked_into is not None
+                event, failure, ended = self._run_node(machine, record)
+                if watch is not None:
+                    watch(event)
+                if is_of_consumer and not consumers:
+                    continue
+                if not by_block:
+                    yield event, failure
+                    continue
+                for block in ended:
+                    if block.last is not None:
+                        yield block.last, None
+            machine.finish()
+        except ExecutionError as error:
+            self.binding.consumers.finish()
+            log(LogKind.ERROR, f"step failed in block {error.block}: {error}")
+            raise
+        finally:
+            self._end(machine)
+
+    def _run_node(self, machine: Machine, record: Record) -> tuple[TraceEvent, Exception | None, list[Frame]]:
+        """Run a node of ``entry``, or of the consumer that is looked into; return the blocks that it ended last."""
+        consumers = self.binding.consumers
+        if consumers.looked_into is not None:
+            event, steps = consumers.advance()
+            return event, steps.failure, list(steps.machine.ended)
+        event = self._recorder.advance(machine, record)
+        if not self._tracing:
+            record.events.clear()
+        return event, None, list(machine.ended)
+
+    def _begin(self, *, merged: bool, record: Record | None, consumers: bool = False) -> Machine:
+        self.need_idle("begin a step")
+        self._settle_sizes()
+        self._given = {}
+        binding = self._ran = self.binding
+        if self._whole is not None:
+            self._whole.settle(changing=True)
+            self._whole.note_nodes()
+        self.results.begin()
+        binding.memory.begin_step()
+        exchange = binding.consumers.exchange(merged=merged, looking=consumers)
+        entry, one_by_one = binding.codes["entry"], not merged or exchange is not None
+        self._machine = Machine(binding.memory, entry, merged=not one_by_one, exchange=exchange, record=record)
+        return self._machine
+
+    def _end(self, machine: Machine) -> None:
+        if self._machine is not machine:
+            return
+        self.binding.consumers.drop()
+        if machine.exchange is not None:
+            machine.exchange.abandon()
+        self._machine = None
+        self.binding.memory.end_step()
+        self.results.begin(() if machine.frames else machine.returned)
+        if self._observers is not None:
+            self._observers.observe(self._recorder.events())
+
+
+def _variable_of(access: str) -> str:
+    return access.partition("[")[0].strip()
