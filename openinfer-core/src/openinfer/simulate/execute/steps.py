@@ -196,7 +196,10 @@ class Steps:
     def run(self) -> TraceEvent | None:
         """Run a step, whole where the device can; return its last event."""
         self._settle_sizes()
-        return self._run_whole() or self.run_by_node(None)
+        whole = self._whole
+        if whole is not None and self._tried(whole.run, whole.returned):
+            return self._recorder.event_of(self.binding.last)
+        return self.run_by_node(None)
 
     def start(self) -> tuple[StartedStep, tuple[str, ...]] | None:
         """Start a step, and return it with the names of its results; None where it has to be run to its end."""
@@ -209,14 +212,8 @@ class Steps:
         started = self._tried(whole.start, whole.returned)
         return None if started is None else (started, whole.returned)
 
-    def _run_whole(self) -> TraceEvent | None:
-        whole = self._whole
-        if whole is None or self._tried(lambda: whole.run() or None, whole.returned) is None:
-            return None
-        return self._recorder.event_of(self.binding.last)
-
     def _tried(self, run: Callable[[], T | None], returned: tuple[str, ...]) -> T | None:
-        """Return what running a step whole came to; None where it is to be run in another way."""
+        """Return what ``run`` returns for a step; None, also for False, where the step is to be run in another way."""
         self.need_idle("begin a step")
         memory = self.binding.memory
         self._ran = self.binding
@@ -224,7 +221,7 @@ class Steps:
         memory.begin_step(volatile=False)
         given, self._given = self._given, {}
         found = run()
-        if found is None:
+        if found is None or found is False:
             self._given = given
             memory.insert_again()
             return None
