@@ -1,4 +1,8 @@
-"""Batches: one program over many inputs, spread over workers by runners that plugins may add."""
+"""Batches: one program over many inputs, spread over workers by runners that plugins may add.
+
+A runner starts workers (`runner`); a worker holds one `session`, which answers requests in the format of `frames`. A
+new runner is a plugin or a module like `processes`; order, retries and time limits are decided in `schedule`.
+"""
 
 from openinfer.batch.job import Job
 from openinfer.batch.run import run_batch

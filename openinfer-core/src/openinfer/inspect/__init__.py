@@ -1,4 +1,7 @@
-"""Looking into programs that run: breakpoints, watches, comparisons of devices, statistics and benchmarks."""
+"""Tools that look into running programs: breakpoints, watches, comparisons of devices, statistics and benchmarks.
+
+They use an `openinfer.Executor` as any user could: through its methods, its events and its frames.
+"""
 
 from openinfer.inspect.breakpoints import (
     BlockBreakpoint,

@@ -1,4 +1,9 @@
-"""The simulator: programs run as they are written, node by node, on any device."""
+"""The simulator: programs run as they are written, node by node, on any device.
+
+It is correct before it is fast: no statement is reordered, fused or left out, unless the device runs the program whole.
+Of its packages, each imports only those below it: `execute`, `consumers`, `compile`, `program`, `state`, `devices`.
+What looks into running programs is `openinfer.inspect`, what runs many inputs `openinfer.batch`.
+"""
 
 from openinfer.simulate.devices.opening import Device
 from openinfer.simulate.execute.executor import Executor
