@@ -55,11 +55,23 @@ def _product(kind: str, m: int, k: int, n: int) -> dict[str, tuple[str, tuple[in
 
 def cases(*, small: bool) -> dict[str, Case]:
     """Return all cases; ``small``: of sizes that a software device carries out in milliseconds."""
-    count, rows, columns = (1 << 20, 512, 1024) if small else (64 << 20, 8192, 4096)
-    side, half_side = (256, 256) if small else (4096, 8192)
-    tall, wide = (1024, 512) if small else (11008, 4096)
-    positions, images = (256, 1) if small else (4096, 32)
+    count = 1 << 20 if small else 64 << 20
     tiny = " ".join(["op add(a, b) >> y; op add(y, b) >> y;"] * 100)
+    return {
+        **_elementwise_cases(count),
+        **_row_cases(*((512, 1024) if small else (8192, 4096))),
+        **_product_cases(*((256, 256, 1024, 512) if small else (4096, 8192, 11008, 4096))),
+        **_attention_and_convolution_cases(*((256, 1) if small else (4096, 32))),
+        "cast i8 to f32": Case(
+            text="op cast(x, to=f32) >> y;",
+            shapes={"x": ("int8", (count,)), "y": ("float32", (count,))},
+            torch=lambda torch, t: t["x"].to(torch.float32),
+        ),
+        "200 tiny operators": Case(text=tiny, shapes=_pointwise(64)),
+    }
+
+
+def _elementwise_cases(count: int) -> dict[str, Case]:
     return {
         "add": Case(text="op add(a, b) >> y;", shapes=_pointwise(count), torch=lambda _, t: t["a"] + t["b"]),
         "gelu((a + b) * b)": Case(
@@ -67,6 +79,11 @@ def cases(*, small: bool) -> dict[str, Case]:
             shapes=_pointwise(count),
             torch=lambda torch, t: torch.nn.functional.gelu((t["a"] + t["b"]) * t["b"]),
         ),
+    }
+
+
+def _row_cases(rows: int, columns: int) -> dict[str, Case]:
+    return {
         "softmax": Case(
             text="op softmax(x, axis=1) >> y;",
             shapes=_rows(rows, columns),
@@ -82,6 +99,11 @@ def cases(*, small: bool) -> dict[str, Case]:
             shapes=_rows(rows, columns, "w", "b"),
             torch=lambda torch, t: torch.nn.functional.layer_norm(t["x"], t["w"].shape, t["w"], t["b"]),
         ),
+    }
+
+
+def _product_cases(side: int, half_side: int, tall: int, wide: int) -> dict[str, Case]:
+    return {
         "matmul f32": Case(
             text="op matmul(a, b) >> y;",
             shapes=_product("float32", side, side, side),
@@ -113,6 +135,11 @@ def cases(*, small: bool) -> dict[str, Case]:
                 "y": ("float16", (1, tall)),
             },
         ),
+    }
+
+
+def _attention_and_convolution_cases(positions: int, images: int) -> dict[str, Case]:
+    return {
         "attention of one query": Case(
             text="op sdpa(q, k, v) >> y;",
             shapes={
@@ -131,12 +158,6 @@ def cases(*, small: bool) -> dict[str, Case]:
             operations=2 * images * 64 * 64 * 9 * 56 * 56,
             torch=lambda torch, t: torch.nn.functional.conv2d(t["a"], t["b"], padding=1),
         ),
-        "cast i8 to f32": Case(
-            text="op cast(x, to=f32) >> y;",
-            shapes={"x": ("int8", (count,)), "y": ("float32", (count,))},
-            torch=lambda torch, t: t["x"].to(torch.float32),
-        ),
-        "200 tiny operators": Case(text=tiny, shapes=_pointwise(64)),
     }
 
 

@@ -126,23 +126,34 @@ def make_plan(
     after("lower", draft.procedures)
     started = _started(draft, resolved, inspected=inspected, every_error=every_error)
     after("initialise", started.procedures)
-    wanted = started.wanted
-    procedures = with_passes(started.procedures, _types(draft), wanted, environment, "lowered", after)
-    if scheduled if folded is None else folded:
-        procedures = with_constants(draft, procedures, wanted, model)
-        after("constants", procedures)
-    procedures = _fused(draft, procedures, wanted, epilogues=epilogues, most_ops=most_ops)
-    after("fuse", procedures)
-    procedures = with_passes(procedures, _types(draft), wanted, environment, "plan", after)
+    constants = model if (scheduled if folded is None else folded) else None
+    fused = partial(_fused, epilogues=epilogues, most_ops=most_ops)
+    procedures = _rewritten(draft, started, environment, constants, fused, after)
     machine = (machine or TargetInfo()) if scheduled else None
     made = _arranged(draft, procedures, started, model, machine, overlaps=overlaps, schedules=schedules)
     check_races(made.procedures, made.values)
     watch("arrange", lambda: arranged_listing(draft, _inputs(draft, 0), made.procedures[1:], made))
     banks = writable(memories) if memories else None
-    values, procedures, used = _placed(made, wanted, overlaps=overlaps, banks=banks, states_first=states_first)
-    reset, *blocks = procedures
-    plan = ExecutionPlan(
-        target=table.target,
+    plan = _finished(table.target, draft, started, made, overlaps=overlaps, banks=banks, states_first=states_first)
+    watch("place", lambda: f"{schedule(plan)}\n\n{plan.memory_map()}")
+    return plan
+
+
+def _finished(
+    target: str,
+    draft: Draft,
+    started: _Started,
+    made: Arranged,
+    *,
+    overlaps: bool,
+    banks: Sequence[MemoryBank] | None,
+    states_first: bool,
+) -> ExecutionPlan:
+    """Return the plan of an arranged program: its values get their places."""
+    placing = partial(_placed, overlaps=overlaps, banks=banks, states_first=states_first)
+    values, (reset, *blocks), used = placing(made, started.wanted)
+    return ExecutionPlan(
+        target=target,
         inputs=_inputs(draft, started.needed),
         outputs=_outputs(draft, values, started),
         values=values,
@@ -155,8 +166,6 @@ def make_plan(
         registers=tuple(draft.registers),
         reset=reset.steps,
     )
-    watch("place", lambda: f"{schedule(plan)}\n\n{plan.memory_map()}")
-    return plan
 
 
 def _watching(draft: Draft, watch: Watch) -> Callable[[str, Sequence[Procedure]], None]:
@@ -195,6 +204,29 @@ def _started(draft: Draft, resolved: ResolvedGraph, *, inspected: bool, every_er
     needed = liveness.at_start
     procedures = _with_start(procedures, list(initial_steps(draft, needed, written(procedures))))
     return _Started(procedures, names, results, wanted, needed, every_error)
+
+
+def _rewritten(
+    draft: Draft,
+    started: _Started,
+    environment: Environment,
+    constants: Model | None,
+    fused: Callable[[Draft, Sequence[Procedure], int], tuple[Procedure, ...]],
+    after: Callable[[str, Sequence[Procedure]], None],
+) -> Sequence[Procedure]:
+    """Return the steps of a program after the passes of plugins, computing ``constants`` and fusion.
+
+    ``constants`` is the model whose weights operators are computed on here, None for none; ``after`` is called after
+    each pass.
+    """
+    wanted = started.wanted
+    procedures = with_passes(started.procedures, _types(draft), wanted, environment, "lowered", after)
+    if constants is not None:
+        procedures = with_constants(draft, procedures, wanted, constants)
+        after("constants", procedures)
+    procedures = fused(draft, procedures, wanted)
+    after("fuse", procedures)
+    return with_passes(procedures, _types(draft), wanted, environment, "plan", after)
 
 
 def _arranged(

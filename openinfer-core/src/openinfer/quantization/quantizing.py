@@ -127,11 +127,7 @@ def quantize(
     offered = environment or Environment.default()
     graph, text = with_source(programs.graph(program))
     _check_plain(model)
-    copied = next((name for name in (*graph.vars, *temporary_names(graph)) if name.startswith((READ, MADE))), None)
-    if copied is not None:
-        raise CalibrationError(
-            f"the program has a variable `{copied}`: names that begin like it are for watching layers"
-        )
+    _check_names(graph)
     resolved = resolve(graph, model, environment=offered)
     samples = samples_of(graph, data, resolved.sizes)
     layers, left = find_layers(resolved, model, exclude)
@@ -165,6 +161,14 @@ def _check_plain(model: Model) -> None:
     found = next((info for info in model.tensors.values() if info.quantised or info.dtype.is_packed), None)
     if found is not None:
         message = f"tensor {found.name!r} of {model.name} is quantised already: quantise the model of floats"
+        raise CalibrationError(message)
+
+
+def _check_names(graph: Graph) -> None:
+    """Raise where a variable has a name that watching layers needs."""
+    copied = next((name for name in (*graph.vars, *temporary_names(graph)) if name.startswith((READ, MADE))), None)
+    if copied is not None:
+        message = f"the program has a variable `{copied}`: names that begin like it are for watching layers"
         raise CalibrationError(message)
 
 

@@ -130,8 +130,13 @@ def command(
         print_document(_document(synthesis, written, checked))
     else:
         _print(synthesis, written, checked, steps=(steps or 1) * (sequences or 1), show_plan=show_plan)
+    _refuse_failures(synthesis, checked, sequences or 1, node)
+
+
+def _refuse_failures(synthesis: Synthesis, checked: Verification | None, sequences: int, node: str) -> None:
+    """Raise where ``--verify`` found a difference or ``--prove`` an alarm."""
     if checked is not None and checked.first is not None:
-        _refuse_differences(checked.first, sequences or 1, node)
+        _refuse_differences(checked.first, sequences, node)
     if synthesis.proof is not None:
         refuse_alarms(synthesis.proof)
 
