@@ -108,7 +108,7 @@ def _sizes(code: Code, names: Names, parameters: Sequence[Var], arguments: Seque
     given = {counter(var): argument for var, argument in zip(parameters, arguments, strict=True)}
     declare_integers(code, names, {name: argument.value for name, argument in given.items()}, flag="overflow")
     for name, argument in given.items():
-        code.line(f"if ({name} < {argument.low} || {name} > {argument.high}) {{ return MODEL_INDEX; }}")
+        code.refuse(f"{name} < {argument.low} || {name} > {argument.high}")
 
 
 def _relate(code: Code, kernel: Kernel) -> list[str]:
@@ -120,8 +120,14 @@ def _relate(code: Code, kernel: Kernel) -> list[str]:
     write_split(code, names)
     for var in kernel.parameters:
         if isinstance(var.extent, Index):
-            code.line(f"if ({counter(var)} >= {index_text(var.extent)}) {{ return MODEL_INDEX; }}")
+            code.refuse(f"{counter(var)} >= {index_text(var.extent)}")
     return names
+
+
+def _passed_on(code: Code) -> str:
+    """Return the status that a function returned; an index out of range is that of the statement."""
+    raised = code.raised("MODEL_INDEX")
+    return "status" if raised == "MODEL_INDEX" else f"(status == MODEL_INDEX ? {raised} : status)"
 
 
 def _where_any(code: Code, step: ComputeStep | LoopProgramStep) -> AbstractContextManager[None]:
@@ -149,7 +155,8 @@ def _write(
     texts += [code.lend_scratch(function.scratch_nbytes)] if function.scratch_nbytes else []
     call = f"{function.name}({', '.join(texts)})"
     if function.has_status:
-        code.line(f"const enum model_status status = {call};", "if (status != MODEL_OK) { return status; }")
+        code.line(f"const enum model_status status = {call};")
+        code.line(f"if (status != MODEL_OK) {{ return {_passed_on(code)}; }}")
     else:
         code.line(f"{call};")
 

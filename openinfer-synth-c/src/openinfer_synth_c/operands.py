@@ -49,7 +49,7 @@ class Binder:
         address = self._entry(operand, name) if isinstance(operand, TableRef) else self._names.value(operand.value)
         self._code.line(f"const {bound.item_type} *const {name} = {address};")
         if isinstance(operand, TableRef) and operand.checked:
-            self._code.line(f"if ({name} == NULL) {{ return MODEL_INDEX; }}")
+            self._code.refuse(f"{name} == NULL")
         return bound
 
     def _entry(self, ref: TableRef, name: str) -> str:
@@ -62,7 +62,8 @@ class Binder:
         indices = {f"{name}_{axis}": index for axis, index in enumerate(ref.indices)}
         declare_integers(self._code, self._names, indices, flag=f"{name}_overflow")
         if ref.checked:
-            self._code.line(*(_range_test(local, table, axis) for axis, local in enumerate(indices)))
+            for axis, local in enumerate(indices):
+                self._code.refuse(_range_test(local, table, axis))
         texts = [
             f"({local} - {number_text(start)})" if start else local
             for local, start in zip(indices, table.starts, strict=True)
@@ -81,5 +82,4 @@ def _stride(table: WeightTable, axis: int) -> int:
 
 def _range_test(name: str, table: WeightTable, axis: int) -> str:
     low, high = table.starts[axis], table.starts[axis] + table.extents[axis] - 1
-    test = f"{name} < {number_text(low)} || {name} > {number_text(high)}"
-    return f"if ({test}) {{ return MODEL_INDEX; }}"
+    return f"{name} < {number_text(low)} || {name} > {number_text(high)}"

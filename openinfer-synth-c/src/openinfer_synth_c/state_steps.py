@@ -54,7 +54,7 @@ def _equal(code: Code, names: Names, step: EqualStep) -> None:
     text = {name: _named(names, side) for name, side in sides.items()}
     declare_integers(code, names, {name: side for name, side in sides.items() if text[name] is None})
     left, right = (known or name for name, known in text.items())
-    code.line(f"if ({left} != {right}) {{ return MODEL_SHAPE; }}")
+    code.refuse(f"{left} != {right}", "MODEL_SHAPE")
 
 
 def _named(names: Names, side: IndexExpr) -> str | None:

@@ -36,7 +36,7 @@ from openinfer.plan.steps import (
 from openinfer.scalars import repeated_code
 from openinfer.synth.c_text import comment
 from openinfer_synth_c.elements import Bound
-from openinfer_synth_c.faults import mark_faults
+from openinfer_synth_c.faults import fault_offset
 from openinfer_synth_c.index_text import for_head
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.kernel_calls import results_of, write_call, write_tests
@@ -87,7 +87,8 @@ class StatementWriter:
             self._code.leave_scratch()
             start = len(self._code.lines)
             try:
-                self._step(step)
+                with self._code.faults_at(self._fault_offset(step)):
+                    self._step(step)
             except ExprError as error:
                 raise SynthesisError(f"{_place(step)}: {error}", code="dtype-unsupported") from error
             except PluginStepError:
@@ -96,8 +97,12 @@ class StatementWriter:
                 raise _of_plugin(step, error) from error.__cause__
             if not isinstance(step, LoopStep):
                 self._code.keep_rolled(start)
-            if self._has_faults and step.origin.statements:
-                mark_faults(self._code.lines, start, step.origin.statements[0].node)
+
+    def _fault_offset(self, step: Step) -> int:
+        """Return what statuses are raised by in a step; one without a statement is part of what is around it."""
+        if not self._has_faults or not step.origin.statements:
+            return self._code.fault_offset
+        return fault_offset(step.origin.statements[0].node)
 
     def block(self, steps: Sequence[Step]) -> None:
         """Append the steps of a block; the return at its end is that of the function."""
@@ -242,7 +247,7 @@ class StatementWriter:
             amount = None if by is None else counted(by, dtype, down=step.down)
             if amount is None:
                 declare_integers(self._code, self._names, {"by": step.amount})
-                self._code.line("if (by < 0) { return MODEL_INDEX; }")
+                self._code.refuse("by < 0")
             program = linearise(counting(dtype, amount, down=step.down))
             counter.store("0", self._code.compute(program, {0: counter.at("0"), 1: "by"}, "r"))
 

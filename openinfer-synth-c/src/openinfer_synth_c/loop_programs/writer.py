@@ -125,7 +125,7 @@ class _Writer:
             case Lookup(var, value):
                 code.line(f"const ptrdiff_t {counter(var)} = (ptrdiff_t){self._value(value)};")
             case Fail(refused, _):
-                code.line(f"if ({out_of_range(refused) or self._value(refused)}) {{ return MODEL_INDEX; }}")
+                code.refuse(out_of_range(refused) or self._value(refused))
             case Store(buffer, address, value):
                 self._operands[buffer.name].store(address_text(buffer, address), self._value(value))
             case Alloc(buffer):

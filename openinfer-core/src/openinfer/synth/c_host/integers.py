@@ -54,7 +54,8 @@ def declare_integers(
     if not functions:
         code.line(*lines)
         return
-    code.line(f"bool {flag} = false;", *lines, f"if ({flag}) {{ return MODEL_INDEX; }}")
+    code.line(f"bool {flag} = false;", *lines)
+    code.refuse(flag)
     code.index_functions |= functions
 
 

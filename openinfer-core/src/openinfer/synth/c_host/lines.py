@@ -12,16 +12,39 @@ INDENT = "    "
 
 
 class Lines:
-    """Collects lines. ``index_functions`` are those of `openinfer.synth.c_host.integers` that they call."""
+    """Collects lines. ``index_functions`` are those of `openinfer.synth.c_host.integers` that they call.
+
+    ``fault_offset`` is what the statuses of failed tests are raised by, which says in which statement they are.
+    """
 
     def __init__(self, depth: int = 0) -> None:
         self.lines: list[str] = []
         self.index_functions: set[str] = set()
         self.depth: int = depth
+        self.fault_offset = 0
 
     def line(self, *texts: str) -> None:
         """Append lines at the present depth."""
         self.lines += [f"{INDENT * self.depth}{text}" for text in texts]
+
+    def refuse(self, test: str, status: str = "MODEL_INDEX") -> None:
+        """Append a test that ends the function with a status where it holds."""
+        self.line(f"if ({test}) {{ {self.ending(status)} }}")
+
+    def ending(self, status: str) -> str:
+        """Return the statement that ends the function with the status of a failure."""
+        return f"return {self.raised(status)};"
+
+    def raised(self, status: str) -> str:
+        """Return the text of a status of the statement that is being written."""
+        return f"(enum model_status)({status} + {self.fault_offset})" if self.fault_offset else status
+
+    @contextmanager
+    def faults_at(self, offset: int) -> Generator[None]:
+        """Raise the statuses of what is appended meanwhile."""
+        before, self.fault_offset = self.fault_offset, offset
+        yield
+        self.fault_offset = before
 
     @contextmanager
     def braces(self, head: str = "") -> Generator[None]:

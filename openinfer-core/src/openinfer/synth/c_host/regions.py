@@ -105,7 +105,8 @@ class RegionTests:
         declare_integers(code, self._operands, needed, flag=f"overflow{suffix}")
         limit = size if known is None else number_text(known)
         if axis.end is None:
-            code.line(f"if ({start} < 0) {{ return MODEL_INDEX; }}", f"if ({start} >= {limit}) {{ return {passed}; }}")
+            code.refuse(f"{start} < 0")
+            code.refuse(f"{start} >= {limit}", passed)
             self._term(start, axis.stride)
             self._ends.append(f"{start} + 1")
             return
@@ -118,10 +119,8 @@ class RegionTests:
         if starts_anywhere:
             # A start is never past an end that is not: it is said for analysers, and compilers leave it out.
             late = f" || {start} > {limit}"
-        code.line(
-            f"if ({start} < 0 || {end} < {start}) {{ return MODEL_INDEX; }}",
-            f"if ({end} > {limit}{late}) {{ return {passed}; }}",
-        )
+        code.refuse(f"{start} < 0 || {end} < {start}")
+        code.refuse(f"{end} > {limit}{late}", passed)
         if starts_anywhere and self._follows:
             # Intervals alone do not say that a later start leaves fewer places.
             write_split(code, [start])
@@ -144,14 +143,12 @@ class RegionTests:
         declare_integers(self.code, self._operands, dict(zip(names, given, strict=True)), flag="given_overflow")
         for name, length in zip(names, self.lengths, strict=False):
             with self.code.braces(f"if ({name} != {length})"):
-                self.code.line(*undo, "return MODEL_SHAPE;")
+                self.code.line(*undo, self.code.ending("MODEL_SHAPE"))
 
     def _test_growth(self, name: str, growth: Growth) -> None:
         declare_integers(self.code, self._operands, {name: growth.value}, flag=f"{name}_overflow")
-        self.code.line(
-            f"if ({name} < 0) {{ return MODEL_INDEX; }}",
-            f"if ({name} > {number_text(growth.limit)}) {{ return MODEL_LIMIT; }}",
-        )
+        self.code.refuse(f"{name} < 0")
+        self.code.refuse(f"{name} > {number_text(growth.limit)}", "MODEL_LIMIT")
 
 
 def _known_range(axis: Axis) -> tuple[int, int] | None:

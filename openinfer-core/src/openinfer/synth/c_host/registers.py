@@ -45,9 +45,9 @@ def write_place(code: Lines, operands: IntegerOperands, step: PlaceStep) -> None
         value = "counted"
         code.line(f"const int64_t counted = given < 0 ? given + {text['size']} : given;")
     if found.least is not None:
-        code.line(f"if ({value} < {text['least']}) {{ return MODEL_INDEX; }}")
+        code.refuse(f"{value} < {text['least']}")
     if found.most is not None:
-        code.line(f"if ({value} > {text['most']}) {{ return MODEL_INDEX; }}")
+        code.refuse(f"{value} > {text['most']}")
     # The highest may be below the lowest, as the last row of no rows: the lowest is taken then, and nothing is there.
     if is_lowered:
         code.line(f"const int64_t lowered = {value} > {text['high']} ? {text['high']} : {value};")
