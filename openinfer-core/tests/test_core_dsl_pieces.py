@@ -35,7 +35,7 @@ def pieces(text: str) -> list[tuple[str, str]]:
     """The rule of every piece, in parentheses if it is a gap, and its text."""
     return [
         (f"({piece.rule})" if piece.is_gap else piece.rule, text[piece.start : piece.end].strip())
-        for piece in recovered(text).cut.pieces
+        for piece in list(recovered(text).cut.pieces())
     ]
 
 
@@ -51,7 +51,7 @@ def test_between_tokens_there_is_only_white_space(text: str) -> None:
 
 @given(ANY_TEXT | PROGRAMS)
 def test_pieces_follow_one_another_without_a_hole(text: str) -> None:
-    found = recovered(text).cut.pieces
+    found = list(recovered(text).cut.pieces())
 
     assert (found[0].start, found[-1].end) == (0, len(text))
     assert all(one.end == other.start for one, other in pairwise(found))
@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_a_gap(body: str, expected: list[tuple[str, str]]
 
 
 def test_a_piece_knows_where_it_stands() -> None:
-    found = recovered("constants { c: f32; }\nblock b { return; }").cut.pieces
+    found = recovered("constants { c: f32; }\nblock b { return; }").cut.pieces()
 
     assert [(piece.rule, piece.section, piece.block) for piece in found] == [
         *(("memory_header", "", ""), ("declaration", "constant", ""), ("close_brace", "constant", "")),
@@ -133,7 +133,7 @@ def test_a_piece_knows_where_it_stands() -> None:
 
 
 def test_a_section_behind_a_forgotten_end_stands_at_the_top() -> None:
-    found = recovered("block a {\n  return;\n\nblock b {\n  return;\n}\n").cut.pieces
+    found = list(recovered("block a {\n  return;\n\nblock b {\n  return;\n}\n").cut.pieces())
     heads = [piece for piece in found if piece.rule == "block_header"]
 
     assert [(piece.section, piece.is_gap) for piece in heads] == [("", False), ("", False)]

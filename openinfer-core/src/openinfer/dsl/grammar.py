@@ -181,19 +181,11 @@ class Mismatch:
 
 
 class _MatchError(ParseError):
-    """The furthest place where terminals were tried in vain; parsimonious hands it to every expression it matches."""
+    """The furthest place ``pos`` where terminals were tried in vain; parsimonious hands it to every expression."""
 
     def __init__(self, text: str, offset: int) -> None:
-        super().__init__(text)
-        self.furthest = offset
-        self.expected: set[str] = set()
-
-    def add(self, terminal: str, place: int) -> None:
-        if place > self.furthest:
-            self.furthest = place
-            self.expected.clear()
-        if place == self.furthest:
-            self.expected.add(terminal)
+        super().__init__(text, offset)
+        self.expected: list[str] = []
 
 
 class _Terminal(Expression):
@@ -206,13 +198,15 @@ class _Terminal(Expression):
         super().__init__(name)
         self._found = re.compile(pattern + SPACE).match
 
-    def match_core(self, text: str, pos: int, cache: object, error: ParseError) -> Any:
+    def match_core(self, text: str, pos: int, cache: object, error: Any) -> Any:
         del cache
         found = self._found(text, pos)
         if found is not None:
             return Node(self, text, pos, found.end())
-        if isinstance(error, _MatchError):
-            error.add(self.name, pos)
+        if pos > error.pos:
+            error.pos, error.expected = pos, [self.name]
+        elif pos == error.pos:
+            error.expected.append(self.name)
         return None
 
 
@@ -226,7 +220,7 @@ def match(rule: str, text: str, offset: int) -> Tree | Mismatch:
     """Match ``text`` from ``offset`` against a rule; the tree need not reach the end of the text."""
     error = _MatchError(text, offset)
     tree = _grammar()[rule].match_core(text, offset, defaultdict(dict), error)
-    return Mismatch(error.furthest, frozenset(error.expected)) if tree is None else cast("Tree", tree)
+    return Mismatch(error.pos, frozenset(error.expected)) if tree is None else cast("Tree", tree)
 
 
 def words(terminal: str) -> str:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic, Related, Severity
-from openinfer.dsl.grammar import CACHE_VERBS, STATEMENTS, Mismatch, Tree, match
+from openinfer.dsl.grammar import CACHE_VERBS, SPACE, STATEMENTS, Mismatch, Tree, match
 from openinfer.dsl.mismatch import Finding, explain, syntax_error, unknown_section, unknown_statement, unsupported_cache
-from openinfer.dsl.pieces import Cut, Piece
+from openinfer.dsl.pieces import NOWHERE, Cut
 from openinfer.dsl.placeholders import head_of_block, head_of_statement
 from openinfer.dsl.positions import Positions
-from openinfer.dsl.recovery import next_section, next_statement, skip_blank
-from openinfer.dsl.syntax import BlockSyntax, Gap, LoopStatement, Place, Program, ScopeStatement, Statement
+from openinfer.dsl.recovery import next_section, next_statement
+from openinfer.dsl.syntax import BlockSyntax, LoopStatement, Place, Program, ScopeStatement, Statement
 from openinfer.dsl.tokens import scan
 from openinfer.dsl.tree_declarations import declaration_of, old_spellings
 from openinfer.dsl.tree_statements import block_header, statement_of
@@ -32,6 +32,7 @@ MAX_FINDINGS = 100
 """Parsing stops after this many errors."""
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NEXT_WORD = re.compile(rf"({SPACE})([A-Za-z_][A-Za-z0-9_]*|)")
 _VERB = re.compile(r"cache[ \t\r\n\f\v]*\.[ \t\r\n\f\v]*([A-Za-z_][A-Za-z0-9_]*)")
 _MEMORY = {**{kind.value: kind for kind in MemoryKind}, "constants": MemoryKind.CONSTANT}
 _SECTIONS = ("block", *_MEMORY)
@@ -79,13 +80,7 @@ def recover_program(source: Source) -> Parsed:
     parser = _Parser(source)
     program = parser.run()
     errors = tuple(diagnostic for diagnostic, _ in parser.findings)
-    cut = Cut(parser.scan, tuple(parser.pieces))
-    return Parsed(program, cut, errors, parser.findings[0][1] if parser.findings else ())
-
-
-def _end_of(tree: Tree) -> int:
-    """Return the end of a tree's last token, which is a ``;`` or ``{``."""
-    return tree.children[-1].start + 1
+    return Parsed(program, parser.cut, errors, parser.findings[0][1] if parser.findings else ())
 
 
 class _Parser:
@@ -93,14 +88,13 @@ class _Parser:
 
     def __init__(self, source: Source) -> None:
         self.findings: list[tuple[Diagnostic, tuple[str, ...]]] = []
-        self.pieces: list[Piece] = []
-        self.scan = scan(source.text)
+        self.cut = Cut(scan(source.text), [])
         self._source = source
         self._positions = Positions(source)
-        self._text, self._flaws = self.scan.text, self.scan.flaws
+        self._text, self._flaws = self.cut.scan.text, self.cut.scan.flaws
         self._flaw_starts = [flaw.start for flaw in self._flaws]
         self._offset = 0
-        self._section = ""
+        self._around = NOWHERE
         self._frames: list[_Frame] = []
         self._declarations: list[Declaration] = []
         self._blocks: list[BlockSyntax] = []
@@ -116,11 +110,11 @@ class _Parser:
                 self._close()
             if self._text[self._offset :].strip():
                 self._lose("section", self._offset, len(self._text))
-        self._keep("end", len(self._text))
+        self.cut.marks.append(("end", len(self._text), False, self._around))
         self._add_flaws([Finding(f.code, f.message, Place(f.start, f.end), f.hint) for f in self._flaws])
         declarations, blocks = tuple(self._declarations), tuple(self._blocks)
-        gaps = (Gap(p.rule, p.block, self._text[p.start : p.end]) for p in self.pieces if p.is_gap)
-        return Program(self._source, declarations, blocks, tuple(self._warnings), tuple(gaps))
+        gaps = self.cut.gaps() if self.findings else ()
+        return Program(self._source, declarations, blocks, tuple(self._warnings), gaps)
 
     def _add_flaws(self, flaws: list[Finding]) -> None:
         """Join the scanner's findings, the first of each line, with the parser's on other lines."""
@@ -139,18 +133,15 @@ class _Parser:
         found = bisect_left(self._flaw_starts, start)
         return found < len(self._flaw_starts) and self._flaw_starts[found] < end
 
-    def _keep(self, rule: str, end: int, *, is_gap: bool = False) -> None:
-        """Add the piece of the text that goes on from the last one to ``end``."""
-        start = self.pieces[-1].end if self.pieces else 0
-        head = self._frames[0].head if self._frames else None
-        block = head[0].text if isinstance(head, tuple) else ""
-        self.pieces.append(Piece(rule, start, max(start, end), self._section, block, is_gap))
+    def _keep(self, rule: str, tree: Tree) -> None:
+        """Add a piece, whose last token is a ``;`` or ``{``."""
+        self.cut.marks.append((rule, tree.children[-1].start + 1, False, self._around))
 
     def _lose(self, rule: str, start: int, end: int) -> None:
         """Add a gap: from ``start`` to ``end`` there is one that cannot be read, or is missing."""
         written = start + len(self._text[start:end].rstrip())
         is_ended = written > start and self._text[written - 1] in ";{}"
-        self._keep(rule, written if is_ended else end if end > start else 0, is_gap=True)
+        self.cut.marks.append((rule, written if is_ended else end if end > start else 0, True, self._around))
 
     def _sections(self) -> Iterator[None]:
         while (word := self._next_word()) is not None:
@@ -174,19 +165,19 @@ class _Parser:
             self._offset = next_section(self._text, self._offset)
             self._lose("section", opened, self._offset)
             return
-        self._keep("memory_header", _end_of(tree))
-        self._section = kind.value
-        while not self._closed("memory section", opened):
+        self._keep("memory_header", tree)
+        self._around = (kind.value, "")
+        while self._next_inside("memory section", opened) != "}":
             start = self._offset
             if _SECTION.match(self._text, start) is not None:
                 self._report_open("memory section", opened)
-                self._section = ""
+                self._around = NOWHERE
                 return
             tree = self._match("declaration", start)
             if tree is None or not self._keep_declaration(tree, kind):
                 self._lose("declaration", start, self._offset)
         self._end_piece()
-        self._section = ""
+        self._around = NOWHERE
 
     def _keep_declaration(self, tree: Tree, kind: MemoryKind) -> bool:
         try:
@@ -197,7 +188,7 @@ class _Parser:
         if self._flawed(tree.start, tree.end):
             return False
         self._declarations.append(declaration)
-        self._keep("declaration", _end_of(tree))
+        self._keep("declaration", tree)
         for message, place, hint in old_spellings(tree):
             self._warnings.append(self._diagnostic(Finding("old-spelling", message, place, hint), Severity.WARNING))
         return True
@@ -212,17 +203,19 @@ class _Parser:
             self._lose("section", start, self._offset)
             return
         head = self._head(tree, start)
-        self._keep("block_header", self._offset if tree is None else _end_of(tree))
-        self._frames, self._section = [_Frame(head, start)], "block"
+        end = self._offset if tree is None else tree.children[-1].start + 1
+        self.cut.marks.append(("block_header", end, False, NOWHERE))
+        self._frames, self._around = [_Frame(head, start)], ("block", head[0].text)
         while self._frames:
-            if self._closed(self._innermost(), self._frames[-1].start):
+            word = self._next_inside(self._innermost(), self._frames[-1].start)
+            if word == "}":
                 self._end_piece()
                 self._close()
-            elif self._is_next_section():
+            elif self._is_next_section(word):
                 self._end_block()
             else:
-                self._statement()
-        self._section = ""
+                self._statement(word)
+        self._around = NOWHERE
 
     def _innermost(self) -> str:
         return "block" if len(self._frames) == 1 else "loop or scope"
@@ -249,15 +242,12 @@ class _Parser:
             whole = replace(frame.head, body=replace(frame.head.body, body=statements))
             self._frames[-1].statements.append(whole)
 
-    def _is_next_section(self) -> bool:
+    def _is_next_section(self, word: str) -> bool:
         """Return whether a section starts here as far left as the block around it: a ``}`` was forgotten."""
-        if not self._text.startswith(_SECTIONS, self._offset):
-            return False
-        word = _WORD.match(self._text, self._offset)
-        if word is None or word.group() not in _SECTIONS:
+        if word not in _SECTIONS:
             return False
         opened = self._frames[0].start
-        here, around = self._positions.span(self._offset, word.end()), self._positions.span(opened, opened)
+        here, around = self._positions.span(self._offset, self._offset), self._positions.span(opened, opened)
         return here.line > around.line and here.column <= around.column
 
     def _end_block(self) -> None:
@@ -274,9 +264,8 @@ class _Parser:
         place = Place(self._offset, self._offset + len(word or ""))
         self._report(Finding("syntax", message, place, opened=Place(opened, self._text.find("{", opened))), place.start)
 
-    def _statement(self) -> None:
+    def _statement(self, word: str) -> None:
         start = self._offset
-        word = self._next_word()
         rule = self._rule(word)
         if rule is None:
             self._lose("", start, self._offset)
@@ -291,7 +280,7 @@ class _Parser:
                 return
             statement = statement or head_of_statement(rule, self._text, start, self._offset)
         else:
-            self._keep(rule, _end_of(tree))
+            self._keep(rule, tree)
         if rule in ("loop", "scope"):
             self._open(statement, start)
         else:
@@ -310,7 +299,7 @@ class _Parser:
             self._report(Finding("syntax", message, Place(start, start + 4)), start)
         self._frames.append(_Frame(head, start))
 
-    def _rule(self, word: str | None) -> str | None:
+    def _rule(self, word: str) -> str | None:
         """Return the rule of the statement that starts here; report and skip what is none."""
         start = self._offset
         if word not in STATEMENTS:
@@ -331,26 +320,25 @@ class _Parser:
     def _end_piece(self) -> None:
         """Move behind a ``}``."""
         self._offset += 1
-        self._keep("close_brace", self._offset)
+        self.cut.marks.append(("close_brace", self._offset, False, self._around))
 
     def _next_word(self) -> str | None:
         """Skip white space and return the word there ("" if there is something else), or None at the end."""
-        self._offset = skip_blank(self._text, self._offset)
-        if self._offset >= len(self._text):
-            return None
-        found = _WORD.match(self._text, self._offset)
-        return found.group() if found is not None else ""
+        found = _NEXT_WORD.match(self._text, self._offset)
+        self._offset = found.end(1) if found is not None else len(self._text)
+        return found[2] if found is not None and self._offset < len(self._text) else None
 
-    def _closed(self, what: str, opened: int) -> bool:
-        """Return whether ``}`` comes next; report a text that ends before it."""
-        if self._next_word() is None:
+    def _next_inside(self, what: str, opened: int) -> str:
+        """Return the next word, or ``}``; report a text that ends before it."""
+        word = self._next_word()
+        if word is None:
             end = len(self._text.rstrip())
             message = f"expected `}}` at the end of the {what}, found the end"
             head = self._text.find("{", opened)
             if not self._ends_in_flaw():
                 self._report(Finding("syntax", message, Place(end, end), opened=Place(opened, head)))
             raise _StopParsing
-        return self._text[self._offset] == "}"
+        return "}" if self._text[self._offset] == "}" else word
 
     def _ends_in_flaw(self) -> bool:
         """Return whether there is nothing but refused characters, such as a comment without an end, at the end."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from openinfer.dsl.syntax import Gap
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -31,17 +33,35 @@ class Piece(NamedTuple):
     is_gap: bool
 
 
+NOWHERE = ("", "")
+"""The section and the block at the top of a text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A text without comments, and its pieces in order: every character is in one of them."""
+    """A text without comments, and the ends of its pieces: rule, end, whether it is a gap, section and block around."""
 
     scan: Scan
-    pieces: tuple[Piece, ...]
+    marks: list[tuple[str, int, bool, tuple[str, str]]]
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the pieces in order: every character is in one of them."""
+        start = 0
+        for rule, end, is_gap, (section, block) in self.marks:
+            yield Piece(rule, start, max(start, end), section, block, is_gap)
+            start = max(start, end)
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """Return what could not be read."""
+        text = self.scan.text
+        return tuple(
+            Gap(piece.rule, piece.block, text[piece.start : piece.end]) for piece in self.pieces() if piece.is_gap
+        )
 
     def with_tokens(self, tokens: Sequence[Token]) -> Iterator[tuple[Piece, Sequence[Token]]]:
         """Yield every piece with those of the text's tokens that are in it."""
         first = 0
-        for piece in self.pieces:
+        for piece in self.pieces():
             last = first
             while last < len(tokens) and tokens[last].start < piece.end:
                 last += 1

@@ -47,7 +47,8 @@ def text_of(tree: Tree) -> str:
 
 
 def word_of(tree: Tree) -> Word:
-    return Word(text_of(tree), place_of(tree))
+    text = tree.text.rstrip()
+    return Word(text, Place(tree.start, tree.start + len(text)))
 
 
 def optional(tree: Tree) -> Tree | None:
