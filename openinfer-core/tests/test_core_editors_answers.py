@@ -103,6 +103,14 @@ def test_a_program_that_fits_keeps_its_warnings_and_its_sizes(environment: Envir
     assert found.resolved.variables["z"].type.shape == (3,)
 
 
+def test_a_finding_behind_a_byte_order_mark_has_its_place_in_the_text_shown(environment: Environment) -> None:
+    text = "\ufeffblock entry { branch nowhere; return; }"
+    (finding,) = analyse(text, environment).findings
+
+    assert finding.span is not None
+    assert text[finding.span.start : finding.span.end] in ("branch nowhere", "nowhere")
+
+
 def test_what_is_no_text_has_its_finding(environment: Environment) -> None:
     assert [f.code for f in analyse("block \ud800 {}", environment).findings] == ["not-text"]
 

@@ -141,6 +141,14 @@ def test_names_are_known_before_and_behind_a_mistake() -> None:
     assert meaning(text) is not None
 
 
+def test_a_section_behind_a_forgotten_end_is_known() -> None:
+    assert sort_of("block a {\n  loop l (i in 0..2) {\n    return;\n\nblock b {\n  branch ^b;\n}\n") is Sort.BLOCK
+
+
+def test_a_block_may_be_called_with() -> None:
+    assert sort_of("block with { op f(^x) >> x; }") is Sort.TEMPORARY
+
+
 # Rename
 
 

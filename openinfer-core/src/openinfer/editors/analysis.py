@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic
 from openinfer.dsl import read_program
-from openinfer.editors.reading import outline_of
+from openinfer.editors.reading import outline_of, outline_of_cut
 from openinfer.errors import DslSyntaxError
 from openinfer.validate import checked_program
 
@@ -36,12 +36,14 @@ class Analysis:
 
 def analyse(text: str, environment: Environment, model: Model | None = None) -> Analysis:
     """Return what an editor shows of a text. Without a model, sizes and model names are not checked."""
-    outline = outline_of(text)
     try:
-        reading = read_program(text)
+        # A byte order mark is a character of the text that an editor shows.
+        reading = read_program(f" {text[1:]}" if text.startswith("\ufeff") else text)
     except DslSyntaxError as error:
+        outline = outline_of(text)
         found = [finding for finding in error.diagnostics if isinstance(finding, Diagnostic)]
         alone = Diagnostic(code=error.code, message=str(error))
         return Analysis(text=text, outline=outline, findings=found or [alone])
+    outline = outline_of(text) if reading.cut is None else outline_of_cut(reading.cut)
     checked = checked_program(reading, model=model, environment=environment)
     return Analysis(text=text, outline=outline, findings=checked.findings, resolved=checked.resolved)

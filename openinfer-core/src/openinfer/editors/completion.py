@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from openinfer.dsl.tokens import Token
     from openinfer.editors.analysis import Analysis
     from openinfer.editors.outline import Definition, Outline
-    from openinfer.editors.segments import Segment
     from openinfer.model import Model
     from openinfer.ops.schema import OpSchema, SettingSpec
     from openinfer.plugins.environment import Environment
@@ -52,18 +51,16 @@ class Proposal:
 def completions(analysis: Analysis, offset: int, environment: Environment, model: Model | None) -> list[Proposal]:
     """Return what may stand at an offset, whether or not a part of it is written."""
     outline = analysis.outline
-    context, segment = outline.segment_at(offset)
+    segment = outline.segment_at(offset)
     before = [token for token in segment.tokens if token.end < offset or (token.end == offset and not _word(token))]
     if any(token.kind == "string" and token.start < offset <= token.end for token in segment.tokens):
         return []
     sizes = _sizes(outline, model)
-    if context.kind == "top":
-        return list(_words((*dict.fromkeys(MEMORY), "block"))) if not before else []
-    if context.kind == "section":
+    if segment.section == "block":
+        return list(_statement(_Place(outline, before, offset, environment, sizes)))
+    if segment.section:
         return list(_declaration(before, environment, sizes))
-    if context.kind == "body":
-        return list(_statement(_Place(outline, segment, before, offset, environment, sizes)))
-    return []
+    return [] if before else list(_words((*MEMORY, "block")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,6 @@ class _Place:
     """Where something is to be completed: ``before`` are the finished tokens of its statement."""
 
     outline: Outline
-    segment: Segment
     before: Sequence[Token]
     offset: int
     environment: Environment

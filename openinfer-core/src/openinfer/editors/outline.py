@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from openinfer.editors.segments import Segment
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from openinfer.dsl.tokens import Token
 
 
 class Role(Enum):
@@ -56,7 +56,7 @@ class Occurrence:
     context: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Definition:
     """Where a name is defined.
 
@@ -73,20 +73,28 @@ class Definition:
     sort: Sort
     start: int
     end: int
+    text: str
     section: str = ""
     first: int = 0
     last: int = 0
-    text: str = ""
     owner: str = ""
     formals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What encloses a piece of text: ``kind`` is top, section, body or unknown; ``name`` the section or block."""
+class Segment:
+    """A head, declaration or statement without the ``;`` or brace that ends it.
 
-    kind: str
-    name: str = ""
+    Attributes:
+        section: where it stands: a kind of memory, ``block``, or ``""`` at the top.
+        tokens: what it is made of, without comments.
+        start, stop: the offsets between which a cursor is inside of it.
+    """
+
+    section: str
+    tokens: Sequence[Token]
+    start: int
+    stop: int
 
 
 class Names:
@@ -172,7 +180,7 @@ class Outline:
     """
 
     text: str
-    segments: list[tuple[Context, Segment]] = field(default_factory=list[tuple[Context, Segment]])
+    segments: list[Segment] = field(default_factory=list[Segment])
     occurrences: list[Occurrence] = field(default_factory=list[Occurrence])
     definitions: list[Definition] = field(default_factory=list[Definition])
     _names: Names = field(default_factory=lambda: Names(()))
@@ -189,10 +197,9 @@ class Outline:
             return None
         return self.occurrences[place]
 
-    def segment_at(self, offset: int) -> tuple[Context, Segment]:
-        """Return the piece of the program that a cursor before ``offset`` is in, and what encloses it."""
-        place = bisect_right(self.segments, offset, key=lambda pair: pair[1].start) - 1
-        return self.segments[max(0, place)]
+    def segment_at(self, offset: int) -> Segment:
+        """Return the part of the program that a cursor before ``offset`` is in."""
+        return self.segments[max(0, bisect_right(self.segments, offset, key=lambda segment: segment.start) - 1)]
 
     def definition(self, occurrence: Occurrence) -> Definition | None:
         """Return what a name stands for, by the language's order of lookup; None for what the text does not define."""

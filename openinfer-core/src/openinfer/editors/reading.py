@@ -6,80 +6,100 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.dsl.tokens import scan
-from openinfer.editors.outline import Context, Definition, Occurrence, Outline, Role, Sort
-from openinfer.editors.segments import segments_of
-from openinfer.editors.words import DTYPE_SETTINGS, DTYPES, MEMORY
+from openinfer.diagnostics import Source
+from openinfer.dsl.parser import recover_program
+from openinfer.editors.outline import Definition, Occurrence, Outline, Role, Segment, Sort
+from openinfer.editors.words import DTYPE_SETTINGS, DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from openinfer.dsl.pieces import Cut, Piece
     from openinfer.dsl.tokens import Token
-    from openinfer.editors.segments import Segment
 
 _FORMAL = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
-
-def outline_of(text: str) -> Outline:
-    """Return the outline of a program text, which may be anything."""
-    scanned = scan(text)
-    outline = Outline(scanned.text)
-    reader = _Reader(outline)
-    for segment in segments_of(scanned.words(), len(text)):
-        reader.read(segment)
-    reader.finish()
-    outline.complete()
-    return outline
-
-
 _DECLARED = (Sort.VARIABLE, Sort.TEMPORARY, Sort.INDEX)
 """What a name may be declared as, so that an output of that name defines nothing."""
 
 
-class _Reader:
-    """Reads one program; the stack holds what is open, each with the definitions that end with it."""
+def outline_of(text: str) -> Outline:
+    """Return the outline of a program text, which may be anything."""
+    return outline_of_cut(recover_program(Source("<text>", text)).cut)
 
-    def __init__(self, outline: Outline) -> None:
-        self._outline = outline
-        self._stack: list[tuple[Context, tuple[Definition, ...]]] = [(Context("top"), ())]
+
+def outline_of_cut(cut: Cut) -> Outline:
+    """Return the outline of a text that was cut into its pieces."""
+    reader = _Reader(cut.scan.text)
+    for piece, tokens in cut.with_tokens(cut.scan.words()):
+        if piece.rule in ("memory_header", "block_header", "end"):
+            reader.close_all(piece.start)
+        for segment, end in _segments(piece, tokens):
+            reader.read(piece, segment, end)
+    return reader.finished()
+
+
+def _segments(piece: Piece, tokens: Sequence[Token]) -> Iterator[tuple[Segment, str]]:
+    """Yield a piece without its last token, with that; a gap may hold several statements, all wrong together."""
+    start, first, in_hints = piece.start, 0, False
+    for place, token in enumerate(tokens):
+        if piece.rule == "section" or token.kind != "mark" or token.text not in ";{}":
+            continue
+        if token.text == "{" and place - first > 2 and tokens[place - 1].text == "with":
+            in_hints = True
+        elif token.text == "}" and in_hints:
+            in_hints = False
+        else:
+            in_hints = False
+            yield Segment(piece.section, tokens[first:place], start, token.start), token.text
+            start, first = token.end, place + 1
+    if first < len(tokens) or not tokens:
+        yield Segment(piece.section, tokens[first:], start, piece.end), ""
+
+
+class _Reader:
+    """Reads one program; the stack holds for every open body the definitions that end with it."""
+
+    def __init__(self, text: str) -> None:
+        self._outline = Outline(text)
+        self._stack: list[tuple[Definition, ...]] = []
         self._outputs: list[Definition] = []
 
-    def read(self, segment: Segment) -> None:
-        """Add the names of the next piece."""
-        context = self._stack[-1][0]
-        self._outline.segments.append((context, segment))
-        opened = self._opened(context, segment)
-        if segment.end == "{":
+    def read(self, piece: Piece, segment: Segment, end: str) -> None:
+        """Add the names of a part of a piece, which ends with that mark."""
+        self._outline.segments.append(segment)
+        opened: tuple[Definition, ...] = ()
+        if segment.tokens and piece.rule == "block_header":
+            self._block(self._hints(segment.tokens))
+        elif segment.tokens and segment.section == "block":
+            opened = self._statement(segment, piece.block)
+        elif segment.tokens and segment.section:
+            self._declaration(segment)
+        if end == "{":
             self._stack.append(opened)
-        elif segment.end == "}" and len(self._stack) > 1:
+        elif end == "}" and self._stack:
             self._close(segment.stop)
 
-    def finish(self) -> None:
-        """Close what the text leaves open."""
-        while len(self._stack) > 1:
-            self._close(len(self._outline.text))
+    def close_all(self, offset: int) -> None:
+        """Close what is still open."""
+        while self._stack:
+            self._close(offset)
+
+    def finished(self) -> Outline:
+        """Return the outline."""
         declared = {found.name for found in self._outline.definitions if found.sort in _DECLARED}
         for output in self._outputs:
             if output.name not in declared:
                 declared.add(output.name)
                 self._outline.definitions.append(output)
+        self._outline.complete()
+        return self._outline
 
     def _close(self, offset: int) -> None:
-        for definition in self._stack.pop()[1]:
-            self._outline.definitions.append(replace(definition, last=offset))
+        self._outline.definitions += [replace(definition, last=offset) for definition in self._stack.pop()]
 
-    def _opened(self, context: Context, segment: Segment) -> tuple[Context, tuple[Definition, ...]]:
-        """Read a piece, and return what its ``{`` opens."""
-        if not segment.tokens:
-            return Context("unknown" if context.kind == "top" else context.kind, context.name), ()
-        if context.kind == "top":
-            return self._head(segment)
-        if context.kind == "section":
-            self._declaration(segment, context.name)
-            return Context("unknown"), ()
-        if context.kind == "body":
-            return Context("body", context.name), self._statement(segment, context.name)
-        return Context("unknown"), ()
+    def _text(self, segment: Segment) -> str:
+        """Return what a segment says, on one line."""
+        return " ".join(self._outline.text[segment.tokens[0].start : segment.stop].split())
 
     # Occurrences
 
@@ -101,7 +121,7 @@ class _Reader:
     def _hints(self, tokens: Sequence[Token]) -> Sequence[Token]:
         """Add the names of ``with { … }`` and return the tokens before it."""
         for place in range(len(tokens) - 1):
-            if tokens[place].text == "with" and tokens[place + 1].text == "{" and place:
+            if place > 1 and tokens[place].text == "with" and tokens[place + 1].text == "{":
                 self._named(tokens[place + 2 :], Role.HINT, "")
                 return tokens[:place]
         return tokens
@@ -127,60 +147,34 @@ class _Reader:
         else:
             self._values(value)
 
-    # Heads
+    # Heads and declarations
 
-    def _head(self, segment: Segment) -> tuple[Context, tuple[Definition, ...]]:
-        tokens = self._hints(segment.tokens)
-        if segment.first in MEMORY:
-            return Context("section", segment.first.replace("constants", "constant")), ()
-        if segment.first != "block" or len(tokens) < 2 or tokens[1].kind != "name":
-            return Context("unknown"), ()
-        name = tokens[1]
-        self._add(name, Role.BLOCK)
-        self._outline.definitions.append(
-            Definition(name=name.text, sort=Sort.BLOCK, start=name.start, end=name.end, text=f"block {name.text}")
-        )
-        return Context("body", name.text), ()
+    def _block(self, tokens: Sequence[Token]) -> None:
+        if len(tokens) > 1 and tokens[1].kind == "name":
+            name = tokens[1]
+            self._add(name, Role.BLOCK)
+            self._outline.definitions.append(_definition(name, Sort.BLOCK, text=f"block {name.text}"))
 
-    # Declarations
-
-    def _declaration(self, segment: Segment, section: str) -> None:
+    def _declaration(self, segment: Segment) -> None:
         name, *rest = segment.tokens
         if name.kind != "name":
             return
         formals = _formals(rest)
-        text = _one_line(self._outline.text[name.start : segment.stop])
+        names = tuple(token.text for token in formals)
+        text = f"{self._text(segment)};"
         self._add(name, Role.VALUE)
         self._outline.definitions.append(
-            Definition(
-                name=name.text,
-                sort=Sort.VARIABLE,
-                start=name.start,
-                end=name.end,
-                section=section,
-                text=f"{text};",
-                formals=tuple(token.text for token in formals),
-            )
+            _definition(name, Sort.VARIABLE, section=segment.section, text=text, formals=names)
         )
-        counts = _counts(rest)
+        counts = [token.text for token in _formals(rest[_find(rest, "auto_dim") + 1 :])]
         for formal in formals:
-            self._formal(formal, name.text, "auto_dim" if formal.text in counts else "")
-        colon = next((place for place, token in enumerate(rest) if token.text == ":"), len(rest))
-        self._type(rest[colon + 1 :], name.text)
-
-    def _formal(self, token: Token, owner: str, section: str) -> None:
-        self._add(token, Role.FORMAL, owner)
-        self._outline.definitions.append(
-            Definition(
-                name=token.text,
-                sort=Sort.FORMAL,
-                start=token.start,
-                end=token.end,
-                section=section,
-                owner=owner,
-                text=f"index {token.text} of {owner}",
+            section = "auto_dim" if formal.text in counts else ""
+            text = f"index {formal.text} of {name.text}"
+            self._add(formal, Role.FORMAL, name.text)
+            self._outline.definitions.append(
+                _definition(formal, Sort.FORMAL, section=section, owner=name.text, text=text)
             )
-        )
+        self._type(rest[_find(rest, ":") + 1 :], name.text)
 
     def _type(self, tokens: Sequence[Token], owner: str) -> None:
         """Add what follows the colon of a declaration or ``assign``: element type, dimensions, attributes."""
@@ -211,63 +205,48 @@ class _Reader:
     def _statement(self, segment: Segment, block: str) -> tuple[Definition, ...]:
         """Add the names of a statement; return the definitions that last as long as the body that it opens."""
         word, *rest = self._hints(segment.tokens)
+        text = f"{self._text(segment)};"
         match word.text:
             case "op":
                 self._op(rest)
-                self._note_outputs(rest, segment, block)
             case "assign":
-                self._assign(rest, segment, block)
+                self._assign(rest, text, block)
             case "loop":
                 return self._loop(rest, segment, block)
             case "branch":
                 self._branch(rest)
             case "cache":
                 self._values(rest[2:] if rest and rest[0].text == "." else rest)
-                if len(rest) > 1 and rest[1].text == "read":
-                    self._note_outputs(rest, segment, block)
             case "dep":
                 self._dep(rest)
-            case "transfer":
-                self._values(rest)
-                self._note_outputs(rest, segment, block)
-            case "yield" | "await" | "return":
+            case "transfer" | "yield" | "await" | "return":
                 self._values(rest)
             case _:
                 pass
+        if word.text in ("op", "transfer") or [token.text for token in (word, *rest[:2])] == ["cache", ".", "read"]:
+            self._note_outputs(rest, text, block)
         return ()
 
-    def _note_outputs(self, tokens: Sequence[Token], segment: Segment, block: str) -> None:
+    def _note_outputs(self, tokens: Sequence[Token], text: str, block: str) -> None:
         """Note what a statement outputs, which defines the names that nothing declares."""
-        arrow = next((place for place, token in enumerate(tokens) if token.text == ">>"), len(tokens))
-        text = f"{_one_line(self._outline.text[segment.tokens[0].start : segment.stop])};"
-        for token in tokens[arrow + 1 :]:
-            if token.kind == "name":
-                self._outputs.append(
-                    Definition(
-                        name=token.text, sort=Sort.TEMPORARY, start=token.start, end=token.end, section=block, text=text
-                    )
-                )
+        self._outputs += [
+            _definition(token, Sort.TEMPORARY, section=block, text=text)
+            for token in tokens[_find(tokens, ">>") + 1 :]
+            if token.kind == "name"
+        ]
 
     def _op(self, tokens: Sequence[Token]) -> None:
-        if not tokens or tokens[0].kind != "name":
-            return
-        self._add(tokens[0], Role.OP)
-        arrow = next((place for place, token in enumerate(tokens) if token.text == ">>"), len(tokens))
-        self._named(_inside(tokens[1:arrow]), Role.SETTING, tokens[0].text)
-        self._values(tokens[arrow + 1 :])
+        if tokens and tokens[0].kind == "name":
+            arrow = _find(tokens, ">>")
+            self._add(tokens[0], Role.OP)
+            self._named(_inside(tokens[1:arrow]), Role.SETTING, tokens[0].text)
+            self._values(tokens[arrow + 1 :])
 
-    def _assign(self, tokens: Sequence[Token], segment: Segment, block: str) -> None:
-        if not tokens or tokens[0].kind != "name":
-            return
-        name = tokens[0]
-        self._add(name, Role.VALUE)
-        text = _one_line(self._outline.text[segment.tokens[0].start : segment.stop])
-        self._outline.definitions.append(
-            Definition(
-                name=name.text, sort=Sort.TEMPORARY, start=name.start, end=name.end, section=block, text=f"{text};"
-            )
-        )
-        self._type(tokens[2:], name.text)
+    def _assign(self, tokens: Sequence[Token], text: str, block: str) -> None:
+        if tokens and tokens[0].kind == "name":
+            self._add(tokens[0], Role.VALUE)
+            self._outline.definitions.append(_definition(tokens[0], Sort.TEMPORARY, section=block, text=text))
+            self._type(tokens[2:], tokens[0].text)
 
     def _loop(self, tokens: Sequence[Token], segment: Segment, block: str) -> tuple[Definition, ...]:
         if len(tokens) < 3 or tokens[0].kind != "name" or tokens[1].text != "(" or tokens[2].kind != "name":
@@ -276,25 +255,9 @@ class _Reader:
         self._add(name, Role.LOOP)
         self._add(index, Role.VALUE)
         self._values(tokens[4:])
-        text = _one_line(self._outline.text[segment.tokens[0].start : segment.stop])
-        found = tuple(
-            Definition(
-                name=token.text,
-                sort=sort,
-                start=token.start,
-                end=token.end,
-                section=block,
-                first=segment.stop,
-                last=segment.stop,
-                text=text,
-            )
-            for token, sort in ((name, Sort.LOOP), (index, Sort.INDEX))
-        )
-        if segment.end == "{":
-            return found
-        for definition in found:
-            self._outline.definitions.append(definition)
-        return ()
+        inside = _definition(index, Sort.INDEX, section=block, text=self._text(segment))
+        inside = replace(inside, first=segment.stop, last=segment.stop)
+        return replace(inside, name=name.text, sort=Sort.LOOP, start=name.start, end=name.end), inside
 
     def _branch(self, tokens: Sequence[Token]) -> None:
         names = [token for token in tokens if token.kind == "name"]
@@ -312,18 +275,24 @@ class _Reader:
                 self._add(token, Role.TARGET)
 
 
+def _definition(
+    token: Token, sort: Sort, *, text: str, section: str = "", owner: str = "", formals: tuple[str, ...] = ()
+) -> Definition:
+    """Return what a name defines where it stands."""
+    return Definition(token.text, sort, token.start, token.end, text, section, owner=owner, formals=formals)
+
+
+def _find(tokens: Sequence[Token], text: str) -> int:
+    """Return the place of the first token that says ``text``, or the end."""
+    return next((place for place, token in enumerate(tokens) if token.text == text), len(tokens))
+
+
 def _formals(tokens: Sequence[Token]) -> list[Token]:
     """Return the names in the parentheses that ``tokens`` begin with."""
     if not tokens or tokens[0].text != "(":
         return []
     end = next((place for place, token in enumerate(tokens) if token.text in (")", ":")), len(tokens))
     return [token for token in tokens[1:end] if token.kind == "name"]
-
-
-def _counts(tokens: Sequence[Token]) -> list[str]:
-    """Return the names in ``auto_dim(…)``."""
-    place = next((place for place, token in enumerate(tokens) if token.text == "auto_dim"), len(tokens))
-    return [token.text for token in _formals(tokens[place + 1 :])]
 
 
 def _inside(tokens: Sequence[Token]) -> Sequence[Token]:
@@ -346,7 +315,3 @@ def _argument_end(tokens: Sequence[Token], start: int) -> int:
         elif text == "," and depth <= 0:
             return place
     return len(tokens)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

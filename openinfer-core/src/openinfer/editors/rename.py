@@ -47,8 +47,7 @@ def renamed(outline: Outline, occurrence: Occurrence, name: str, model: Model | 
     _refuse_taken(outline, definition, name)
     edits = [Edit(use.start, use.end, name) for use in outline.uses(definition)]
     if _named_by_model(definition, model):
-        _, segment = outline.segment_at(definition.start)
-        end = segment.tokens[-1].end
+        end = outline.segment_at(definition.start).tokens[-1].end
         edits.append(Edit(end, end, f" @ref({quoted(definition.name)})"))
     return sorted(edits, key=lambda edit: edit.start)
 
