@@ -8,10 +8,7 @@ from openinfer.dsl.grammar import SPACE, STATEMENTS, STRING
 
 _BLANK = re.compile(SPACE)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_STATEMENT_LINE = (
-    r"(?<=\n)[ \t]*(?:(?:assign|op|transfer|branch|loop|yield|await|scope)[ \t]+[A-Za-z_]|cache[ \t]*\."
-    r"|dep[ \t]+after\b|return[ \t]*[;A-Za-z_]|barrier[ \t]*;)"
-)
+_STATEMENT_LINE = rf"(?<=\n)[ \t]*(?:{'|'.join(STATEMENTS)})(?:[ \t]*[.;]|[ \t]+[A-Za-z_])"
 _STOP = re.compile(rf"{STRING}|[;{{}}]|{_STATEMENT_LINE}")
 _HEADS = ("loop", "scope", "block")
 _MORE_HINTS = re.compile(rf"{SPACE}(?:\}}|[A-Za-z_][A-Za-z0-9_]*{SPACE}=(?!{SPACE}(?:op|effect)\b))")
