@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openinfer_backend_vulkan.memory.blocks import Part, StorageBuffer
-from openinfer_backend_vulkan.queue.commands import barriers_before
+from openinfer_backend_vulkan.queue.hazards import barriers_before
 
 
 @dataclass(frozen=True)

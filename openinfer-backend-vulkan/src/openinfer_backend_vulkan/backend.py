@@ -19,15 +19,18 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation, fold_computation
 from openinfer.scalars import converted
 from openinfer.simulate.logs import LogKind, log
-from openinfer_backend_vulkan.api.device import Device
+from openinfer_backend_vulkan.api.device import Device, extensions_of
+from openinfer_backend_vulkan.api.native import API_VERSION, number_of
+from openinfer_backend_vulkan.api.physical import shared_instance
 from openinfer_backend_vulkan.glsl import contents
 from openinfer_backend_vulkan.glsl.computations import shaders_of
 from openinfer_backend_vulkan.glsl.shaders import workgroups
+from openinfer_backend_vulkan.interop import SharedBuffer, SharedDevice
 from openinfer_backend_vulkan.memory.blocks import Memory, StorageBuffer
 from openinfer_backend_vulkan.memory.buffers import VulkanBuffer, own
 from openinfer_backend_vulkan.memory.staging import Staging
 from openinfer_backend_vulkan.programs.program import DeviceProgram
-from openinfer_backend_vulkan.queue.commands import Command, CommandQueue, Copy, Dispatch, Fill
+from openinfer_backend_vulkan.queue.commands import CommandQueue, Copy, Dispatch, Fill
 from openinfer_backend_vulkan.queue.engine import SMALL_BYTES, Engine
 from openinfer_backend_vulkan.queue.faults import Faults, FaultWords
 from openinfer_backend_vulkan.queue.lending import LentArrays
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.devices.backend import Buffer
     from openinfer_backend_vulkan.glsl.computations import StageShaders
     from openinfer_backend_vulkan.glsl.shaders import Shader
+    from openinfer_backend_vulkan.queue.hazards import Command
 
     Array: TypeAlias = npt.NDArray[Any]
     BoundCall: TypeAlias = Callable[[], None]
@@ -261,6 +265,40 @@ class VulkanBackend:
         worked = self._queue.timed_synchronize()
         self._faults.check()
         return worked
+
+    def native_device(self) -> SharedDevice:
+        """Return the handles of the device for other Vulkan code.
+
+        Raises:
+            DeviceError: the device is closed.
+        """
+        self._device.need_open()
+        physical = self._device.physical
+        handles = (shared_instance(), physical.handle, self._device.handle, self._device.queue)
+        instance, physical_device, device, queue = map(number_of, handles)
+        return SharedDevice(
+            instance=instance,
+            physical_device=physical_device,
+            device=device,
+            queue=queue,
+            queue_family=physical.queue_family or 0,
+            queue_index=0,
+            api_version=API_VERSION,
+            extensions=extensions_of(physical),
+            features=tuple(sorted(physical.features)),
+            lock=self._device.lock,
+        )
+
+    def native_buffer(self, buffer: Buffer) -> SharedBuffer:
+        """Return the handle of a buffer for other Vulkan code, after submitting all work so far.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        self._device.need_open()
+        kind, storage = own(buffer).type, own(buffer).storage
+        self._queue.share(storage)
+        return SharedBuffer(type=kind, buffer=number_of(storage.handle), offset=storage.offset, nbytes=kind.nbytes)
 
     def beside(self) -> None:
         """Return None: the queue of the device serves one thread."""

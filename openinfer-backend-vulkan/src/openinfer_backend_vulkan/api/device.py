@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from openinfer_backend_vulkan.spirv.float_modes import EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 
 class Device:
@@ -33,6 +35,7 @@ class Device:
         handle: the logical device.
         queue: the queue that all work goes to.
         physical: what it runs on.
+        lock: held while something is submitted to the queue, or all of it is waited for.
     """
 
     def __init__(self, ordinal: int = 0) -> None:
@@ -45,7 +48,8 @@ class Device:
         self.physical = _chosen(physical_devices(shared_instance()), ordinal)
         self.handle = _logical(self.physical)
         self._owned = Owned()
-        self._finalizer = weakref.finalize(self, _close, self._owned, self.handle)
+        self.lock = threading.RLock()
+        self._finalizer = weakref.finalize(self, _close, self._owned, self.handle, self.lock)
         handle = self.handle
         self.own(lambda: library().vkDestroyDevice(handle, foreign().NULL))
         slot = foreign().new("VkQueue*")
@@ -93,9 +97,10 @@ class Device:
         self._finalizer()
 
 
-def _close(owned: Owned, handle: Handle) -> None:
+def _close(owned: Owned, handle: Handle, lock: AbstractContextManager[bool]) -> None:
     if not owned.is_inherited:
-        library().vkDeviceWaitIdle(handle)
+        with lock:
+            library().vkDeviceWaitIdle(handle)
     owned.close()
 
 
@@ -111,6 +116,11 @@ def _chosen(found: list[PhysicalDevice], ordinal: int) -> PhysicalDevice:
     return device
 
 
+def extensions_of(physical: PhysicalDevice) -> tuple[str, ...]:
+    """Return the device extensions that are switched on."""
+    return (EXTENSION,) * bool(physical.float_modes) + (BYTES_EXTENSION,) * (8 in physical.narrow)
+
+
 def _logical(physical: PhysicalDevice) -> Handle:
     structs = Structs()
     queue = structs.new(
@@ -119,8 +129,7 @@ def _logical(physical: PhysicalDevice) -> Handle:
         queueCount=1,
         pQueuePriorities=structs.array("float", [1.0]),
     )
-    wanted = [EXTENSION] * bool(physical.float_modes) + [BYTES_EXTENSION] * (8 in physical.narrow)
-    extensions = [structs.array("char", f"{name}\0".encode()) for name in wanted]
+    extensions = [structs.array("char", f"{name}\0".encode()) for name in extensions_of(physical)]
     storage = structs.new("VkPhysicalDevice16BitStorageFeatures", storageBuffer16BitAccess=16 in physical.narrow)
     if 8 in physical.narrow:
         storage.pNext = structs.new("VkPhysicalDevice8BitStorageFeatures", storageBuffer8BitAccess=1)

@@ -50,9 +50,10 @@ class Fence:
         call("vkResetFences", self._device.handle, 1, self._handles)
         submit, queue, handle = library().vkQueueSubmit, self._device.queue, self._handle
         # A handler of signals runs when the call has returned: whatever it raises, there is a submission to wait for.
-        self._is_pending = True
-        code = submit(queue, 1, info, handle)
-        self._is_pending = code == 0
+        with self._device.lock:
+            self._is_pending = True
+            code = submit(queue, 1, info, handle)
+            self._is_pending = code == 0
         check("vkQueueSubmit", code)
 
     def wait(self) -> None:

@@ -146,6 +146,11 @@ def structure_type(ctype: str) -> str:
     return "VK_STRUCTURE_TYPE" + re.sub(r"(EXT$|KHR$|\d+Bit|[A-Z]|\d+$)", r"_\1", ctype.removeprefix("Vk")).upper()
 
 
+def number_of(handle: Handle) -> int:
+    """Return the number of a handle, by which other bindings know it."""
+    return int(foreign().cast("uintptr_t", handle))
+
+
 def created(function: str, ctype: str, *args: Any) -> Handle:
     """Call a function whose last argument receives one handle, and return that handle."""
     slot = foreign().new(f"{ctype}*")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from openinfer_backend_vulkan.glsl.shaders import Fault, Shader
     from openinfer_backend_vulkan.memory.blocks import Part
     from openinfer_backend_vulkan.programs.machine import Machine
-    from openinfer_backend_vulkan.queue.commands import Command, Place
     from openinfer_backend_vulkan.queue.engine import Engine
+    from openinfer_backend_vulkan.queue.hazards import Command, Place
     from openinfer_backend_vulkan.queue.pipelines import Pipeline
 
     Places: TypeAlias = Mapping[str, Place]

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.scalars import Scalar
     from openinfer_backend_vulkan.programs.memory import ProgramMemory
-    from openinfer_backend_vulkan.queue.commands import Command, Place
     from openinfer_backend_vulkan.queue.engine import Engine
     from openinfer_backend_vulkan.queue.faults import FaultWords
+    from openinfer_backend_vulkan.queue.hazards import Command, Place
 
 MOST_COMMANDS = 1024
 """Commands of a submission."""

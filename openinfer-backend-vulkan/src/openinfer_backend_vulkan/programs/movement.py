@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from openinfer.loops import Kernel
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer_backend_vulkan.programs.steps import Operands, Run
-    from openinfer_backend_vulkan.queue.commands import Command, Place
     from openinfer_backend_vulkan.queue.engine import Engine
+    from openinfer_backend_vulkan.queue.hazards import Command, Place
 
 Step = CopyStep | FillStep | InputStep | LoadStep | StoreStep | ClearStep
 

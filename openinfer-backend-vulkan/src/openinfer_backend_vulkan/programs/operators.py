@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Argument, ComputeStep, CountStep, Operand
     from openinfer_backend_vulkan.programs.steps import Operands, Run
-    from openinfer_backend_vulkan.queue.commands import Command, Place
     from openinfer_backend_vulkan.queue.engine import Engine
+    from openinfer_backend_vulkan.queue.hazards import Command, Place
 
 
 class Operators:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer_backend_vulkan.memory.buffers import VulkanBuffer
-    from openinfer_backend_vulkan.queue.commands import Command
     from openinfer_backend_vulkan.queue.engine import Engine
+    from openinfer_backend_vulkan.queue.hazards import Command
 
     Array: TypeAlias = npt.NDArray[Any]
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from openinfer.plan.steps import IndexExpr, Operand, Procedure, Step
     from openinfer_backend_vulkan.programs.machine import Machine
     from openinfer_backend_vulkan.programs.memory import ProgramMemory
-    from openinfer_backend_vulkan.queue.commands import Place
     from openinfer_backend_vulkan.queue.engine import Engine
+    from openinfer_backend_vulkan.queue.hazards import Place
 
     Run: TypeAlias = Callable[[], bool | None]
     """Carries a step out; True: it leaves the procedure."""

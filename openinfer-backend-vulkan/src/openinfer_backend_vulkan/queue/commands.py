@@ -1,4 +1,4 @@
-"""Commands: what is queued, when it is submitted, and which of it has to wait for which.
+"""Commands: what is queued, and when it is submitted.
 
 Calls queue up until somebody needs their results. A sequence that was submitted before is submitted again as it was
 recorded, so a step that repeats is recorded once.
@@ -9,18 +9,21 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
 from openinfer_backend_vulkan.api.fences import CommandPool, Fence, barrier
 from openinfer_backend_vulkan.api.native import Handle, Structs, call, foreign, library
-from openinfer_backend_vulkan.memory.blocks import Part, StorageBuffer
+from openinfer_backend_vulkan.memory.blocks import Part
 from openinfer_backend_vulkan.queue.clock import Clock
+from openinfer_backend_vulkan.queue.hazards import barriers_before, span, touched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from openinfer_backend_vulkan.api.device import Device
+    from openinfer_backend_vulkan.memory.blocks import StorageBuffer
     from openinfer_backend_vulkan.memory.staging import Staging
+    from openinfer_backend_vulkan.queue.hazards import Command, Place
     from openinfer_backend_vulkan.queue.pipelines import DescriptorSet, Pipeline
 
 _QUEUE_LIMIT = 1024
@@ -31,26 +34,11 @@ _RECORDINGS = 64
 MOST_UNFINISHED = 2
 """Submissions that may be unfinished: the host prepares one while the device works on another."""
 
-Place: TypeAlias = StorageBuffer | Part
-"""Memory that a command touches."""
-
 _serials = itertools.count()
 
 
 def _next_serial() -> int:
     return next(_serials)
-
-
-class Command(Protocol):
-    """Work for the device. ``serial`` is unique and never used again."""
-
-    @property
-    def serial(self) -> int: ...
-    @property
-    def reads(self) -> Sequence[Place]: ...
-    @property
-    def writes(self) -> Sequence[Place]: ...
-    def record(self, commands: Handle) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,6 +160,7 @@ class CommandQueue:
         self._recordings: OrderedDict[tuple[Clock | None, tuple[int, ...]], _Recording] = OrderedDict()
         self._clock: Clock | None = None
         self._worked_ns: int | None = None
+        self._shared: dict[int, StorageBuffer] = {}
         self.submissions = 0
 
     def enqueue(self, command: Command) -> None:
@@ -212,19 +201,19 @@ class CommandQueue:
 
     def is_waiting(self, buffer: StorageBuffer) -> bool:
         """Return whether work that was not submitted reads or writes a buffer."""
-        return id(buffer) in _touched(self._waiting)
+        return id(buffer) in touched(self._waiting)
 
     def is_using(self, buffer: StorageBuffer) -> bool:
         """Return whether unfinished work reads or writes a buffer."""
         number = id(buffer)
-        return any(each.touches(number) for each in self._unfinished) or self.is_waiting(buffer)
+        is_touched = any(each.touches(number) for each in self._unfinished)
+        return is_touched or number in self._shared or self.is_waiting(buffer)
 
     def is_writing(self, buffer: StorageBuffer) -> bool:
         """Return whether unfinished work writes a buffer."""
         number = id(buffer)
-        return any(each.writes(number) for each in self._unfinished) or any(
-            _span(place)[0] == number for command in self._waiting for place in command.writes
-        )
+        is_written = any(each.writes(number) for each in self._unfinished) or number in self._shared
+        return is_written or any(span(place)[0] == number for command in self._waiting for place in command.writes)
 
     def submit(self) -> None:
         """Have everything run that waits, uploads first, without waiting for it.
@@ -274,6 +263,15 @@ class CommandQueue:
         number = id(buffer)
         self.finish(max((each.number for each in self._unfinished if each.touches(number)), default=0))
 
+    def share(self, buffer: StorageBuffer) -> None:
+        """Submit everything, and count a buffer as read and written by others in this queue until `synchronize`.
+
+        Raises:
+            DeviceError: the device is closed, or lost.
+        """
+        self.submit()
+        self._shared[id(buffer)] = buffer
+
     def is_finished(self, number: int) -> bool:
         """Return whether a submission is known or found to be done, without waiting.
 
@@ -303,9 +301,13 @@ class CommandQueue:
         return submission.number
 
     def _wait(self) -> None:
-        """Wait for what runs."""
+        """Wait for what runs, that of others too where buffers are shared."""
         while self._unfinished:
             self._finish_first()
+        if self._shared:
+            with self._device.lock:
+                call("vkQueueWaitIdle", self._device.queue)
+            self._shared.clear()
 
     def _finish_first(self) -> None:
         first = self._unfinished[0]
@@ -323,8 +325,8 @@ class CommandQueue:
             return found
         commands = self._buffer_to_record()
         _record(commands, sequence, clock)
-        written = frozenset(_span(place)[0] for command in sequence for place in command.writes)
-        found = self._recordings[key] = _Recording(commands, frozenset(_touched(sequence)), written)
+        written = frozenset(span(place)[0] for command in sequence for place in command.writes)
+        found = self._recordings[key] = _Recording(commands, frozenset(touched(sequence)), written)
         return found
 
     def _buffer_to_record(self) -> Handle:
@@ -332,18 +334,6 @@ class CommandQueue:
         if len(self._recordings) >= _RECORDINGS:
             return self._recordings.popitem(last=False)[1].commands
         return self._pool.buffer()
-
-
-def _touched(sequence: Iterable[Command]) -> set[int]:
-    """Return the numbers of the storage buffers that commands read or write."""
-    return {_span(place)[0] for command in sequence for place in (*command.reads, *command.writes)}
-
-
-def _span(place: object) -> tuple[int, int, int | None]:
-    """Return the number of a storage buffer, and the bytes of it that a place has: begin, and end or None."""
-    if isinstance(place, Part):
-        return id(place.storage), place.offset, place.offset + place.nbytes
-    return id(place), 0, None
 
 
 def _record(commands: Handle, sequence: Sequence[Command], clock: Clock | None) -> None:
@@ -361,38 +351,3 @@ def _record(commands: Handle, sequence: Sequence[Command], clock: Clock | None) 
     if clock is not None:
         clock.record_end(commands)
     call("vkEndCommandBuffer", commands)
-
-
-class _Touched:
-    """The bytes that commands touched since the last barrier."""
-
-    def __init__(self) -> None:
-        self._spans: dict[int, list[tuple[int, int | None]]] = {}
-
-    def meets(self, places: Sequence[object]) -> bool:
-        """Return whether one of some places shares bytes with these."""
-        for place in places:
-            number, begin, end = _span(place)
-            for first, last in self._spans.get(number, ()):
-                if (last is None or begin < last) and (end is None or first < end):
-                    return True
-        return False
-
-    def add(self, places: Sequence[object]) -> None:
-        for place in places:
-            number, begin, end = _span(place)
-            self._spans.setdefault(number, []).append((begin, end))
-
-
-def barriers_before(sequence: Sequence[Command]) -> list[int]:
-    """Return the positions of commands that touch what one since the last barrier writes, or write what one reads."""
-    positions: list[int] = []
-    read, written = _Touched(), _Touched()
-    for number, command in enumerate(sequence):
-        reads, writes = command.reads, command.writes
-        if written.meets(reads) or written.meets(writes) or read.meets(writes):
-            positions.append(number)
-            read, written = _Touched(), _Touched()
-        read.add(reads)
-        written.add(writes)
-    return positions

@@ -168,6 +168,22 @@ class LendingBackend(DeviceBackend, Protocol):
 
 
 @runtime_checkable
+class NativeBackend(DeviceBackend, Protocol):
+    """A device whose handles other code of the same API may use."""
+
+    def native_device(self) -> object:
+        """Return the handles of the device, as its package documents them."""
+        ...
+
+    def native_buffer(self, buffer: Buffer) -> object:
+        """Submit all work so far, and return the handle of a buffer.
+
+        Other code may work on its content from here on, until the device is next waited for.
+        """
+        ...
+
+
+@runtime_checkable
 class HostBackend(DeviceBackend, Protocol):
     """A device whose memory the host reaches, so that buffers that come and go need not be bound to be worked on."""
 

@@ -7,11 +7,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from openinfer.boundary import public, public_methods
-from openinfer.errors import ExecutionError
+from openinfer.errors import ExecutionError, UnsupportedError
+from openinfer.ir.resolved import Storage
 from openinfer.simulate.execute.bindings import Bindings
 from openinfer.simulate.execute.details import Details
 from openinfer.simulate.execute.futures import StepFuture
 from openinfer.simulate.execute.input_buffers import InputBuffers, shaped
+from openinfer.simulate.execute.native_buffers import NativeBuffers
 from openinfer.simulate.execute.node_run import NodeRun
 from openinfer.simulate.execute.program_binder import ProgramBinder
 from openinfer.simulate.execute.step_sizes import free_axes
@@ -78,6 +80,7 @@ class Executor:
         self._free = step_sizes(resolved.graph, model)
         self._input_buffers = InputBuffers(backend)
         self._steps = Steps(bindings, self._free, self._recorder, observers, tracing=trace)
+        self._native_buffers = NativeBuffers(backend)
 
     def __repr__(self) -> str:
         return f"<Executor on {self._device}: {self._graph.counts()}>"
@@ -297,6 +300,45 @@ class Executor:
         kind, variable = self.input_type(name), self.program.variables[name]
         return self._input_buffers.array(shaped(variable, kind, shape, free_axes(variable, self._free)))
 
+    def native_device(self) -> Any:
+        """Return the handles of the device for other code of its API.
+
+        Of ``vulkan`` they are an `openinfer_backend_vulkan.interop.SharedDevice`.
+
+        They are valid until `close`.
+
+        Raises:
+            UnsupportedError: the device has none, such as ``cpu``.
+            DeviceError: the device is closed.
+        """
+        return self._native_buffers.device()
+
+    def native_buffer(self, name: str) -> Any:
+        """Return the handle of the buffer of a dynamic or volatile variable, valid until `close`.
+
+        All steps so far are submitted, so that work which other code submits afterwards finds their results, until the
+        next step begins. Inserted as the value of its own dynamic variable, ``step(x=executor.native_buffer("x"))``, it
+        has the step read what work submitted before the step leaves in the buffer.
+
+        Raises:
+            ExecutionError: ``unknown-variable``.
+            UnsupportedError: the device has no handles, or the variable is neither dynamic nor volatile, or its shape
+                may differ from step to step.
+            DeviceError: the device is closed, or was lost.
+            StepStateError: a step is running.
+        """
+        self._steps.need_idle("hand out a buffer")
+        self._steps.complete((name,))
+        variable = self.program.variables.get(name)
+        if variable is None:
+            self.type_of(name)
+        elif variable.storage in (Storage.DYNAMIC, Storage.VOLATILE) and not (
+            variable.varying or free_axes(variable, self._free)
+        ):
+            return self._native_buffers.buffer(name, self._memory)
+        message = f"`{name}` has no buffer for other code: only dynamic and volatile variables of one shape have one"
+        raise UnsupportedError(message)
+
     def written(self) -> tuple[str, ...]:
         """Return the volatile and dynamic variables that the program may write, in the order declared."""
         return tuple(self._memory.written())
@@ -350,8 +392,12 @@ class Executor:
         self.close()
 
     def _insert(self, given: Mapping[str, Any]) -> None:
-        self._steps.insert(given)
-        self._input_buffers.hand_over(given.values())
+        native = self._native_buffers.among(given)
+        for name in native:
+            self._native_buffers.need(name, self._memory)
+        copied = {name: value for name, value in given.items() if name not in native}
+        self._steps.insert(copied, native)
+        self._input_buffers.hand_over(copied.values())
 
     @property
     def _memory(self) -> ProgramMemory:

@@ -103,15 +103,21 @@ class Steps:
 
     # The host between steps.
 
-    def insert(self, given: Mapping[str, Any]) -> None:
-        """Give dynamic variables their values for the next step: all of them, or none when one is refused."""
+    def insert(self, given: Mapping[str, Any], native: Sequence[str] = ()) -> None:
+        """Give dynamic variables their values for the next step: all of them, or none when one is refused.
+
+        Args:
+            native: those whose values other code puts into their buffers.
+        """
         self.need_idle("insert values")
-        if not given:
+        if not given and not native:
             return
-        self.results.keep(self.binding.host, given)
+        self.results.keep(self.binding.host, (*given, *native))
         if self._free:
             self._take_sizes(given)
         self.binding.inputs.insert(given)
+        for name in native:
+            self.binding.memory.note_inserted(name)
         if self._whole is not None:
             self._whole.note_inputs()
 

@@ -138,6 +138,10 @@ class ProgramMemory:
     def insert(self, name: str, array: Array) -> None:
         """Give a dynamic variable its value for the next step."""
         self._backend.write(self.buffer(name), array)
+        self.note_inserted(name)
+
+    def note_inserted(self, name: str) -> None:
+        """Let a dynamic variable have for the next step what its buffer holds."""
         self._rebind(name)
         self._inserted.add(name)
         self.available.add(name)
