@@ -36,7 +36,7 @@ def test_tables_are_computed_apart_and_read_as_inputs() -> None:
     assert found.tolist() == [(value + 2 * i * i) * i * i for i, value in enumerate(x.tolist())]
 
 
-def test_what_is_updated_in_place_or_read_from_an_input_is_no_constant() -> None:
+def test_what_is_updated_in_place_or_read_from_an_input_is_not_a_constant() -> None:
     k = Builder("copied", [tensor("x", 4)], [tensor("y", 4)])
     held = k.temporary(F32, 4)
     i = k.axis(4)

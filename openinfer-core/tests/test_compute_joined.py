@@ -172,7 +172,7 @@ def test_a_result_that_is_read_at_another_place_is_stored() -> None:
     assert followed(transposed(MATRIX, TURNED), transposed(TURNED, tensor(Y, 3, 4)), RESULT) is None
 
 
-def test_an_elementwise_computation_gives_its_expression_back() -> None:
+def test_an_elementwise_computation_returns_its_expression() -> None:
     computation = added(BETWEEN, tensor("x1", 4), tensor(Y, 3, 4))
     expr = expression_of(computation)
 

@@ -176,12 +176,12 @@ CONSEQUENCES = {
 
 
 @pytest.mark.parametrize(("text", "expected"), CONSEQUENCES.values(), ids=CONSEQUENCES)
-def test_consequences_are_not_told(text: str, expected: list[tuple[str, int]]) -> None:
+def test_consequences_are_not_reported(text: str, expected: list[tuple[str, int]]) -> None:
     assert told(text) == expected
     assert [(code, line) for code, line in told(text, MODEL) if (code, line) not in expected] == []
 
 
-def test_warnings_that_come_of_what_could_not_be_read_are_not_told() -> None:
+def test_warnings_that_come_of_what_could_not_be_read_are_not_reported() -> None:
     text = (
         f"{DECLARED}block entry {{\n  op relu(x) >> y;\n  dep after(add) before(relu);\n  op add(x y) >> y;\n"
         "  branc b;\n  retrun;\n}\nblock b { op relu(x) >> y; }\n"
@@ -215,7 +215,7 @@ def test_a_piece_of_a_program_need_not_have_an_entry() -> None:
     assert [each.code for each in caught.value.diagnostics] == ["unknown-dtype", "missing-entry"]
 
 
-def test_structure_does_not_hide_what_the_model_tells() -> None:
+def test_structure_does_not_hide_findings_against_the_model() -> None:
     text = entry("op relu(nowhere) >> y;\nop add(x) >> y;\ntransfer x >> y;").replace("y: f32[D]", "y: f32[D, 2]")
     with pytest.raises(ValidationError) as caught:
         resolve(graph(text), MODEL)
@@ -223,14 +223,14 @@ def test_structure_does_not_hide_what_the_model_tells() -> None:
     assert found == [("unknown-variable", 5), ("arity", 6), ("shape-mismatch", 7)]
 
 
-def test_strict_mode_tells_warnings_of_every_phase_in_their_order() -> None:
+def test_strict_mode_reports_warnings_of_every_phase_in_their_order() -> None:
     text = "volatile { ref: f32 ref(r); }\nblock entry { op relu(ref) >> ref with { speed = 1 }; }\n"
     with pytest.raises(DslSyntaxError) as caught:
         graph(text, check=True, strict=True)
     assert [each.code for each in caught.value.diagnostics] == ["old-spelling", "unknown-hint", "no-return"]
 
 
-def test_a_checked_graph_has_the_warnings_of_every_phase_and_resolving_tells_them_once() -> None:
+def test_a_checked_graph_has_the_warnings_of_every_phase_and_resolving_reports_them_once() -> None:
     text = "volatile { y: f32 ref(y); }\nblock entry { op relu(y) >> y with { speed = 1 }; }\n"
     checked = graph(text, check=True)
     assert [each.code for each in checked.warnings] == ["old-spelling", "unknown-hint", "no-return"]
@@ -244,7 +244,7 @@ def test_a_checked_graph_has_the_warnings_of_every_phase_and_resolving_tells_the
         assert codes.count("no-return") == 1
 
 
-def test_the_builder_tells_every_phase_too() -> None:
+def test_the_builder_reports_every_phase_too() -> None:
     builder = GraphBuilder()
     builder.dynamic("x", "f33", ["D"])
     builder.volatile("y", "f32", ["D"])

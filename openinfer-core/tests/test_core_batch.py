@@ -294,7 +294,7 @@ def test_an_input_that_cannot_be_read_fails_alone() -> None:
     assert str(found[0].error) == "cannot read this input: No such file: a.npz"
 
 
-def test_an_input_that_is_no_mapping_fails_alone() -> None:
+def test_an_input_that_is_not_a_mapping_fails_alone() -> None:
     mixed = [Task.given(index, "", values) for index, values in enumerate(({"x": 1}, [2], 3.0, {"x": 4}))]
     found = list(outcomes(Runner(1), job_of(), mixed, look_ahead=4, retries=0))
     assert results(found) == [1, "insert-mismatch", "insert-mismatch", 4]

@@ -149,7 +149,7 @@ def done(index: int, **outputs: np.ndarray) -> Outcome:
     return Outcome(index, f"input {index}", {name: Tensor(F32, a.shape, a) for name, a in outputs.items()})
 
 
-def test_results_of_all_inputs_stand_in_one_archive_with_the_numbers_of_their_inputs(tmp_path: Path) -> None:
+def test_results_of_all_inputs_are_in_one_archive_with_the_numbers_of_their_inputs(tmp_path: Path) -> None:
     results = StackedResults(tmp_path / "r.npz", ["file", "y"], [])
     rows = [np.array([i, i + 0.5], np.float32) for i in range(4)]
     for index in (0, 2, 3):

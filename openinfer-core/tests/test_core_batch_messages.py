@@ -62,7 +62,7 @@ def test_columns_first_and_parts_of_arrays_are_sent_in_c_order() -> None:
 @pytest.mark.parametrize(
     "value", [object(), "text", np.array([object()]), [object()], {"a": 1}, np.array(["x"], object)]
 )
-def test_what_is_no_number_is_refused(value: object) -> None:
+def test_only_numbers_are_accepted(value: object) -> None:
     with pytest.raises(oi.DTypeError) as caught:
         encode_values({"x": value})
     assert caught.value.code == "insert-mismatch"

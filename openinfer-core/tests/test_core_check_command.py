@@ -300,7 +300,7 @@ def test_a_model_given_as_the_program_is_named(command: str, tmp_path) -> None:
     assert "this is a model file (oinf), not program text" in result.output
 
 
-def test_a_code_is_told_once(write, tmp_path) -> None:
+def test_a_code_is_reported_once(write, tmp_path) -> None:
     model = tmp_path / "empty.oinf"
     model.touch()
     result = run("check", "--model", str(model), write(GOOD))
@@ -308,7 +308,7 @@ def test_a_code_is_told_once(write, tmp_path) -> None:
     assert result.output.count("E_TRUNCATED") == 1
 
 
-def test_carets_stand_below_wide_characters(write) -> None:
+def test_carets_are_below_wide_characters(write) -> None:
     lines = run("check", write("block entry {\n  /* 日本語 */ tt\n}\n")).output.splitlines()
     assert lines[3:5] == ["2 |   /* 日本語 */ tt", f"  | {' ' * 15}^^"]
 
@@ -325,7 +325,7 @@ block entry {
 """
 
 
-def test_every_phase_is_told_in_one_go(write, tmp_path) -> None:
+def test_findings_of_every_phase_are_reported_at_once(write, tmp_path) -> None:
     from openinfer_oinf import SizeVar, write_oinf
 
     model = tmp_path / "model.oinf"
@@ -353,7 +353,7 @@ def test_every_phase_is_told_in_one_go(write, tmp_path) -> None:
     assert run("check", path).exit_code == 1
 
 
-def test_a_program_with_syntax_errors_tells_the_others_to_commands_that_run_it(write) -> None:
+def test_commands_that_run_a_program_report_its_other_mistakes_next_to_syntax_errors(write) -> None:
     result = run("graph", write(MIXED))
     assert result.exit_code == 1
     assert [f"error[{code}]" in result.output for code in ("syntax", "unknown-dtype", "unknown-variable")] == [True] * 3

@@ -385,7 +385,7 @@ def test_a_graph_made_without_text_is_checked_for_form() -> None:
     assert isinstance(node.kind, Return)
 
 
-def test_a_mistake_that_a_statement_repeats_is_told_once() -> None:
+def test_a_mistake_that_a_statement_repeats_is_reported_once() -> None:
     with pytest.raises(ValidationError) as caught:
         graph(f"volatile {{ y: f32; }} block entry {{ op f({'x, ' * 30_000}x) >> y; return; }}", check=True)
     assert [finding.code for finding in caught.value.diagnostics] == ["unknown-variable"]

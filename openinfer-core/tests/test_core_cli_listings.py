@@ -49,7 +49,7 @@ def test_plugins_as_json_have_five_fields(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
-def test_a_switch_that_names_no_plugin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switch_that_names_no_plugin_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, plugins=PLUGINS)
 
     result = run("--plugins-block", "cor,bad-dist", "plugins", "--json")
@@ -117,7 +117,7 @@ def test_devices_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line[1] for line in lines[1:]].count("no") == 3
 
 
-def test_devices_show_facts_about_hardware_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_show_facts_about_hardware_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     specs = {name: device(name, f"{__name__}:probe_{name}") for name in ("detailed", "muddled")}
     offer(monkeypatch, devices=specs, providers={("device", name): "test" for name in specs})
 
@@ -138,7 +138,9 @@ def test_devices_show_facts_about_hardware_when_asked(monkeypatch: pytest.Monkey
     assert "lanes" not in run("devices").output
 
 
-def test_devices_tell_what_they_leave_to_another_and_whether_that_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_report_what_they_leave_to_another_and_whether_that_can_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     left = {name: Fallback(device=other, dtypes=frozenset({"i64", "f64"})) for name, other in OTHERS.items()}
     there, gone = f"{__name__}:probe_present", f"{__name__}:absent"
     specs = {name: replace(device(name, there), fallback=fallback) for name, fallback in left.items()}

@@ -240,7 +240,7 @@ ENDINGS = {
 
 @pytest.mark.rule("api.commands.1", "api.commands.3")
 @pytest.mark.parametrize(("error", "code", "text"), ENDINGS.values(), ids=list(ENDINGS))
-def test_an_error_is_told_without_traceback_and_sets_the_exit_code(
+def test_an_error_is_reported_without_traceback_and_sets_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
 ) -> None:
     offer_command(monkeypatch, raising(error))
@@ -298,7 +298,7 @@ def test_no_color_and_dumb_terminals_are_honoured(
     assert wants_colour(Stream()) is wanted
 
 
-def test_a_plugin_command_that_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_command_that_cannot_be_loaded_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, commands={"bad": CommandSpec(name="bad", summary="", command="no_such_module:x")})
 
     result = run("bad")
@@ -307,7 +307,7 @@ def test_a_plugin_command_that_cannot_be_loaded_is_told(monkeypatch: pytest.Monk
     assert "error[plugin]: cannot load 'no_such_module:x'" in result.stderr
 
 
-def test_a_plugin_command_that_is_no_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_command_that_is_not_a_command_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, commands={"bad": CommandSpec(name="bad", summary="", command="json:dumps")})
 
     assert "(function), expected a click command" in run("bad").stderr
@@ -336,7 +336,7 @@ def test_switches_hold_for_the_command_and_its_child_processes_only(
     assert not set(variables) & set(os.environ)
 
 
-def test_a_malformed_switch_is_told_even_for_help(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_malformed_switch_is_reported_even_for_help(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENINFER_PLUGINS_STRICT", "perhaps")
 
     result = run("--help")
@@ -360,7 +360,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="closes file descriptors through a POSIX shell")
 @pytest.mark.parametrize(("arguments", "code"), [("plugins >&-", 0), ("ops nothing 2>&-", 1)])
-def test_a_closed_stream_is_no_error(arguments: str, code: int) -> None:
+def test_a_closed_stream_is_not_an_error(arguments: str, code: int) -> None:
     line = f'exec "$0" -m openinfer {arguments}'
 
     finished = subprocess.run(["sh", "-c", line, sys.executable], capture_output=True, text=True, check=False)
@@ -369,7 +369,7 @@ def test_a_closed_stream_is_no_error(arguments: str, code: int) -> None:
     assert finished.stderr == ""
 
 
-def test_a_strict_failure_is_told_by_any_command_that_loads_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_strict_failure_is_reported_by_any_command_that_loads_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> Environment:
         raise PluginError("plugins did not load", plugin="bad")
 

@@ -74,14 +74,14 @@ def test_expressions_bind_as_the_page_says(text: str, expected: str) -> None:
         ("__import__('os')", "unexpected character"),
     ],
 )
-def test_texts_that_are_no_expressions_are_told_where_they_stop(text: str, told: str) -> None:
+def test_errors_of_texts_that_are_not_expressions_say_where_they_stop_being_one(text: str, told: str) -> None:
     with pytest.raises(ExecutionError) as caught:
         parse(text)
     assert caught.value.code == "bad-condition"
     assert told in str(caught.value)
 
 
-def test_names_are_those_that_stand_in_the_text() -> None:
+def test_names_are_those_in_the_text() -> None:
     assert [str(access) for access in accesses(parse("max(a[1]) > b + c[l, 2] * a"))] == ["a[1]", "b", "c[l, 2]", "a"]
 
 

@@ -55,7 +55,7 @@ def test_either_bound_is_enough() -> None:
 
 
 @pytest.mark.rule("dtypes.drift.1")
-def test_what_is_no_number_has_to_be_the_same() -> None:
+def test_values_other_than_numbers_have_to_be_the_same() -> None:
     nan, inf = math.nan, math.inf
     assert difference(tensor("f32", [nan, inf, -inf]), tensor("f32", [nan, inf, -inf]), EXACT).is_within
     one_nan = difference(tensor("f32", [nan, 1]), tensor("f32", [0, 1]), Tolerance(1e9, 1e9))

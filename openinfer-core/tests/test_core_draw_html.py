@@ -170,7 +170,7 @@ def test_cards_do_not_overlap() -> None:
             assert apart_x or apart_y
 
 
-def test_blocks_stand_in_layers_by_distance_from_entry() -> None:
+def test_blocks_are_in_layers_by_distance_from_entry() -> None:
     text = "block far { branch entry_2; } block entry { branch near; } block near { branch far; } block alone { }"
     x = {card.name: card.x for card in laid_out(text + "block entry_2 { }").cards}
 

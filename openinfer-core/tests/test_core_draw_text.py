@@ -120,7 +120,7 @@ def test_shapes_are_the_declared_ones_without_a_model_and_numbers_with_one() -> 
     assert "x: f32[3]" in dot(built, resolved)
 
 
-def test_a_loop_tells_how_often_it_runs_when_its_bounds_are_known() -> None:
+def test_a_loop_shows_how_often_it_runs_when_its_bounds_are_known() -> None:
     built = graph(
         "volatile { N: i32[2]; } block entry { loop l (i in 1..B) { loop m (B in 0..B) { barrier; } } return; }"
     )

@@ -56,7 +56,7 @@ def test_the_code_is_that_of_the_first_finding_unless_it_is_given() -> None:
 
 
 @pytest.mark.rule("runtime.errors.2")
-def test_a_syntax_error_tells_its_place_and_what_was_expected() -> None:
+def test_a_syntax_error_names_its_place_and_what_was_expected() -> None:
     text = "block entry {\n  loop l (i in 0..) { }\n}\n"
     with pytest.raises(errors.DslSyntaxError) as caught:
         graph(text)

@@ -429,5 +429,5 @@ def test_an_unknown_code_gets_a_near_one() -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["syntax", "--list"]])
-def test_one_thing_is_asked_for(arguments: list[str]) -> None:
+def test_exactly_one_code_is_requested(arguments: list[str]) -> None:
     assert run("explain", *arguments).exit_code == 2

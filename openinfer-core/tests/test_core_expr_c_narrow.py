@@ -177,7 +177,7 @@ def test_integers_wrap_at_the_width_of_packed_types(packed: DType, library: ctyp
 
 
 @pytest.mark.parametrize("packed", [*PACKED_SINT, *PACKED_UINT], ids=str)
-def test_floats_are_held_within_packed_types(packed: DType, library: ctypes.CDLL) -> None:
+def test_floats_are_clamped_to_packed_types(packed: DType, library: ctypes.CDLL) -> None:
     x = np.array([-1e30, -9.0, -1.5, -0.5, 0.5, 1.5, 7.9, 15.9, 16.0, 1e30, np.inf, -np.inf, np.nan], np.float32)
     low, high = packed.minimum or 0, packed.maximum or 0
 

@@ -381,7 +381,7 @@ def test_c_gives_the_meaning_of(case: Case, c_results: dict[str, np.ndarray[Any,
     assert_equal(case, c_results[str(case)])
 
 
-def test_types_that_generated_c_lacks_are_named() -> None:
+def test_types_that_generated_c_does_not_support_are_named() -> None:
     foreign = dataclasses.replace(dtype_named("i4"), name="i3", bits=3)
 
     with pytest.raises(tree.ExprError, match="no element type i3"):

@@ -107,7 +107,7 @@ def test_every_function_on_every_type_compiles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("function", sorted(LACKING_ON_F64))
-def test_a_function_that_glsl_lacks_on_f64_is_refused_by_name(function: str) -> None:
+def test_a_function_that_glsl_does_not_have_for_f64_is_refused_by_name(function: str) -> None:
     value = program(function, F64)
     assert value is not None
 
@@ -165,7 +165,7 @@ def test_64_bit_integers_name_the_extension_that_they_need() -> None:
     assert fragment.requires == ("GL_EXT_shader_explicit_arithmetic_types_int64",)
 
 
-def test_types_that_generated_glsl_lacks_are_named() -> None:
+def test_types_that_generated_glsl_does_not_support_are_named() -> None:
     foreign = DType(name="f24", kind=Kind.FLOAT, bits=24, oinf_tag=0, storage="f24")
 
     with pytest.raises(tree.ExprError, match="no element type f24"):

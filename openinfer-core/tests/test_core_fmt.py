@@ -248,7 +248,7 @@ def test_model_data_that_a_variable_is_declared_for_get_its_name(declared: str, 
         ('model[fmt("W.{l}")]', 'declare `constant { W(l): DTYPE[DIMS] @pattern("W.{l}"); }`'),
     ],
 )
-def test_model_data_without_a_declaration_are_asked_for(use: str, hint: str) -> None:
+def test_model_data_without_a_declaration_are_requested(use: str, hint: str) -> None:
     text = block(f"y = op mul(x, {use});")
     with pytest.raises(DslSyntaxError) as caught:
         upgraded(text)

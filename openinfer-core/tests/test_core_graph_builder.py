@@ -108,7 +108,7 @@ def test_the_same_calls_give_the_same_json() -> None:
     assert built().to_json() == built().to_json() == oi.graph(text).to_json()
 
 
-def test_arguments_of_unknown_attributes_may_lack_names() -> None:
+def test_arguments_of_unknown_attributes_may_be_unnamed() -> None:
     b = oi.GraphBuilder()
     b.volatile("x", "f32", attrs={"layout": ["nchw", Ref("tile")]})
     assert 'x: f32 @layout("nchw", tile);' in b.build().to_dsl()
@@ -205,7 +205,7 @@ def test_an_access_may_be_a_reference() -> None:
     assert first == second
 
 
-def test_statements_stand_inside_of_blocks() -> None:
+def test_statements_are_inside_of_blocks() -> None:
     with pytest.raises(GraphError, match="statements stand inside of a block"):
         oi.GraphBuilder().barrier()
 

@@ -202,7 +202,7 @@ def test_only_a_mask_that_hides_what_comes_later_is_causal(name: str, tmp_path: 
     decodes(proto, imported, 1)
 
 
-def test_an_input_as_long_as_what_is_held_after_a_step_has_a_size_of_its_own(tmp_path: Path) -> None:
+def test_an_input_as_long_as_a_cache_after_a_step_has_a_size_of_its_own(tmp_path: Path) -> None:
     """As the attention masks of many exporters."""
     proto = decoder(1, [node("Sub", "given one", "shifted"), node("Mul", "shifted big", "mask")])
     proto.graph.input.append(info("given", ["batch", 1, 1, "past + seq"]))
@@ -242,7 +242,7 @@ def test_without_feeds_a_cache_is_an_input_and_an_output(tmp_path: Path) -> None
     assert len(imported.report.inputs) == len(imported.report.outputs) == 3
 
 
-def test_an_output_that_does_not_extend_its_input_is_no_cache(tmp_path: Path) -> None:
+def test_an_output_that_does_not_extend_its_input_is_not_a_cache(tmp_path: Path) -> None:
     nodes = [node("Concat", "x log", "log_next", axis=0), node("Neg", "x", "y")]
     inputs = [info("x", ["n", 2]), info("log", ["held", 2])]
     path = saved(model(nodes, inputs, [info("y", None), info("log_next", None)]), tmp_path)

@@ -108,7 +108,7 @@ SAME = [node("Identity", "go", "go2")]
 """A condition that stays as it is."""
 
 
-def test_a_loop_that_no_condition_ends_counts_its_turns(tmp_path: Path) -> None:
+def test_a_loop_that_no_condition_ends_counts_its_iterations(tmp_path: Path) -> None:
     proto = turning(4, SAME, ["y", "rows"])
     imported = load(saved(proto, tmp_path))
     assert "loop turns (t in 0..4)" in imported.text
@@ -122,7 +122,7 @@ def test_a_loop_that_no_condition_ends_counts_its_turns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outputs", [["y"], ["y", "rows"]])
 @pytest.mark.parametrize(("count", "is_true"), [(0, True), (4, False), (None, False)])
-def test_a_loop_without_turns_keeps_its_states(
+def test_a_loop_without_iterations_keeps_its_states(
     count: int | None, is_true: bool, outputs: list[str], tmp_path: Path
 ) -> None:
     proto = turning(count, SAME, outputs)
@@ -137,7 +137,7 @@ def test_a_loop_without_turns_keeps_its_states(
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
-def test_turns_may_be_known_by_the_running_program_alone(count: int, tmp_path: Path) -> None:
+def test_the_number_of_iterations_may_be_known_at_run_time_only(count: int, tmp_path: Path) -> None:
     proto = turning(None, SAME)
     imported = load(saved(proto, tmp_path))
     assert "loop turns (t in 0..m)" in imported.text
@@ -275,7 +275,7 @@ def test_states_may_change_places_and_come_from_outside(handed_on: str, tmp_path
     agrees(proto, imported, {name: rand(3) for name in "xpq"})
 
 
-def test_branches_that_read_a_value_of_a_failed_node_are_no_problems_of_their_own(tmp_path: Path) -> None:
+def test_branches_that_read_a_value_of_a_failed_node_are_not_reported_as_well(tmp_path: Path) -> None:
     inner = graph([node("Relu", "a", "i")], [], ["i"])
     nested = graph([node("If", "t", "j", then_branch=inner, else_branch=inner), node("Neg", "j", "k")], [], ["k"])
     nodes = [node("NonZero", "x", "a"), node("If", "t", "y", then_branch=nested, else_branch=nested)]
@@ -313,7 +313,7 @@ def while_below(*rows: str) -> Any:
     return model([node("Loop", "m yes x", results, body=body)], [info("x", [])], [info("y", None)], ends)
 
 
-def test_rows_of_turns_that_a_condition_ends_are_an_error_that_names_the_loop(tmp_path: Path) -> None:
+def test_rows_of_iterations_that_a_condition_ends_are_an_error_that_names_the_loop(tmp_path: Path) -> None:
     stateful = while_below()
     agrees(stateful, load(saved(stateful, tmp_path)), {"x": np.float32(3)})
     with pytest.raises(ModelImportError, match="a row for each turn, whose number a condition") as raised:

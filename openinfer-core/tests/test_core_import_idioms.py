@@ -228,7 +228,7 @@ def test_batch_norms_are_folded_into_the_weights_before(bias: bool, tmp_path: Pa
     agrees(proto, imported, {"x": rand(1, 3, 8, 8)})
 
 
-def test_batch_norms_stay_if_asked_to(tmp_path: Path) -> None:
+def test_batch_norms_stay_on_request(tmp_path: Path) -> None:
     proto = normed(True)
     imported = load(saved(proto, tmp_path), keep_norms=True)
     assert "op batch_norm(" in imported.text

@@ -106,7 +106,7 @@ def test_what_cannot_be_fed_is_an_error(tmp_path: Path) -> None:
         load(saved(counting(), tmp_path), feeds={"z": "state"})
 
 
-def test_a_branch_whose_condition_is_known_stands_alone(tmp_path: Path) -> None:
+def test_a_branch_whose_condition_is_known_is_written_without_the_other(tmp_path: Path) -> None:
     from onnx import TensorProto, helper
 
     branches = {

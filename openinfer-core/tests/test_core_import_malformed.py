@@ -135,7 +135,7 @@ def test_shapes_beyond_64_bits_wrap_as_those_of_the_model_do(tmp_path: Path) -> 
     agrees(proto, load(saved(proto, tmp_path)), {"x": np.zeros((2, 9), np.float32)})
 
 
-def test_places_of_data_that_are_no_paths_are_refused(tmp_path: Path) -> None:
+def test_places_of_data_that_are_not_paths_are_refused(tmp_path: Path) -> None:
     proto = model([node("Add", "x w", "y")], [info("x", [2])], [info("y", [2])], weights(w=np.ones(2, np.float32)))
     tensor = proto.graph.initializer[0]
     tensor.ClearField("raw_data")

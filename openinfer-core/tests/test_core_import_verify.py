@@ -43,7 +43,7 @@ def test_a_faithful_import_agrees_over_steps_of_other_sizes(path: Path) -> None:
     assert found.largest["y"] < 1e-6
 
 
-def test_without_onnxruntime_the_reference_evaluator_is_asked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onnxruntime_the_reference_evaluator_is_the_oracle(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     found = verify(path, load(path))
     assert (found.agrees, found.runner) == (True, "onnx.reference")

@@ -214,7 +214,7 @@ def test_without_a_word_about_the_processor_little_is_assumed() -> None:
     assert (arch.processor.vector_nbytes, arch.processor.fma) == (16, False)
 
 
-def test_a_precision_that_the_device_lacks_falls_back() -> None:
+def test_a_precision_that_the_device_does_not_support_falls_back() -> None:
     assert DeviceArch.load(changed(GPU, "features", "fp16", value=False)).preferences.default_precision == "f32"
 
 

@@ -406,7 +406,7 @@ def test_unknown_fields_are_warnings_and_errors_in_strict_mode() -> None:
 
 
 @pytest.mark.rule("json.graphs.9", "language.phases.7")
-def test_what_only_a_later_phase_can_tell_is_accepted() -> None:
+def test_what_only_a_later_phase_can_find_is_accepted() -> None:
     document = base("op no_such_operator(nobody, W[1, 2, 3]) >> nothing; branch nowhere; return;")
     assert "no_such_operator" in GraphDeserialize.from_json(document).to_dsl()
 

@@ -10,7 +10,7 @@ from openinfer.serialize import GraphDeserialize
 
 @pytest.mark.rule("json.form.1")
 @pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity"])
-def test_tokens_that_are_no_json_are_refused(token: str) -> None:
+def test_tokens_that_are_not_json_are_refused(token: str) -> None:
     with pytest.raises(SerializationError, match="is not JSON") as caught:
         GraphDeserialize.from_json(f'{{"a \\"NaN": "Infinity",\n "next_index": {token}}}')
     (finding,) = caught.value.diagnostics
@@ -30,7 +30,7 @@ def test_repeated_keys_are_refused_where_they_are() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1,]", '"graph"', "7", "null", "[]", "[" * 100_000, '{"a":' * 100_000])
-def test_text_that_is_no_object_is_refused(text: str) -> None:
+def test_text_that_is_not_an_object_is_refused(text: str) -> None:
     with pytest.raises(SerializationError):
         GraphDeserialize.from_json(text)
 
@@ -44,7 +44,7 @@ NOT_JSON = {
 
 
 @pytest.mark.parametrize(("text", "message", "place"), NOT_JSON.values(), ids=NOT_JSON)
-def test_text_that_is_no_json_is_placed_by_line_and_column(text: str, message: str, place: tuple[int, int]) -> None:
+def test_errors_in_json_name_line_and_column(text: str, message: str, place: tuple[int, int]) -> None:
     with pytest.raises(SerializationError) as caught:
         GraphDeserialize.from_json(text, name="model.json")
     (finding,) = caught.value.diagnostics
@@ -53,6 +53,6 @@ def test_text_that_is_no_json_is_placed_by_line_and_column(text: str, message: s
     assert (finding.span.line, finding.span.column) == place
 
 
-def test_a_list_is_told_what_a_graph_is() -> None:
+def test_the_error_about_a_list_says_what_a_graph_is() -> None:
     with pytest.raises(SerializationError, match="a graph is an object with `vars`, `blocks` and `next_index`"):
         GraphDeserialize.from_json("[1]")

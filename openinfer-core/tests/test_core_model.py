@@ -20,7 +20,7 @@ from openinfer.model import MetadataValue, Model, ModelLoader, VarInfo
 from openinfer_oinf import OinfWriter
 
 
-def test_a_model_of_arrays_tells_types_and_values() -> None:
+def test_a_model_of_arrays_knows_types_and_values() -> None:
     weights = np.arange(6, dtype=np.float32).reshape(2, 3)
     model = Model.from_arrays(
         {"w": weights, "h": np.ones(2, ml_dtypes.bfloat16)}, sizevars={"B": 2}, metadata={"s": "t"}
@@ -65,7 +65,7 @@ def test_dimensions_are_exact_integers() -> None:
 
 
 @pytest.mark.rule("runtime.models.10")
-def test_what_is_missing_is_told_with_near_names_or_what_there_is() -> None:
+def test_missing_names_are_reported_with_near_ones_or_with_all() -> None:
     model = Model.from_arrays({"weight": np.zeros(1, np.float32)}, sizevars={"B": 1, "D": 2})
     with pytest.raises(ModelError, match="did you mean `weight`"):
         model.load_tensor("weigth")
@@ -73,7 +73,7 @@ def test_what_is_missing_is_told_with_near_names_or_what_there_is() -> None:
         model.size_of("K")
 
 
-def test_element_types_that_openinfer_lacks_are_refused() -> None:
+def test_element_types_that_openinfer_does_not_have_are_refused() -> None:
     with pytest.raises(ModelError, match="complex128"):
         Model.from_arrays({"z": np.zeros(1, np.complex128)})
 
@@ -209,7 +209,7 @@ def test_packed_tensors_come_unpacked_or_as_their_bytes(container: Path) -> None
 
 
 @pytest.mark.rule("runtime.errors.4", "runtime.models.10")
-def test_what_is_known_of_a_tensor_is_told_without_its_values(container: Path) -> None:
+def test_what_is_known_of_a_tensor_is_returned_without_its_values(container: Path) -> None:
     with ModelLoader.open(container) as model:
         info = model.var_info("q")
         assert info is not None
@@ -264,7 +264,7 @@ class SlowStore:
 
 
 @pytest.mark.rule("runtime.models.5")
-def test_a_tensor_that_is_asked_for_twice_at_once_is_decoded_once() -> None:
+def test_a_tensor_that_is_requested_twice_at_once_is_decoded_once() -> None:
     store = SlowStore()
     model = Model(store)
     together = Barrier(4)

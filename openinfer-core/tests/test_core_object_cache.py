@@ -175,7 +175,7 @@ def test_a_directory_that_cannot_be_written_to_is_read(directory: Path, caplog: 
     assert "Permission denied" in caplog.text
 
 
-def test_a_failed_write_is_told_once_and_leaves_nothing(
+def test_a_failed_write_is_reported_once_and_leaves_nothing(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(descriptor: int) -> None:
@@ -191,7 +191,7 @@ def test_a_failed_write_is_told_once_and_leaves_nothing(
     ]
 
 
-def test_a_base_that_cannot_hold_directories_is_told(
+def test_a_base_that_cannot_hold_directories_is_reported(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = directory.with_name("file")

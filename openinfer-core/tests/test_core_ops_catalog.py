@@ -158,7 +158,7 @@ def test_onnx_operators_are_those_of_the_specification(catalog: Mapping[str, OpS
 
 
 @pytest.mark.parametrize("name", ["floor_div", "fma", "popcount"])
-def test_an_operator_that_onnx_lacks_names_none(name: str) -> None:
+def test_an_operator_that_onnx_does_not_have_names_none(name: str) -> None:
     assert OFFERED[name].onnx is None
 
 

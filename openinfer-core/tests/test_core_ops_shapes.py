@@ -66,7 +66,7 @@ def test_transposition_is_numpys(catalog: Catalog, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("perm", [(0, 0), (0,), (0, 2), (0, 1, 2)])
-def test_what_is_no_permutation_is_refused(catalog: Catalog, perm: tuple[int, ...]) -> None:
+def test_only_permutations_are_accepted(catalog: Catalog, perm: tuple[int, ...]) -> None:
     with pytest.raises(OpTypeError):
         inferred(catalog, "transpose", (2, 3), perm=perm)
 

@@ -60,7 +60,7 @@ def test_element_types_have_the_width_and_range_of_their_numpy_type(dtype: DType
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in BYTES if dtype.kind is not Kind.BITSET], ids=str)
-def test_arrays_have_the_element_type_that_is_held_as_theirs(dtype: DType) -> None:
+def test_arrays_have_the_element_type_that_is_stored_in_theirs(dtype: DType) -> None:
     assert element_type(storage_dtype(dtype)) is dtype
 
 

@@ -200,7 +200,7 @@ def test_a_result_of_constants_alone_is_copied() -> None:
     np.testing.assert_array_equal(computed(plan)["y.constant"], -WEIGHT)
 
 
-def test_what_is_written_twice_is_no_constant() -> None:
+def test_what_is_written_twice_is_not_a_constant() -> None:
     text = """
     dynamic { x: f32[2, 3]; }
     constant { w: f32[2, 3]; }

@@ -189,7 +189,7 @@ def test_a_result_that_only_a_block_never_called_would_write_is_given_its_initia
     assert copied == [(port.name, port.value) for port in plan.outputs]
 
 
-def test_entries_of_a_prefix_table_that_can_be_asked_for():
+def test_entries_of_a_prefix_table_that_can_be_requested():
     text = """
     dynamic { x: f32[2]; }
     volatile { w(l): f32[2] @pattern("w.{l}"); y: f32[2]; }
@@ -217,7 +217,7 @@ def test_entries_that_are_far_apart_are_read_by_number_without_a_table_between()
     assert len(plan.weights) == 2
 
 
-def test_indices_that_stand_side_by_side_are_parted_in_every_way():
+def test_adjacent_indices_are_separated_in_every_way():
     text = """
     dynamic { a: i64; b: i64; }
     volatile { w(l, h): f32 @pattern("w{l}{h}"); y: f32; }

@@ -485,7 +485,7 @@ def test_a_step_does_not_sink_past_a_loop_that_may_return():
     assert fused(*steps, results=[0]) == steps
 
 
-def test_an_epilogue_tells_the_old_value_from_the_result():
+def test_an_epilogue_distinguishes_the_old_value_from_the_result():
     steps = (kernel([0], 1), elementwise([1, 2], 2), elementwise([2, 3], 2))
 
     (only,) = fused(*steps, results=[2])

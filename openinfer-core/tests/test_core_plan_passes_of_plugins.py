@@ -136,7 +136,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("rewrite", "said"), WRONG.values(), ids=WRONG)
-def test_what_is_no_program_is_an_error_that_names_the_plugin(rewrite: Rewrite, said: str) -> None:
+def test_a_result_that_is_not_a_program_is_an_error_that_names_the_plugin(rewrite: Rewrite, said: str) -> None:
     with pytest.raises(PluginError, match=said) as caught:
         plan_with(rewrite)
 

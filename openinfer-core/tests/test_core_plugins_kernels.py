@@ -45,7 +45,7 @@ TWICE = ops(operator("twice", aliases=("double",)))
 
 
 @pytest.mark.rule("runtime.devices.1", "runtime.operators.4")
-def test_kernels_are_asked_for_by_target_and_carry_their_owner() -> None:
+def test_kernels_are_requested_by_target_and_carry_their_owner() -> None:
     environment = load(("k", plugin(TWICE, kernels_of(CHEAP, DEAR))))
 
     found = environment.kernels("here")

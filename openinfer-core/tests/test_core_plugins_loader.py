@@ -383,7 +383,7 @@ def test_strict_loading_raises_with_every_reason() -> None:
     assert "b of (given in the program) is incompatible: " in str(caught.value)
 
 
-def test_a_blocked_plugin_is_no_failure_under_strict_loading() -> None:
+def test_a_blocked_plugin_is_not_a_failure_under_strict_loading() -> None:
     assert info(load(("a", plugin(api=None)), block=["a"], strict=True), "a").status is Status.BLOCKED
 
 

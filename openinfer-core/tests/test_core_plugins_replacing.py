@@ -81,7 +81,7 @@ def test_every_kind_of_offer_is_replaced_by_whoever_says_so(kind: Any, order: tu
 
 
 @pytest.mark.parametrize("kind", REPLACEABLE, ids=lambda kind: kind.noun)
-def test_nobody_takes_a_name_unasked(kind: Any) -> None:
+def test_names_are_replaced_on_request_only(kind: Any) -> None:
     first, second = (made(kind.type, name="one") for _ in range(2))
 
     environment = load(("first", plugin(kind.hook, first)), ("second", plugin(kind.hook, second)))

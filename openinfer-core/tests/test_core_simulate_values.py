@@ -148,7 +148,7 @@ def test_values_are_shown_shortened(values: Any, text: str) -> None:
         (np.array([1e-9, 1, 2, 3, 1e-9], np.float32), "{1e-09, 1.00 ... 3.00, 1e-09}"),
     ],
 )
-def test_small_and_large_floats_keep_three_digits_where_it_is_asked_for(values: Any, text: str) -> None:
+def test_small_and_large_floats_keep_three_digits_on_request(values: Any, text: str) -> None:
     assert format_significant(values) == text
 
 
@@ -243,7 +243,7 @@ def test_a_range_outside_the_type_is_refused(dtype: str, bounds: tuple[float, fl
         Random.generate(dtype, (1,), range=bounds)
 
 
-def test_statistics_leave_out_and_count_what_is_no_number() -> None:
+def test_statistics_leave_out_and_count_nans() -> None:
     summary = summarise(Tensor(F64, (3,), np.array([1.0, math.nan, 4.0])))
     assert (summary.minimum, summary.maximum, summary.mean, summary.nan) == (1.0, 4.0, 2.5, 1)
     assert summarise(Tensor(F32, (0,), np.zeros(0, np.float32))).mean is None

@@ -89,7 +89,7 @@ def test_only_divisions_are_rounded(written: str) -> None:
 
 
 @pytest.mark.rule("language.expressions.1")
-def test_divisions_stand_in_dimensions_bounds_indices_and_settings() -> None:
+def test_divisions_are_allowed_in_dimensions_bounds_indices_and_settings() -> None:
     pytest.importorskip("openinfer_backend_cpu", reason="the program runs on the device cpu")
     import numpy as np
 

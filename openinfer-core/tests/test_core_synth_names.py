@@ -84,6 +84,6 @@ def test_a_string_literal_is_the_bytes_of_the_text(text):
     assert octal.encode("latin-1") == text.encode("utf-8", "surrogatepass")
 
 
-def test_a_null_character_is_no_part_of_a_c_string():
+def test_a_c_string_never_contains_a_null_character():
     with pytest.raises(ValueError, match="null character"):
         string_literal("a\0b")

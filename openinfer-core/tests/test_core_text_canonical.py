@@ -94,7 +94,7 @@ def test_canonical_text_is_a_fixed_point() -> None:
     assert str(graph(CANONICAL)) == CANONICAL
 
 
-def test_a_scope_is_told_from_its_neighbours() -> None:
+def test_a_scope_is_distinguished_from_its_neighbours() -> None:
     text = 'scope "a" { scope "b" { barrier; } scope "c" { barrier; } } scope "c" { barrier; } barrier;'
     nodes = graph(f"block entry {{ {text} }}").blocks["entry"].nodes
     assert [node.scope for node in nodes] == [("a", "b"), ("a", "c"), ("c",), ()]

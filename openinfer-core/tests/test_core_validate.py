@@ -152,7 +152,7 @@ MISTAKES = {
     "runtime.checks.9",
 )
 @pytest.mark.parametrize("code", MISTAKES)
-def test_a_mistake_is_told_with_code_place_and_message(code: str, model: Model) -> None:
+def test_a_mistake_is_reported_with_code_place_and_message(code: str, model: Model) -> None:
     text, place, message = MISTAKES[code]
     with pytest.raises(ValidationError) as caught:
         resolve(graph(text), model)
@@ -163,7 +163,7 @@ def test_a_mistake_is_told_with_code_place_and_message(code: str, model: Model) 
 
 
 @pytest.mark.rule("runtime.checks.1")
-def test_all_independent_mistakes_are_told_together(model: Model) -> None:
+def test_all_independent_mistakes_are_reported_together(model: Model) -> None:
     text = program(X, "op ad(x, a) >> y;\nop relu(x, slope=1.0) >> y;\nop add(x) >> y;\nreturn;")
     with pytest.raises(ValidationError) as caught:
         resolve(graph(text), model)
@@ -229,14 +229,14 @@ def test_devices_are_looked_up_in_the_hints_of_blocks_and_loops_too() -> None:
     ]
 
 
-def test_a_mistake_in_a_declaration_is_not_told_again_where_the_variable_is_used(model: Model) -> None:
+def test_a_mistake_in_a_declaration_is_not_reported_again_where_the_variable_is_used(model: Model) -> None:
     text = program("dynamic { x: f32[Q]; z: f32[Q]; }\nvolatile { y: f32[D]; }", "op add(x, z) >> y;\nreturn;")
     with pytest.raises(ValidationError) as caught:
         resolve(graph(text), model)
     assert [(d.code, d.span.line) for d in caught.value.diagnostics] == [("unknown-sizevar", 1)]
 
 
-def test_mistakes_of_structure_and_of_signatures_are_told_together(model: Model) -> None:
+def test_mistakes_of_structure_and_of_signatures_are_reported_together(model: Model) -> None:
     text = program(X, "op add(nowhere, a) >> y;\nop add(x) >> y;\nop argmin_axis(x) >> y;\nreturn;")
     with pytest.raises(ValidationError) as caught:
         resolve(graph(text), model)
@@ -255,7 +255,7 @@ NAMED_INPUTS = {
 
 @pytest.mark.rule("language.operators.2")
 @pytest.mark.parametrize("bias", NAMED_INPUTS)
-def test_an_input_that_stands_as_a_setting_is_checked_like_any_other(bias: str) -> None:
+def test_an_input_in_the_place_of_a_setting_is_checked_like_any_other(bias: str) -> None:
     code, message = NAMED_INPUTS[bias]
     text = program(
         "dynamic { x: f32[4, 4]; w: f32[4, 4]; b: f32[4]; }\n"
@@ -335,7 +335,7 @@ def test_metadata_is_narrowed_and_never_widened(dtype: str, accepted: bool) -> N
 
 
 @pytest.mark.rule("language.attributes.3")
-def test_an_initial_value_beside_metadata_is_warned_of() -> None:
+def test_an_initial_value_in_addition_to_metadata_is_warned_of() -> None:
     parsed = graph(program("constant { k: f32 @init(2.0); }", "return;"))
     (warning,) = resolve(parsed, Model.from_arrays(metadata={"k": 0.5})).warnings
     assert warning.code == "init-unused"
@@ -357,13 +357,13 @@ def test_loops_over_more_entries_than_can_be_counted_are_checked_when_they_run()
     assert resolve(graph(text), Model.from_arrays(sizevars={"B": 2**31}))
 
 
-def test_bounds_beyond_all_integers_are_told_without_their_digits() -> None:
+def test_bounds_beyond_all_integers_are_reported_without_their_digits() -> None:
     text = program("volatile { y: f32; }", f"loop q (i in 0..{'*'.join(['B'] * 150)}) {{ barrier; }}\nreturn;")
     with pytest.raises(ValidationError, match=r"is [0-9]{20}…, which does not fit 64 bits"):
         resolve(graph(text), Model.from_arrays(sizevars={"B": 2**62}))
 
 
-def test_sizes_beyond_all_bounds_are_told_without_their_digits() -> None:
+def test_sizes_beyond_all_bounds_are_reported_without_their_digits() -> None:
     huge = "*".join(["B"] * 150)
     text = program(f"dynamic {{ x: f32[{huge}, {huge}]; }}", "return;")
     with pytest.raises(ValidationError, match="bad-dim") as caught:
@@ -424,7 +424,7 @@ def test_metadata_that_does_not_fit_is_shown_with_its_value() -> None:
 
 
 @pytest.mark.rule("runtime.errors.7")
-def test_a_mismatch_of_shapes_tells_where_each_size_comes_from() -> None:
+def test_a_mismatch_of_shapes_names_where_each_size_comes_from() -> None:
     text = program(
         "dynamic { x: f32[D, 2*H]; }\nvolatile { w: f32[D, 3]; y: f32[D, D]; }", "op matmul(x, w) >> y;\nreturn;"
     )

@@ -58,7 +58,7 @@ def findings(statements: str, declared: str, on: Environment | None = None, **op
 
 
 @pytest.mark.rule("runtime.devices.5")
-def test_what_a_device_lacks_for_such_a_type_runs_on_the_other_with_one_warning_for_each_statement() -> None:
+def test_unsupported_operators_of_such_a_type_run_on_the_other_device_with_one_warning_for_each_statement() -> None:
     found = resolved(
         "op neg(x) >> x; op add(a, a) >> a; loop l (i in 0..2) { op l2_norm(x, axis=0) >> x; }",
         "x: f64[2]; a: f32[2];",
@@ -143,7 +143,7 @@ def test_falling_back_is_an_error_when_strict() -> None:
 HINTED = 'op neg(x) >> x with { placement = "box" }; op neg(x) >> x; op neg(n) >> n with { placement = "none" };'
 
 
-def test_hints_count_where_that_is_asked_for() -> None:
+def test_hints_count_where_that_is_requested() -> None:
     found = resolved(HINTED, "x: f32[2]; n: f32[2];", main="host", placement=True)
     plain = resolved(HINTED, "x: f32[2]; n: f32[2];", main="host")
 
@@ -168,7 +168,7 @@ def test_the_innermost_hint_around_an_operator_counts() -> None:
     assert [found.placed.get(index, "host") for index in sorted(ops)] == ["box", "host", "host", "box", "host"]
 
 
-def test_an_operator_that_is_placed_on_a_device_that_lacks_it_falls_back_to_the_program_s_own() -> None:
+def test_an_operator_that_is_placed_on_a_device_without_it_falls_back_to_the_program_s_own() -> None:
     found = resolved('op neg(x) >> x with { placement = "box" };', "x: f64[2];", main="host", placement=True)
 
     assert found.placed == {}
@@ -181,7 +181,7 @@ def test_a_number_after_the_name_of_a_device_changes_nothing() -> None:
         resolved("op neg(x) >> x;", "x: f64[2];", main="bix:1")
 
 
-def test_coverage_tells_cells_that_a_device_leaves_to_another() -> None:
+def test_coverage_marks_cells_that_a_device_leaves_to_another() -> None:
     rows = {(row.target, row.dtype): row for row in coverage(environment(), ["neg"])}
 
     assert rows["box", "f32"].by == "expression"
@@ -190,7 +190,7 @@ def test_coverage_tells_cells_that_a_device_leaves_to_another() -> None:
     assert rows["host", "f64"].by == "expression"
 
 
-def test_coverage_counts_a_cell_as_missing_that_the_other_device_lacks_too() -> None:
+def test_coverage_counts_a_cell_as_missing_that_the_other_device_does_not_support_either() -> None:
     alone = environment(device("box", NARROW, Fallback(device="host", dtypes=frozenset({"f64"}))))
 
     assert {row.by for row in coverage(alone, ["neg"]) if row.dtype == "f64" and row.target == "box"} == {"missing"}
@@ -204,7 +204,7 @@ def test_coverage_counts_a_cell_as_missing_that_the_other_device_lacks_too() -> 
         (Fallback(device="cpu", dtypes={"f64"}), "dtypes is {'f64'}, expected frozenset[str]"),
     ],
 )
-def test_a_description_with_a_wrong_fallback_is_told(fallback: Fallback, wrong: str) -> None:
+def test_a_description_with_a_wrong_fallback_is_reported(fallback: Fallback, wrong: str) -> None:
     told = misfit(DeviceSpec, device("box", NARROW, fallback))
 
     assert told is not None

@@ -46,7 +46,7 @@ def test_a_copy_to_another_dtype_names_both_and_the_conversion(statement: str, m
     }
 
 
-def test_a_copy_to_another_shape_tells_where_sizes_come_from() -> None:
+def test_the_error_about_a_copy_to_another_shape_names_where_sizes_come_from() -> None:
     found = finding("volatile { x: f32[B]; y: f32[D]; }", "transfer x >> y;")
     assert found.code == "shape-mismatch"
     assert [each.message for each in found.related] == [
@@ -56,13 +56,13 @@ def test_a_copy_to_another_shape_tells_where_sizes_come_from() -> None:
 
 
 @pytest.mark.rule("language.settings.5")
-def test_a_persistent_scalar_is_no_value_of_a_setting() -> None:
+def test_a_persistent_scalar_is_not_a_value_of_a_setting() -> None:
     declarations = "volatile { x: f32[D]; } persistent { top: f32; }"
     found = finding(declarations, "op relu(x, clamp_max=top) >> x;")
     assert (found.code, found.hint) == ("persistent-direct", None)
 
 
-def test_a_variable_among_extents_is_told_to_be_one() -> None:
+def test_a_variable_among_extents_is_reported_to_be_one() -> None:
     found = finding("dynamic { n: i64; } volatile { x: f32[n]; }")
     assert found.code == "unknown-sizevar"
     assert (found.hint or "").startswith("`n` is a variable")
@@ -71,7 +71,7 @@ def test_a_variable_among_extents_is_told_to_be_one() -> None:
     assert (found.hint or "").startswith("`n` is a variable")
 
 
-def test_a_size_that_cannot_be_overridden_is_told_with_those_that_can() -> None:
+def test_a_size_that_cannot_be_overridden_is_reported_with_those_that_can() -> None:
     with pytest.raises(ValidationError) as caught:
         resolve(graph("block entry { return; }"), MODEL, sizes={"Q": 2})
     (found,) = caught.value.diagnostics
@@ -79,7 +79,7 @@ def test_a_size_that_cannot_be_overridden_is_told_with_those_that_can() -> None:
     assert (found.code, found.hint) == ("unknown-sizevar", "its size variables are B, D")
 
 
-def test_sizes_are_told_where_shapes_differ_and_not_where_only_dtypes_do() -> None:
+def test_sizes_are_reported_where_shapes_differ_and_not_where_only_dtypes_do() -> None:
     assert finding("volatile { a: f16[B, D]; }").related == ()
     (note,) = finding("volatile { a: f32[B, B]; }").related
     assert note.message == "`a` is f32[B, B]: B = 4 from the model, 6 from the model's `a`"
@@ -92,7 +92,7 @@ def test_a_note_about_the_same_place_shows_the_source_once() -> None:
 
 
 @pytest.mark.parametrize("bound", ["n", "N+n"])
-def test_a_bound_that_is_no_integer_scalar_tells_what_it_is(bound: str) -> None:
+def test_the_error_about_a_bound_that_is_not_an_integer_scalar_names_its_type(bound: str) -> None:
     declarations = "volatile { n: f32; x: f32[D]; } constant { N: i64 @init(2); }"
     found = finding(declarations, f"loop l (i in 0..{bound}) {{ op relu(x) >> x; }}")
     assert found.code == "bound-not-scalar"
@@ -105,7 +105,7 @@ def test_a_bound_that_is_no_integer_scalar_tells_what_it_is(bound: str) -> None:
     ("awaited", "why"),
     [("x", "entry never yields `x`"), ("x, y", "entry never has `x`, `y` out together")],
 )
-def test_a_consumer_that_never_starts_tells_what_entry_never_yields(awaited: str, why: str) -> None:
+def test_a_warning_about_a_consumer_that_never_starts_names_what_entry_never_yields(awaited: str, why: str) -> None:
     program = (
         "dynamic { x: f32; y: f32; } block entry { return; }\n"
         f"block other {{ await {awaited}; op relu(x) >> y; yield {awaited}; }}"
@@ -144,7 +144,7 @@ def test_a_broken_rule_names_the_operator_and_its_inputs_with_their_types(statem
     assert finding(OPERANDS, statement).message.startswith(message)
 
 
-def test_without_a_model_types_are_told_as_far_as_they_are_known() -> None:
+def test_without_a_model_types_are_reported_as_far_as_they_are_known() -> None:
     program = graph("volatile { x: f32[B, 2*D]; } block entry { op relu(x, alpa=1) >> x; op fill(zz) >> x; return; }")
 
     found = signature_findings(program, Environment.default())

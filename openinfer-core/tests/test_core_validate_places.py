@@ -120,25 +120,25 @@ def related(text: str, model: Model = MODEL, **options: object) -> list[str]:
     return [each.message for each in caught.value.diagnostics[0].related]
 
 
-def test_a_prefix_entry_tells_the_size_of_both_sides() -> None:
+def test_the_error_about_a_prefix_entry_names_the_sizes_of_both_sides() -> None:
     assert related(program("op add(x, W[1]) >> y;")) == ["`W` is f32[D]: D = 4 from the model, 7 from `W[1]`"]
 
 
-def test_a_model_tensor_tells_the_size_of_both_sides() -> None:
+def test_the_error_about_a_model_tensor_names_the_sizes_of_both_sides() -> None:
     text = "volatile { w: f32[D, H] @ref(enc); }\nblock entry { return; }"
     model = Model.from_arrays({"enc": np.zeros((4, 3), np.float32)}, sizevars={"D": 4, "H": 2})
     sizes = "D = 4 from the model, H = 2 from the model, 3 from the model's `enc`"
     assert related(text, model) == [f"`w` is f32[D, H]: {sizes}"]
 
 
-def test_metadata_tells_the_size_of_both_sides() -> None:
+def test_the_error_about_metadata_names_the_sizes_of_both_sides() -> None:
     model = Model.from_arrays(metadata={"m": [1.0, 2.0]}, sizevars={"D": 4})
     text = "constant { m: f32[D]; }\nblock entry { return; }"
     assert related(text, model) == ["`m` is f32[D]: D = 4 from the model, 2 from the model's metadata `m`"]
 
 
 @pytest.mark.parametrize("statement", ["transfer x >> z;", "cache.read K[0] >> z;", "cache.write x >> s;"])
-def test_copies_tell_the_sizes_of_both_sides(statement: str) -> None:
+def test_errors_about_copies_name_the_sizes_of_both_sides(statement: str) -> None:
     notes = related(program(statement), sizes={"D": 5})
     assert any("D = 5 from the caller" in note for note in notes)
     assert len(notes) == 2
@@ -148,7 +148,7 @@ BAD_EXTENTS = {"D-8": "D = 4 from the model", "D-2*H": "D = 4 from the model, H 
 
 
 @pytest.mark.parametrize(("dim", "told"), BAD_EXTENTS.items())
-def test_a_bad_extent_tells_its_sizes(dim: str, told: str) -> None:
+def test_the_error_about_a_bad_extent_names_its_sizes(dim: str, told: str) -> None:
     text = f"dynamic {{ x: f32[{dim}]; }}\nblock entry {{ return; }}"
     with pytest.raises(ValidationError) as caught:
         resolve(graph(text), Model.from_arrays({}, sizevars={"D": 4, "H": 1}), sizes={"H": 3})

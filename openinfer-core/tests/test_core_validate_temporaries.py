@@ -54,7 +54,7 @@ def findings(text: str) -> list[tuple[str, int]]:
 
 @pytest.mark.rule("language.temporaries.4")
 @pytest.mark.parametrize("statements", WRONG.values(), ids=WRONG)
-def test_a_use_before_the_assign_is_told_at_the_use(statements: str) -> None:
+def test_a_use_before_the_assign_is_reported_at_the_use(statements: str) -> None:
     text = program(statements)
     place = text.index("«")
     found = findings(text.replace("«", "").replace("»", ""))
@@ -67,7 +67,7 @@ def test_what_may_have_been_assigned_is_left_to_the_run(statements: str) -> None
     assert findings(program(statements)) == []
 
 
-def test_each_temporary_is_told_at_each_statement_with_the_place_of_its_assign() -> None:
+def test_each_temporary_is_reported_at_each_statement_with_the_place_of_its_assign() -> None:
     text = program("op add(t, t) >> y; transfer t >> y; assign t: f32[2];")
     found = errors(text)
     assert [each.code for each in found] == ["temporary-unset", "temporary-unset"]

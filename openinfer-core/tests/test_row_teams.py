@@ -161,7 +161,7 @@ def test_other_stages_have_other_forms(found: Computation) -> None:
     assert in_row_teams(found, SMALL) is None
 
 
-def test_stages_that_go_along_no_rows_stand_between_those_that_do() -> None:
+def test_stages_without_rows_may_come_between_those_with_rows() -> None:
     found = computation("sdpa", "f32[1, 2, 64, 32]", "f32[1, 2, 64, 32]", "f32[1, 2, 64, 32]")
 
     names = [some.forms[0][0].name for some in dealt_out(found, Threads(busy=64, group=64))]

@@ -51,7 +51,7 @@ def test_text_reads_back(text: str) -> None:
         ("i:0 j", "'i:0' is not a loop"),
     ],
 )
-def test_text_that_is_no_schedule(text: str, message: str) -> None:
+def test_text_that_is_not_a_schedule(text: str, message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
         schedule(text, product())
 
