@@ -232,7 +232,7 @@ def test_rope_with_positions_first(run_operator) -> None:
     np.testing.assert_array_equal(first, last.transpose(1, 0, 2))
 
 
-def test_rope_turns_by_the_scaled_angle(run_operator) -> None:
+def test_rope_rotates_by_the_scaled_angle(run_operator) -> None:
     (found,) = run_operator("rope", [np.array([[1.0, 0.0]]), np.array([3])], freq_scale=0.5)
     assert found[0].tolist() == pytest.approx([math.cos(1.5), math.sin(1.5)], abs=1e-15)
 

@@ -87,7 +87,7 @@ def test_integer_matmul_wraps(name: str) -> None:
     assert run("matmul", [a, b], TensorType(dtype, (2, 1))).tolist() == wrapped
 
 
-def test_matmul_accumulates_in_the_type_asked_for() -> None:
+def test_matmul_accumulates_in_the_requested_type() -> None:
     a = np.full((1, 4), 100, np.int8)
     assert run("matmul", [a, a.T], TensorType(I32, (1, 1)), acc=(I32,)).tolist() == [[40000]]
 
@@ -401,7 +401,7 @@ def test_an_integer_convolution_wraps_at_its_accumulator_and_adds_the_bias_there
 
 
 @pytest.mark.rule("operators.shapes.5")
-def test_nothing_in_gives_nothing_or_the_bias_out() -> None:
+def test_an_empty_input_yields_an_empty_output_or_the_bias() -> None:
     empty = np.zeros((0, 1, 4, 4), np.float32)
     kernels = np.zeros((2, 1, 3, 3), np.float32)
     assert run("conv2d", [empty, kernels, None], TensorType(F32, (0, 2, 2, 2))).shape == (0, 2, 2, 2)

@@ -58,7 +58,7 @@ def test_there_are_no_more_lanes_than_pieces() -> None:
     assert asked == [0, 0, 1, 1]
 
 
-def test_a_piece_that_raises_gives_its_lane_back(count: int) -> None:
+def test_a_piece_that_raises_returns_its_lane(count: int) -> None:
     del count
     left = [1] * (2 * LANES)
 

@@ -148,7 +148,7 @@ def test_a_number_that_is_set_meanwhile_stays() -> None:
     assert library.number == 3
 
 
-def test_the_number_is_the_users_also_while_the_library_is_held() -> None:
+def test_the_number_of_threads_is_the_users_also_while_the_library_is_limited() -> None:
     library, found = Library(), list[int]()
     threads = ProcessThreads(library.get, library.put)
     threads.alone(lambda: found.append(threads.count()))
@@ -156,7 +156,7 @@ def test_the_number_is_the_users_also_while_the_library_is_held() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
-def test_a_child_has_the_number_that_its_parent_held_back() -> None:
+def test_a_child_has_the_number_of_threads_that_its_parent_had_limited() -> None:
     library = Library()
     threads = ProcessThreads(library.get, library.put)
 
@@ -189,7 +189,7 @@ def held() -> ProcessThreads | OwnThreads:
     return threads
 
 
-def test_numpys_library_is_held() -> None:
+def test_numpys_library_is_limited() -> None:
     threads = held()
     before, found = threads.count(), list[int]()
     threads.set_count(2)
@@ -200,7 +200,7 @@ def test_numpys_library_is_held() -> None:
         threads.set_count(before)
 
 
-def test_the_library_of_numpys_wheel_is_found_beside_it() -> None:
+def test_the_library_of_numpys_wheel_is_found_next_to_it() -> None:
     """Where functions of linked libraries cannot be looked up: on Windows."""
     paths = bundled(Path(np.__file__).parent)
     if not paths:
@@ -209,7 +209,7 @@ def test_the_library_of_numpys_wheel_is_found_beside_it() -> None:
     assert found[0].name == linear_algebra().name
 
 
-def test_files_that_are_no_openblas_are_passed_over(tmp_path: Path) -> None:
+def test_files_other_than_openblas_are_ignored(tmp_path: Path) -> None:
     text = tmp_path / "openblas.txt"
     text.write_text("no library")
     assert openblas_in(text) is None

@@ -187,7 +187,7 @@ EMPTY_RESULTS: dict[str, tuple[str, list[np.ndarray]]] = {
 
 
 @pytest.mark.parametrize("case", EMPTY_RESULTS)
-def test_no_index_is_looked_at_for_a_result_without_elements(run_operator: Any, case: str) -> None:
+def test_indices_are_not_read_for_a_result_without_elements(run_operator: Any, case: str) -> None:
     op, given = EMPTY_RESULTS[case]
 
     assert run_operator(op, given)[0].size == 0

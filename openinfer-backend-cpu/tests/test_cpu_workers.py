@@ -34,7 +34,7 @@ def test_one_worker_is_the_thread_that_asks() -> None:
     assert seen == {get_ident()}
 
 
-def test_no_more_threads_work_than_were_asked_for() -> None:
+def test_no_more_threads_work_than_requested() -> None:
     workers, seen = Workers(), set[int]()
     for count in (4, 2):
         met = Barrier(count)
@@ -84,7 +84,7 @@ def test_interrupts_wait_for_calls_that_run_however_many_come() -> None:
     assert ended == [True]
 
 
-def test_threads_that_do_not_start_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_do_not_start_are_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(thread: Thread) -> None:
         raise RuntimeError(f"{thread.name}: no more threads")
 

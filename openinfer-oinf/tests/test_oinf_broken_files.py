@@ -75,7 +75,7 @@ def test_appended_bytes(raw):
     assert codes_of(file_with(raw).build() + bytes(8)) == {"E_FILE_SIZE"}
 
 
-def test_file_size_that_is_no_multiple_of_eight(raw):
+def test_file_size_that_is_not_a_multiple_of_eight(raw):
     blob = file_with(raw).build()
     blob = blob[:61] + struct.pack("<Q", len(blob) + 1) + blob[69:] + b"\0"
     assert "E_ALIGN" in codes_of(blob)
@@ -156,7 +156,7 @@ def test_odd_names_are_warnings(raw):
     ("names", "code", "culprit", "other"),
     [((b"a", b"z", b"c", b"b"), "W_ORDER", b"c", "z"), ((b"A", b"b", b"c", b"a"), "W_CASE", b"a", "A")],
 )
-def test_warnings_about_names_tell_which_and_where(raw, table, names, code, culprit, other):
+def test_warnings_about_names_say_which_and_where(raw, table, names, code, culprit, other):
     made = {
         "sizevars": [(name, 1) for name in names],
         "metadata": [raw.Metadata(name, 12, b"\1") for name in names],
@@ -170,7 +170,7 @@ def test_warnings_about_names_tell_which_and_where(raw, table, names, code, culp
     assert blob[finding.offset :].startswith(raw.string(culprit)[:5])
 
 
-def test_a_shared_name_tells_which_and_where(raw):
+def test_the_finding_about_a_shared_name_says_which_and_where(raw):
     blob = raw.File(sizevars=[(b"b", 1)], tensors=[raw.Tensor(b"a", F32, (1,), ONE), raw.Tensor(b"b", F32, (1,), ONE)])
     data = blob.build()
     with open_oinf(data) as file:
@@ -181,7 +181,7 @@ def test_a_shared_name_tells_which_and_where(raw):
 
 
 @pytest.mark.parametrize(("row", "nth"), [(0, 1), (1, 2), (2, 3)])
-def test_what_cannot_be_read_is_told_by_its_number(raw, row, nth):
+def test_what_cannot_be_read_is_reported_by_its_number(raw, row, nth):
     blob = bytearray(raw.File(sizevars=[(b"a", 1), (b"b", 2), (b"c", 3)]).build())
     blob[72 + 16 * row : 76 + 16 * row] = struct.pack("<I", 0xFFFFFFF0)
     with pytest.raises(OinfError) as caught:
@@ -190,7 +190,7 @@ def test_what_cannot_be_read_is_told_by_its_number(raw, row, nth):
     assert f"entry {nth} of 3: a name of" in str(caught.value)
 
 
-def test_a_row_that_passes_the_end_of_its_table_is_told_by_its_number(raw):
+def test_a_row_that_passes_the_end_of_its_table_is_reported_by_its_number(raw):
     tensors = [raw.Tensor(b"a", F32, (1,), ONE), raw.Tensor(b"b", F32, (1,), ONE, ndim=60)]
     with pytest.raises(OinfError, match="entry 2 of 2: the table ends inside an entry") as caught:
         open_oinf(raw.File(tensors=tensors).build())
@@ -426,7 +426,7 @@ def test_payload_padding(raw):
 
 @pytest.mark.rule("container.reading.2")
 @pytest.mark.parametrize(("gap", "code"), [(bytes(7) + b"\1", "E_HOLE"), (b"", "E_PADDING")])
-def test_bytes_between_tensors_are_looked_at_on_first_use(raw, gap, code):
+def test_bytes_between_tensors_are_checked_on_first_use(raw, gap, code):
     file = file_with(raw, tensor={"data": ONE})
     file.tensors.append(raw.Tensor(b"x", F32, (1,), ONE))
     whole = bytearray(file.build())

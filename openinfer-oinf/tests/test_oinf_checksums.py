@@ -48,7 +48,7 @@ def test_undamaged_files_pass():
     assert verify_oinf(dataclass_to_oinf({}, checksums=True), file=False, deep=True).warnings == ()
 
 
-def test_a_file_without_checksums_is_told_of():
+def test_a_file_without_checksums_is_reported_of():
     report = verify_oinf(dataclass_to_oinf(MODEL), file=False, deep=True)
     assert [finding.code for finding in report.warnings] == ["W_CHECKSUM"]
 

@@ -68,7 +68,9 @@ def test_verify_goes_on_after_an_invalid_file(path, broken, capsys):
 
 
 @pytest.mark.parametrize("missing", ["absent.oinf", "."])
-def test_what_is_no_file_is_a_mistake_of_usage_whatever_the_command(path, missing, tmp_path, monkeypatch, capsys):
+def test_a_path_that_is_not_a_file_is_a_mistake_of_usage_whatever_the_command(
+    path, missing, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     out = str(tmp_path / "out.oinf")
     commands = [
@@ -98,7 +100,7 @@ def test_verify_looks_at_all_files_and_gives_the_worst_code(path, broken, capsys
     assert "W.0" in captured.out
 
 
-def test_a_target_that_cannot_be_written_is_told_with_those_that_can(path, capsys):
+def test_a_target_that_cannot_be_written_is_reported_with_those_that_can(path, capsys):
     assert main(["convert", str(path), str(path.with_suffix(".h5"))]) == 2
     assert "not written; .oinf, .npz, .safetensors are" in capsys.readouterr().err
     assert main(["convert", str(path), str(path.with_name("again.oinf"))]) == 1

@@ -249,7 +249,7 @@ def test_long_arrays_stream_in_blocks(convert, monkeypatch):
         np.array([1], "datetime64[s]"),
     ],
 )
-def test_arrays_that_are_no_numbers_are_refused(convert, array):
+def test_arrays_of_other_things_than_numbers_are_refused(convert, array):
     target = io.BytesIO()
     np.savez(target, w=array)
     with pytest.raises(OinfError) as caught:
@@ -428,5 +428,5 @@ def test_a_header_that_ends_inside_its_literal_is_our_error(convert) -> None:
         convert(b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f4',\n", "x.npy")
 
 
-def test_changes_are_told_as_escapes():
+def test_changes_are_reported_as_escapes():
     assert str(Change("copied", "a\nb", "tied to \x1b[2Jw")) == "copied a\\nb: tied to \\x1b[2Jw"

@@ -87,7 +87,7 @@ class TestNumpy:
             with open_oinf(tmp_path / "out.oinf") as file:
                 np.testing.assert_array_equal(file[name], array)
 
-    def test_the_length_of_a_header_is_looked_at_before_it_is_read(self, tmp_path):
+    def test_the_length_of_a_header_is_checked_before_it_is_read(self, tmp_path):
         path = tmp_path / "m.npz"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
             target.writestr("w.npy", b"\x93NUMPY\2\0" + struct.pack("<I", 1 << 27) + b" " * (1 << 27))
@@ -245,7 +245,7 @@ class TestTorchWithoutTheLibrary:
     def path(self, tmp_path):
         return tmp_path / "m.pt"
 
-    def test_texts_of_the_file_are_told_as_escapes(self, path):
+    def test_texts_of_the_file_are_reported_as_escapes(self, path):
         archive(path, state_dict(key="\x1b[31m"), _0=bytes(16))
         with pytest.raises(OinfError, match=r"storage \\x1b\[31m is to hold") as caught:
             check_torch(path)
@@ -395,7 +395,7 @@ class TestTorchWithoutTheLibrary:
         assert codes == {"E_SOURCE"}
 
     @pytest.mark.parametrize(("numel", "held", "expected"), [(1 << 34, 4, True), (2, 4, True), (1, 4, False)])
-    def test_expanded_tensors_are_told(self, numel, held, expected):
+    def test_expanded_tensors_are_reported(self, numel, held, expected):
         storage = SimpleNamespace(nbytes=lambda: held)
         tensor = SimpleNamespace(numel=lambda: numel, element_size=lambda: 4, untyped_storage=lambda: storage)
         assert torch_file._is_expanded(tensor) == expected

@@ -278,7 +278,7 @@ class TestTorch:
         assert dict(file.metadata) == {"epoch": 3, "name.utf8": "run 1"}
         assert changes == ["dropped opt: a list, which is not a weight", "renamed name: metadata name.utf8"]
 
-    def test_tied_tensors_are_written_twice_and_told(self, torch, path):
+    def test_tied_tensors_are_written_twice_and_reported(self, torch, path):
         shared = torch.ones(2, 2)
         torch.save({"a": shared, "b": shared, "part": shared[0]}, path)
         file, changes = converted(path)
@@ -422,7 +422,7 @@ class TestOnnx:
         with pytest.raises(OinfError, match="8 bytes where FLOAT"):
             converted(self.saved(onnx, path, [tensor]))
 
-    def test_texts_are_left_out_where_that_is_asked_for(self, onnx, tmp_path):
+    def test_texts_are_left_out_on_request(self, onnx, tmp_path):
         texts = onnx.helper.make_tensor("names", onnx.TensorProto.STRING, [1], [b"a"])
         path = self.saved(onnx, tmp_path / "m.onnx", [texts, onnx.numpy_helper.from_array(np.float32([1]), "w")])
         with pytest.raises(OinfError, match="STRING has no value type"):

@@ -110,7 +110,7 @@ def test_the_picture_of_many_tensors_takes_little_time():
         assert layout_picture(file.index)[1].count("t") > 60
 
 
-def test_what_is_to_be_written_tells_type_shape_and_size():
+def test_what_is_to_be_written_shows_type_shape_and_size():
     assert repr(TensorSpec(np.ones((256, 3), np.float32))) == "<TensorSpec: f32[256, 3], 3.0 KiB>"
     assert repr(TensorSpec([1, 2, 3], "i4", "w.0", QUANT)) == "<TensorSpec w.0: i4[3], 2 B, quantised>"
     assert repr(TensorSpec(["a"])).startswith("<TensorSpec: arrays of <U1 cannot be stored")

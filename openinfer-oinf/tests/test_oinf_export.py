@@ -101,7 +101,7 @@ def test_npz_holds_low_precision_floats_as_f32(paths):
         assert all(loaded[name].dtype == np.float32 and loaded[name].tolist() == [1.5, -2] for name in "bf")
 
 
-def test_what_has_no_place_is_told(paths, capsys):
+def test_what_has_no_place_is_reported(paths, capsys):
     source, target, *_ = paths
     model = {
         "sizevars": {"B": 4},

@@ -93,7 +93,7 @@ def test_verify_says_of_each_file_what_is_wrong(folder, capsys):
     assert "No such file" in documents[0]["error"]["message"]
 
 
-def test_an_interrupt_is_told_in_a_line(folder, capsys, monkeypatch):
+def test_an_interrupt_is_reported_in_a_line(folder, capsys, monkeypatch):
     def interrupted(*_arguments, **_options):
         raise KeyboardInterrupt
 
@@ -110,7 +110,7 @@ def test_misspelt_commands_are_suggested(capsys, wrong, meant):
     assert f"did you mean `{meant}`?" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
-def test_a_command_like_no_other_is_told_where_they_are_listed(capsys):
+def test_the_error_about_an_unknown_command_says_where_commands_are_listed(capsys):
     assert ended(["zzzzz"]) == 2
     assert "`oinf --help` lists them" in capsys.readouterr().err
 
@@ -204,7 +204,7 @@ def test_no_name_steers_the_terminal(folder, capsys, command, as_json):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
-def test_names_that_are_no_text_are_printed(folder, capsys):
+def test_names_that_are_not_text_are_printed(folder, capsys):
     name = os.fsdecode(b"m\xff.oinf")
     Path("m.oinf").replace(name)
     assert main(["hash", name]) == 0

@@ -26,7 +26,7 @@ def test_equal_seeds_give_equal_files(tmp_path):
     assert tables[0] == tables[1] != tables[2]
 
 
-def test_a_verdict_that_is_not_reached_is_told(tmp_path):
+def test_a_verdict_that_is_not_reached_is_reported(tmp_path):
     done = fuzz(tmp_path, "--files", "1")
     assert done.returncode == 3
     assert "never reached: " in done.stdout

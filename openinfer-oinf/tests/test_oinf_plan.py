@@ -75,7 +75,7 @@ class TestZeros:
         with open_oinf(tmp_path / "m.oinf") as opened:
             yield opened
 
-    def test_a_declaration_has_zeros_when_asked(self, file):
+    def test_a_declaration_has_zeros_on_request(self, file):
         zeros = file.tensor("a").zeros()
         assert (zeros.dtype, zeros.shape, zeros.any()) == (np.float16, (2, 3), False)
         assert zeros.flags.writeable

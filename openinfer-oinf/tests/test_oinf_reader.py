@@ -257,7 +257,7 @@ def test_unknown_options_are_refused(path, options):
         open_oinf(path, **options)
 
 
-def test_paths_that_are_no_files(tmp_path):
+def test_paths_that_are_not_files(tmp_path):
     with pytest.raises(FileNotFoundError):
         open_oinf(tmp_path / "absent")
     with pytest.raises(OinfError, match="not a regular file"):

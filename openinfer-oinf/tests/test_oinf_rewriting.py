@@ -222,7 +222,7 @@ class TestFiles:
         assert document["tensors"][0].keys() == {"name", "largest", "mean", "snr_db"}
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
-    def test_what_cannot_be_quantised_is_told_by_name(self, path, value):
+    def test_what_cannot_be_quantised_is_reported_by_name(self, path, value):
         write_oinf({"b": np.ones(3), "a": np.array([[1.0, value]])}, path)
         with pytest.raises(OinfError) as caught:
             quantize_oinf(path, path.with_name("q.oinf"), QuantizeOptions())

@@ -116,7 +116,7 @@ def test_indexes_that_do_not_agree_with_their_shards(tmp_path, weight_map):
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b'{"a":' * 50_000, b"\xff", b'{"weight_map":{},"weight_map":{}}'])
-def test_indexes_that_are_no_json_object(tmp_path, text):
+def test_indexes_that_are_not_json_objects(tmp_path, text):
     (tmp_path / "m.oinf.index.json").write_bytes(text)
     with pytest.raises(OinfError) as caught:
         open_oinf(tmp_path / "m.oinf.index.json")

@@ -115,7 +115,7 @@ def test_a_slice_of_a_mapped_tensor_is_a_view(tmp_path):
 
 @pytest.mark.parametrize(("tag", "good", "bad"), [(12, b"\1", b"\2"), (24, b"\x55", b"\x56")])
 @pytest.mark.parametrize("mapped", [True, False])
-def test_only_what_is_asked_for_is_checked(raw, tmp_path, tag, good, bad, mapped):
+def test_only_what_is_requested_is_checked(raw, tmp_path, tag, good, bad, mapped):
     per_byte = 1 if tag == 12 else 4
     data = good * 50 + bad + good * 49
     blob = raw.File(tensors=[raw.Tensor(b"x", tag, (100, per_byte), data)]).build()

@@ -181,7 +181,7 @@ def test_lists_hold_whole_numbers_of_64_bits_and_none_at_all(tmp_path, dtype, va
 
 
 @pytest.mark.parametrize("values", [[2**64], [-1, 2**63], [10**10_000]])
-def test_whole_numbers_beyond_64_bits_are_told_as_such(values):
+def test_whole_numbers_beyond_64_bits_are_reported_as_such(values):
     with pytest.raises(OinfError, match=r"whole numbers from .* fit no type of 64 bits") as caught:
         write_oinf({"t": TensorSpec(values, "u64")}, io.BytesIO())
     assert caught.value.code == "E_VALUE"

@@ -107,7 +107,7 @@ def test_comments_carry_the_lines_of_the_program():
 
 
 @pytest.mark.rule("api.bundles.2")
-def test_there_is_no_heap():
+def test_the_heap_is_not_used():
     source = synthesis().bundle.files["model.c"].decode() + synthesis().bundle.files["main.c"].decode()
 
     assert not any(f"{name}(" in source for name in ("malloc", "calloc", "realloc", "free", "alloca"))

@@ -183,7 +183,7 @@ block entry { op add(x, x) >> a; op add(a, x) >> y; return y; }
 
 @pytest.mark.rule("runtime.memory.14")
 @needs_compiler
-def test_a_value_that_is_no_result_is_there_when_it_is_asked_for(whole_steps):
+def test_a_value_that_is_not_a_result_is_there_when_requested(whole_steps):
     with Simulator(Model.from_arrays({}), graph(INSIDE), device="c").make_executor() as executor:
         executor.step(x=np.array([1, 2, 3], np.float32))
         assert executor.outputs()["y"].tolist() == [3, 6, 9]

@@ -85,7 +85,7 @@ def test_the_dialect_decides_how_lanes_are_written() -> None:
     assert "vector_size" not in source(synthesis({"dialect": "c99"}))
 
 
-def test_flags_stand_in_the_makefile() -> None:
+def test_flags_are_in_the_makefile() -> None:
     made = synthesis({"flags": ["-march=armv8-a", "-mtune=cortex-a53"]})
 
     assert "-march=armv8-a -mtune=cortex-a53" in made.bundle.files["Makefile"].decode()

@@ -34,7 +34,7 @@ def test_the_index_of_a_test_is_named_and_addresses_are_multiples_of_it():
     assert address_of(found.body[0]) == "i2 + 10*within7 + 1"
 
 
-def test_an_address_that_is_no_multiple_of_the_index_stays():
+def test_an_address_that_is_not_a_multiple_of_the_index_stays():
     test = Within(2 * ROW + TAP - 4, Index.of(49))
 
     found = guarded([test], copied(20 * ROW + 11 * TAP), count().__next__)

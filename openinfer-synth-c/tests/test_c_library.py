@@ -159,7 +159,7 @@ def test_a_compiler_that_does_not_know_the_processor_makes_portable_code(monkeyp
     assert "-march=native" not in builds[0]
 
 
-def test_the_processor_is_told_by_its_instructions():
+def test_the_processor_is_identified_by_its_instructions():
     told = processor()
 
     if told is None:
@@ -185,7 +185,7 @@ def test_where_nothing_can_be_kept_a_library_is_loaded_all_the_same(caches, capl
     assert f"compiled programs are not kept in {caches / 'openinfer-c'}: it is not a directory" in caplog.text
 
 
-def test_what_the_compiler_says_is_told(builds):
+def test_the_output_of_the_compiler_is_reported(builds):
     with pytest.raises(DeviceError, match=r"device c: the C compiler failed with status 1: wrong\.c:1:1: error"):
         load_library({"wrong.c": "nonsense"})
 

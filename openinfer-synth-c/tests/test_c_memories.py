@@ -46,7 +46,7 @@ def places(made: Synthesis) -> dict[str, tuple[str, int]]:
     return {n: (made.plan.banks[m.bank].name, m.offset) for n, m in values if isinstance(m, ArenaMemory)}
 
 
-def test_what_fits_lies_in_the_memory_next_to_the_core_wherever_that_stands_in_the_file() -> None:
+def test_what_fits_lies_in_the_memory_next_to_the_core_wherever_that_is_in_the_file() -> None:
     made = synthesis(("ram", 65536, "sram"), ("dtcm", 4096, "tcm"))
 
     assert {bank for bank, _ in places(made).values()} == {"dtcm"}

@@ -263,7 +263,7 @@ def test_an_output_shares_its_file_with_no_other_port(running, tmp_path, option)
     assert not (tmp_path / "next.npy").exists()
 
 
-def test_help_lists_types_wherever_it_stands(program, tmp_path):
+def test_help_lists_types_wherever_the_switch_is(program, tmp_path):
     finished = run(program, tmp_path, options=("--help",))
 
     assert finished.returncode == 0

@@ -71,7 +71,7 @@ def test_products_with_packed_weights(dtype: str, infinite: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*RANGES, "t1"])
-def test_turned_weights_are_read_by_words(dtype: str) -> None:
+def test_transposed_weights_are_read_by_words(dtype: str) -> None:
     """Blocks of columns with a rest, groups that lie in one stretch of x and in several, a rest of x."""
     random = np.random.default_rng(2)
     for columns, depth, group in ((300, 96, 32), (3, 8256, 0), (3, 8224, 32), (2, 224, 224)):

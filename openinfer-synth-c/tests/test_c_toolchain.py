@@ -27,7 +27,7 @@ def synthesis(**options):
     return Synthesizer("c", **options).synthesize(Model.from_arrays({}), graph(TEXT))
 
 
-def test_no_compiler_is_something_that_the_environment_lacks(monkeypatch):
+def test_a_missing_compiler_is_an_error_of_the_environment(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "/nonexistent")
 
@@ -170,7 +170,7 @@ def test_an_input_of_another_shape_or_type_is_refused():
 
 
 @needs_compiler
-def test_a_missing_input_is_told_by_the_program():
+def test_a_missing_input_is_reported_by_the_program():
     with pytest.raises(SynthesisError, match="model: input x: no file is given"):
         synthesis().run({})
 

@@ -115,7 +115,7 @@ def test_the_cases_of_an_operator_agree(op: str, cases: Mapping[str, Sequence[Ca
     assert not wrong, "\n".join(wrong)
 
 
-def test_cases_without_a_counterpart_are_told_with_their_reasons(cases: Mapping[str, Sequence[Case]]) -> None:
+def test_cases_without_a_counterpart_are_reported_with_their_reasons(cases: Mapping[str, Sequence[Case]]) -> None:
     environment, reasons, run_here = Environment.default(), Counter[str](), 0
     for op, several in cases.items():
         for case in several:
