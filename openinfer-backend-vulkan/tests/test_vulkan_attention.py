@@ -62,7 +62,7 @@ def test_positions_of_any_size_turn_exactly(carry_out: CarryOut, position: int, 
     np.testing.assert_allclose(found[0], [*(a * cos - b * sin), *(b * cos + a * sin)], rtol=0, atol=2e-6)
 
 
-def test_a_negative_position_turns_backwards(carry_out: CarryOut) -> None:
+def test_a_negative_position_rotates_backwards(carry_out: CarryOut) -> None:
     x = normal(1, 4)
 
     there = carry_out("rope", x, np.array([7]))

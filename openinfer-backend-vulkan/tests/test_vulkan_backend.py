@@ -239,7 +239,7 @@ def test_what_is_read_is_private(device: VulkanBackend) -> None:
     assert device.read(buffer).tolist() == [1.0, 1.0]
 
 
-def test_dropped_buffers_and_calls_give_their_memory_back(device: VulkanBackend) -> None:
+def test_dropped_buffers_and_calls_return_their_memory(device: VulkanBackend) -> None:
     kind, owned = TensorType(F32, (5_000_000,)), []
 
     for _ in range(12):

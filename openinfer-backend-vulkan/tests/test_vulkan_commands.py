@@ -41,7 +41,7 @@ def command(text: str) -> Touching:
         ("a>a a>a", [1]),
     ],
 )
-def test_barriers_stand_before_conflicts(sequence: str, expected: list[int]) -> None:
+def test_barriers_precede_conflicts(sequence: str, expected: list[int]) -> None:
     assert barriers_before([command(text) for text in sequence.split()]) == expected
 
 

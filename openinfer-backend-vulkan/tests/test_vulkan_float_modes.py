@@ -37,7 +37,7 @@ def instructions(code: bytes) -> list[tuple[int, ...]]:
     return found
 
 
-def test_modes_stand_where_the_format_wants_them() -> None:
+def test_modes_are_where_the_format_requires_them() -> None:
     changed = instructions(with_modes(module(SHADER, MEMORY, ENTRY, LOCAL), MODES))
 
     assert [part[0] for part in changed] == [17, 17, 17, 10, 14, 15, 16, 16, 16]
@@ -46,14 +46,14 @@ def test_modes_stand_where_the_format_wants_them() -> None:
     assert changed[6:8] == [(16, 4, 4461, 32), (16, 4, 4459, 32)]
 
 
-def test_modes_of_wide_floats_are_asked_for_where_there_are_some() -> None:
+def test_modes_of_wide_floats_are_requested_where_there_are_some() -> None:
     changed = instructions(with_modes(module(SHADER, WIDE, MEMORY, ENTRY, LOCAL), MODES))
 
     assert {part[2:] for part in changed if part[0] == 16} == {(17, 64, 1, 1), *((m.mode, m.bits) for m in MODES)}
 
 
 @pytest.mark.parametrize("modes", [(), (FloatMode("shaderDenormPreserveFloat64", 4464, 4459, 64),)])
-def test_nothing_is_asked_for_in_vain(modes: tuple[FloatMode, ...]) -> None:
+def test_only_modes_that_are_needed_are_requested(modes: tuple[FloatMode, ...]) -> None:
     code = module(SHADER, MEMORY, ENTRY, LOCAL)
 
     assert with_modes(code, modes) == code

@@ -58,7 +58,7 @@ def test_an_integer_mean_truncates_the_sum_over_the_count(carry_out: CarryOut) -
     assert carry_out("mean_axis", x, axes=1).tolist() == [(1 << 31) - 1, -1, 6]
 
 
-def test_a_feature_that_the_device_lacks_is_named(
+def test_a_feature_that_the_device_does_not_support_is_named(
     device: VulkanBackend, carry_out: CarryOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = dataclasses.replace(device._device.physical, features=frozenset())
@@ -98,7 +98,7 @@ def test_an_empty_slice_without_a_start_is_refused(device: VulkanBackend) -> Non
         device.bind_fold((1,), fold, source, output)
 
 
-def test_remainders_within_a_reduction_take_their_turns_too(device: VulkanBackend) -> None:
+def test_remainders_within_a_reduction_are_computed_in_order_too(device: VulkanBackend) -> None:
     x = np.ldexp(1 + np.arange(3000) % 7 / 8, 100).astype(np.float32)
     zero, three = tree.literal(0.0, F32), tree.literal(3.0, F32)
     first, second = tree.Input(0, F32), tree.Input(1, F32)

@@ -259,7 +259,7 @@ def test_a_private_buffer_as_one_value_is_refused() -> None:
         printed(parse_kernel(text))
 
 
-def test_a_function_that_glsl_lacks_is_an_error() -> None:
+def test_a_function_that_glsl_does_not_have_is_an_error() -> None:
     with pytest.raises(ExprError, match="no function 'exp' on f64"):
         sources("def e(x: f64[2], /, y: f64[2]):\n for i in grid(2):\n  y[i] = exp(x[i])\n")
 

@@ -113,7 +113,7 @@ def test_an_array_is_free_once_it_is_uploaded(staged: VulkanBackend) -> None:
     assert staged.read(buffer).tolist() == [1.0] * 50
 
 
-def test_writes_and_calls_take_their_turns(staged: VulkanBackend) -> None:
+def test_writes_and_calls_run_in_order(staged: VulkanBackend) -> None:
     kind = TensorType(I32, (3000,))
     source, first, second = (staged.allocate(kind) for _ in range(3))
     to_first, to_second = staged.bind_copy(source, first), staged.bind_copy(source, second)

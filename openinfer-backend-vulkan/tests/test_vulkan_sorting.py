@@ -35,7 +35,7 @@ def test_integers_are_sorted_by_value(carry_out: CarryOut, dtype: type[np.intege
 
 
 @pytest.mark.usefixtures("few_turns")
-def test_a_slice_of_more_elements_than_a_dispatch_has_turns(carry_out: CarryOut) -> None:
+def test_a_slice_of_more_elements_than_a_dispatch_has_iterations(carry_out: CarryOut) -> None:
     x = np.random.default_rng(1).integers(0, 5, (2, 40)).astype(np.int32)
 
     assert carry_out("argsort", x).tolist() == np.argsort(x, axis=1, kind="stable").tolist()
