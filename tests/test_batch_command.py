@@ -54,7 +54,7 @@ def test_the_command_prints_outputs_of_every_row(files: Path) -> None:
 
 
 @pytest.mark.parametrize(("source", "workers"), [("in", "1"), ("in/*.npz", "2")])
-def test_a_failing_input_is_told_and_the_others_are_saved(files: Path, source: str, workers: str) -> None:
+def test_a_failing_input_is_reported_and_the_others_are_saved(files: Path, source: str, workers: str) -> None:
     saved = ("--output-dir", "out", "--output", "y=all.npz", "--output", "n")
     result = run("--batch", source, "--workers", workers, *saved)
     assert result.exit_code == 1
@@ -68,7 +68,7 @@ def test_a_failing_input_is_told_and_the_others_are_saved(files: Path, source: s
     assert sorted(p.name for p in Path().iterdir()) == ["all.npz", "g.oi", "in", "m.oinf", "out", "x.npz"]
 
 
-def test_failures_that_are_the_same_are_told_once(files: Path) -> None:
+def test_failures_that_are_the_same_are_reported_once(files: Path) -> None:
     for index in (3, 4):
         np.savez(f"in/i{index}.npz", x=np.zeros(2))
     np.savez("in/i5.npz", x=np.zeros(3, np.float32))
@@ -82,7 +82,7 @@ def test_failures_that_are_the_same_are_told_once(files: Path) -> None:
     ]
 
 
-def test_the_command_tells_results_and_failures_as_json(files: Path) -> None:
+def test_the_command_reports_results_and_failures_as_json(files: Path) -> None:
     result = run("--batch", "in", "--json", "--output", "y")
     document = json.loads(result.stdout)
     assert (document["inputs"], document["failed"]) == (3, 1)
@@ -145,7 +145,7 @@ def test_a_batch_that_cannot_begin_says_why(files: Path, arguments: list[str], c
     assert result.stderr.startswith(f"error[{code}]: ")
 
 
-def test_an_input_that_takes_too_long_is_told_and_the_others_go_on(files: Path) -> None:
+def test_an_input_that_takes_too_long_is_reported_and_the_others_go_on(files: Path) -> None:
     Path("g.oi").write_text(ENDLESS)
     np.savez("t.npz", x=np.ones(3), turns=np.array([2, 10**12, 3]))
     limit = limit_s(1.5)

@@ -93,7 +93,7 @@ def test_a_worker_that_ends_before_it_is_ready_is_lost() -> None:
     assert cluster.killed == 1
 
 
-def test_a_job_that_cannot_be_opened_gives_its_place_back() -> None:
+def test_a_job_that_cannot_be_opened_returns_its_place() -> None:
     cluster = Cluster(encode_error(oi.ModelError("no such model")), 7)
 
     with pytest.raises(oi.ModelError, match="no such model"):

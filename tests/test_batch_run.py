@@ -97,7 +97,7 @@ def test_results_come_before_the_error_of_what_makes_the_inputs(runner: str) -> 
         next(found)
 
 
-def test_outputs_steps_and_sizes_are_those_asked_for() -> None:
+def test_outputs_steps_and_sizes_are_those_requested() -> None:
     program = oi.graph(
         "dynamic { x: f32[B]; } persistent { K(t): f32[B] @table; n: i32; } "
         "block entry { cache.write x >> K[n]; cache.increment n; return; }"

@@ -65,7 +65,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("mistake", COMMANDS)
-def test_a_mistake_is_told_in_words_and_exits_with_1(mistake: str, workspace: Path) -> None:
+def test_a_mistake_is_reported_in_words_and_exits_with_1(mistake: str, workspace: Path) -> None:
     arguments, expected = COMMANDS[mistake]
     result = openinfer(workspace, *arguments)
     assert result.returncode == 1, result.stderr

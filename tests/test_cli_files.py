@@ -203,7 +203,7 @@ def test_a_program_that_is_too_long_is_refused(folder: Path, command: str) -> No
     assert "error[file]: larger than the 64 MiB that such a file may have: vast.oi" in ended.stderr
 
 
-def test_a_model_is_told_from_a_program_whatever_its_size(folder: Path) -> None:
+def test_a_model_is_distinguished_from_a_program_whatever_its_size(folder: Path) -> None:
     with (folder / "w.oinf").open("r+b") as file:
         file.truncate((64 << 20) + 1)
     assert "this is a model file (oinf)" in outcome(folder, "-m", "openinfer", "check", "w.oinf").stderr

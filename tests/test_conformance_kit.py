@@ -260,7 +260,7 @@ def test_an_error_stays_with_its_case() -> None:
 
 
 @pytest.mark.parametrize("some", [True, False])
-def test_a_feature_that_the_hardware_lacks_is_missing_and_no_failure(*, some: bool) -> None:
+def test_a_feature_that_the_hardware_does_not_support_is_missing_and_not_a_failure(*, some: bool) -> None:
     def run(given: Sequence[Case]) -> list[list[Array]]:
         if any(case.shapes == "example" or not some for case in given):
             raise FeatureMissingError("this box does not support what a kernel needs: shaderInt64")
@@ -276,7 +276,7 @@ def test_a_feature_that_the_hardware_lacks_is_missing_and_no_failure(*, some: bo
     assert any(cell.ran for cell in cells.values()) is some
 
 
-def test_an_element_with_no_result_may_meet_hardware_that_lacks_a_feature() -> None:
+def test_an_element_with_no_result_may_meet_hardware_without_a_feature() -> None:
     def refuse(given: Sequence[RefusedCase]) -> list[list[OpenInferError | None]]:
         raise FeatureMissingError(f"this box lacks what {len(given)} kernels need")
 

@@ -84,7 +84,7 @@ def test_places_are_corners_and_both_sides_of_powers_of_two(shape: tuple[int, ..
         assert {edge for power in (8, 16, 32, 64, 1024) for edge in (power - 1, power) if edge < extent} <= along
 
 
-def test_all_of_a_small_result_is_looked_at_and_some_of_a_large_one() -> None:
+def test_all_of_a_small_result_is_checked_and_some_of_a_large_one() -> None:
     oracle = known_oracles()["transpose"]
     assert isinstance(oracle, ByElement)
 
@@ -128,7 +128,7 @@ def test_a_block_that_is_left_out_is_found(op: str, block: int) -> None:
     assert "expected" in line
 
 
-def test_what_is_not_looked_at_is_told_from_what_is() -> None:
+def test_what_is_not_checked_is_distinguished_from_what_is() -> None:
     case = large("matmul")[0]
     (right,) = CPU.run([case])[0]
 

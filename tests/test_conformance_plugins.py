@@ -109,7 +109,7 @@ def test_the_oracle_of_a_schema_is_what_results_are_compared_with() -> None:
     assert all(cell.failures for cell in wrong.values())
 
 
-def test_an_oracle_that_is_not_there_is_told() -> None:
+def test_a_missing_oracle_is_reported() -> None:
     with pytest.raises(PluginError, match="cannot load 'no_such_oracles:any'"):
         oracle_of(operator(oracle="no_such_oracles:any"))
 
@@ -151,7 +151,7 @@ def test_inputs_stay_within_their_domain_and_keep_what_is_special_in_it() -> Non
         assert (second < 0.0).any()
 
 
-def test_values_are_held_within_bounds_that_their_type_has() -> None:
+def test_bounds_of_values_are_clamped_to_their_type() -> None:
     random = generator("held")
     for dtype, low, high in ((I8, -3.5, 1000.0), (U4, -1.0, 2.5), (F32, 0.1, 0.1000001), (BY_NAME["f8"], 0.9, 1.1)):
         array = np.linspace(-9, 9, 40).astype(np.float32 if dtype.is_float else np.int8)
@@ -187,7 +187,7 @@ def test_a_kernel_of_cpu_itself_is_compared_with_the_definition() -> None:
     assert {name for name, cell in cells.items() if cell.failures} == {"f32"}
 
 
-def test_a_definition_that_fails_on_cpu_is_told() -> None:
+def test_a_definition_that_fails_on_cpu_is_reported() -> None:
     schema = operator("plugin_needy", Composite(lambda steps, inputs, _: (steps.op("gather", inputs[0], inputs[0]),)))
     kernel = KernelSpec(op="plugin_needy", kernel=bind_wrong)
     environment = loaded(schema, kernels={"cpu": kernel})

@@ -100,7 +100,7 @@ def test_refused_elements_are_errors_without_a_kernel_too() -> None:
     assert failures("pow", "i32", replace(CPU, refuse=refuse, table=replace(CPU.table, kernels={})))
 
 
-def test_another_error_is_not_the_one_that_is_asked_for() -> None:
+def test_another_error_is_not_the_one_that_is_required() -> None:
     def refuse(given: Sequence[RefusedCase]) -> list[list[OpenInferError | None]]:
         return [[DeviceError("the shaft is jammed") for _ in refused.elements] for refused in given]
 
@@ -147,7 +147,7 @@ def test_every_element_is_refused(device: str) -> None:
         ("cast", "t1", set[tuple[int, int]]()),
     ],
 )
-def test_elements_stand_next_to_what_is_legal(op: str, dtype: str, values: set[tuple[int, int]]) -> None:
+def test_refused_elements_are_next_to_legal_ones(op: str, dtype: str, values: set[tuple[int, int]]) -> None:
     found = tried(op, dtype)
 
     assert {(element.input, element.value) for refused in found[:1] for element in refused.elements} == values
@@ -163,7 +163,7 @@ def test_results_without_elements_refuse_nothing() -> None:
     assert all(made.count for op in known("REFUSED") for each in tried(op, "f32") for made in each.case.call.outputs)
 
 
-def test_targets_are_not_asked() -> None:
+def test_targets_are_not_tested() -> None:
     assert target_place("c", ENVIRONMENT).refuse is None
 
 

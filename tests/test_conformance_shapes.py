@@ -158,7 +158,7 @@ def test_a_dim_that_a_schema_makes_too_large_fails(op: str) -> None:
         ((5,), (2,), {"stride": 2, "padding": "valid"}, (0, 2)),
     ],
 )
-def test_windows_stand_where_the_specification_puts_them(
+def test_windows_are_where_the_specification_puts_them(
     image: tuple[int, ...], kernel: tuple[int, ...], settings: dict[str, Any], starts: tuple[int, ...]
 ) -> None:
     (slide,) = slides(settings, image, kernel)

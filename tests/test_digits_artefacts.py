@@ -104,7 +104,7 @@ def test_no_prediction_hangs_on_rounding(logits):
     assert (first - second).min() > 1e-3 * np.abs(logits).max()
 
 
-def test_the_held_back_scans_are_the_documented_draw_and_no_training_image(model, held_back):
+def test_the_held_back_scans_are_the_documented_draw_and_not_training_images(model, held_back):
     datasets = pytest.importorskip("sklearn.datasets", reason="scikit-learn holds the original scans")
     selection = pytest.importorskip(
         "sklearn.model_selection", reason="scikit-learn, which has the digits, is not installed"

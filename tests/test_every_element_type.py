@@ -338,7 +338,7 @@ def test_wider_types_lose_nothing(name: str) -> None:
 
 
 @EVERY
-def test_traces_tell_operators_on_every_type(name: str) -> None:
+def test_traces_show_operators_on_every_type(name: str) -> None:
     ex = executor(
         f"dynamic {{ x: {name}[3]; }} volatile {{ y: {name}[3]; z: bool[3]; }}"
         " block entry { op identity(x) >> y; op eq(x, y) >> z; return; }",

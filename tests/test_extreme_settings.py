@@ -99,7 +99,7 @@ def test_kernels_compute_with_such_settings_or_find_no_memory(op: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_windows_that_always_read_are_told_from_others(seed: int) -> None:
+def test_windows_that_always_read_are_distinguished_from_others(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(2000):
         size, kernel, stride, dilation, before, positions = map(int, random.integers(0, 8, 6))
@@ -255,7 +255,7 @@ WHERE = {
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("kind", TYPES)
-def test_what_no_memory_holds_is_too_large_wherever_it_stands(where: str, kind: str, device: str) -> None:
+def test_what_no_memory_holds_is_too_large_wherever_it_is(where: str, kind: str, device: str) -> None:
     statements, declared = WHERE[where]
     element, shape = kind[: kind.index("[")], kind[kind.index("[") :]
     number = "1.0" if element.startswith("f") else "1"

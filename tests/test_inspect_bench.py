@@ -128,6 +128,6 @@ def test_a_program_without_operators_has_no_nodes(files: Path) -> None:
         (("--input", "x"), 2, "NAME=FILE.npy"),
     ],
 )
-def test_mistakes_are_told(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_mistakes_are_reported(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
     result = bench(*arguments)
     assert (result.exit_code, told in result.output) == (code, True)

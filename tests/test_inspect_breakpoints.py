@@ -99,7 +99,7 @@ def test_writes_stop_after_their_statement() -> None:
     assert [place[0] for place in stops(inspector(WriteBreakpoint("n")))] == ["cache.increment n"]
 
 
-def test_a_stop_tells_which_breakpoint_it_was() -> None:
+def test_a_stop_names_its_breakpoint() -> None:
     found = inspector(OperatorBreakpoint("relu"), WriteBreakpoint("y"), LineBreakpoint(22))
     first, second = found.resume(), found.resume()
     assert [str(hit) for hit in first.hits] == ["write y"]
@@ -130,7 +130,7 @@ def test_infinity_does_not_appear_again_where_a_cache_is_read() -> None:
         (NonFiniteBreakpoint(nan=False), ["op log(y) >> y"]),
     ],
 )
-def test_operators_that_overwrite_their_inputs_are_told_from_where_it_came(
+def test_operators_that_overwrite_their_inputs_are_compared_with_the_inputs_before(
     breakpoint_: Breakpoint, expected: list[str]
 ) -> None:
     text = """volatile { y: f32; b: f32; }
@@ -201,7 +201,7 @@ def test_step_goes_into_blocks_and_next_over_them() -> None:
     assert upcoming(over.next()) == "cache.increment n"
 
 
-def test_next_runs_a_loop_with_all_its_turns() -> None:
+def test_next_runs_a_loop_with_all_its_iterations() -> None:
     found = inspector()
     found.step(2)
     stop = found.next()

@@ -93,7 +93,7 @@ def test_a_difference_within_tolerance_is_measured_and_goes_on() -> None:
     assert (found.divergence, found.nodes, found.largest["exp"].ulps) == (None, 8, 1)
 
 
-def test_counters_are_compared_and_the_step_is_told() -> None:
+def test_counters_are_compared_and_the_step_is_reported() -> None:
     times = iter([0, 1])
 
     def change(array: Any) -> None:
@@ -132,7 +132,7 @@ def test_values_of_consumers_are_compared_where_they_are_made(monkeypatch: pytes
     assert (found.divergence.event.track, found.divergence.event.node_desc) == ("other", "op exp(y) >> y")
 
 
-def test_what_a_consumer_gives_back_is_compared_where_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_consumer_yields_is_compared_where_it_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     text = """dynamic { x: f32[B]; } volatile { y: f32[B]; z: f32[B]; }
     block entry { transfer x >> y; yield y; op neg(x) >> z; await y; return y; }
     block reader { await y; yield y; }
@@ -214,13 +214,13 @@ def test_the_command_shows_the_line_and_exits_with_1(files: Path, monkeypatch: p
         ((*BOTH, "--steps", "0"), 2, "--steps"),
     ],
 )
-def test_mistakes_are_told(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_mistakes_are_reported(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
     result = compare(*arguments)
     assert (result.exit_code, told in result.output) == (code, True)
 
 
 @pytest.mark.rule("dtypes.drift.2", "runtime.determinism.3")
-def test_tolerances_double_for_vulkan_and_give_way() -> None:
+def test_tolerances_double_for_vulkan_unless_given() -> None:
     assert Tolerances(["cpu", "vulkan:1"]).of("f32") == Tolerance(2e-4, 2e-4)
     assert Tolerances(["cpu", "c"]).of("f32") == Tolerance(1e-4, 1e-4)
     given = Tolerances(["vulkan"], {"": Tolerance(1, 2), "f16": Tolerance(3, 4)})

@@ -133,7 +133,7 @@ def test_infinities_are_found_where_a_consumer_makes_them() -> None:
     assert described(found.resume()) == ("other", "op log(y) >> y")
 
 
-def test_watches_tell_of_changes_in_consumers_and_of_what_comes_back() -> None:
+def test_watches_report_changes_in_consumers_and_what_comes_back() -> None:
     found = begun(OperatorBreakpoint("neg"), watches=("y[0]", "seen[0]"))
     assert [str(change) for change in found.resume().changes] == [
         "y[0]: 0 -> 1 (transfer x >> y)",
@@ -212,7 +212,7 @@ def test_blocks_of_consumers_are_stops_when_iterating_by_block() -> None:
     ]
 
 
-def test_memory_is_told_after_nodes_of_consumers_too() -> None:
+def test_memory_is_shown_after_nodes_of_consumers_too() -> None:
     executor = executor_of("""volatile { y: f32; z: f32[3]; } persistent { K(t): f32[3] @table; }
     block entry { yield y; await y; return y; }
     block other { await y; loop l (i in 0..2) { cache.read K[i] >> z; } yield y; }""")
@@ -230,7 +230,7 @@ def test_a_consumer_that_runs_again_starts_at_its_beginning() -> None:
 
 
 @pytest.mark.parametrize("by", ["node", "block"])
-def test_the_log_tells_of_consumers_and_the_iteration_stays_in_entry(
+def test_the_log_shows_consumers_and_the_iteration_stays_in_entry(
     by: Literal["node", "block"], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     quiet, loud = executor_of(trace=True), executor_of(trace=True)

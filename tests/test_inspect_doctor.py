@@ -50,7 +50,7 @@ def test_a_sound_machine_has_no_problems() -> None:
     assert (result.exit_code, result.output.splitlines()[-1]) == (0, "no problems found")
 
 
-def test_what_is_missing_is_a_problem_only_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_a_problem_only_when_it_is_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     found = facts()
     assert found["compilers"]["C"]["state"] == found["compilers"]["GLSL"]["state"] == "missing"
@@ -69,13 +69,13 @@ def test_what_is_missing_is_a_problem_only_when_it_is_asked_for(monkeypatch: pyt
         (("--device", "cpu", "--device", "npu"), "there is no device 'npu'"),
     ],
 )
-def test_what_is_asked_for_and_unknown_exits_with_3(arguments: tuple[str, ...], told: str) -> None:
+def test_what_is_requested_and_unknown_exits_with_3(arguments: tuple[str, ...], told: str) -> None:
     result = doctor(*arguments)
     assert (result.exit_code, told in result.stderr) == (3, True)
     assert json.loads(doctor(*arguments, "--json").stdout)["lacking"]
 
 
-def test_what_is_asked_for_and_there_exits_with_0() -> None:
+def test_what_is_requested_and_present_exits_with_0() -> None:
     assert doctor("--device", "cpu", "--device", "cpu:0").exit_code == 0
 
 
@@ -105,7 +105,7 @@ def test_switches_in_force_are_shown_and_doubted(monkeypatch: pytest.MonkeyPatch
     assert any("'vulkn', which is not installed" in problem for problem in found["problems"])
 
 
-def test_a_compiler_named_in_cc_is_the_one_that_is_looked_for(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_named_in_cc_is_the_one_that_is_searched_for(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = private / "mycc"
     tool.write_text("#!/bin/sh\necho my compiler 7\n")
     tool.chmod(0o755)

@@ -79,7 +79,7 @@ def names(events: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("merged", [False, True])
-def test_blocks_loops_turns_and_consumers_are_nested_slices(merged: bool) -> None:
+def test_blocks_loops_iterations_and_consumers_are_nested_slices(merged: bool) -> None:
     document = oi.trace_to_perfetto(events_of(PROGRAM, merged=merged, x=np.ones(2, np.float32), c=True))
     found = tracks(document)
 

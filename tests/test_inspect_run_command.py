@@ -64,7 +64,7 @@ block other { await y; loop turn (k in 0..2) { cache.read K[0..k] >> part; op ex
 """
 
 
-def test_nodes_of_consumers_are_told_as_they_run_with_the_shapes_of_that_moment(
+def test_nodes_of_consumers_are_shown_as_they_run_with_the_shapes_of_that_moment(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("g.oi").write_text(CONSUMER)
@@ -158,7 +158,7 @@ def test_memory_is_a_table_and_json(files: Path) -> None:
         (("--trace", "t.perfetto.json", "--trace-format", "json"), False),
     ],
 )
-def test_a_trace_has_the_form_of_its_name_or_the_one_asked_for(
+def test_a_trace_has_the_form_of_its_name_or_the_requested_one(
     files: Path, arguments: tuple[str, ...], perfetto: bool
 ) -> None:
     assert run(*arguments, "--memory").exit_code == 0

@@ -28,7 +28,7 @@ ONE = ("--input", "x=1")
         ("trace", ONE),
     ],
 )
-def test_hints_name_devices_when_that_is_asked_for(
+def test_hints_name_devices_when_that_is_requested(
     command: str, arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -31,7 +31,7 @@ def test_every_hook_has_a_section_with_its_exact_signature(hook: object) -> None
     assert f"\n### `{hook.__name__}{signature}`\n" in PAGE
 
 
-def test_no_section_speaks_of_a_hook_that_does_not_exist() -> None:
+def test_no_section_mentions_a_hook_that_does_not_exist() -> None:
     assert len(re.findall(r"^### `openinfer_", PAGE, re.MULTILINE)) == len(HOOKS)
 
 

@@ -104,7 +104,7 @@ def test_a_constraint_that_raises_names_operator_and_kernel(supports: Any, reaso
         simulator.make_executor(RELU)
 
 
-def test_a_constraint_on_a_late_setting_is_asked_when_the_setting_is_known() -> None:
+def test_a_constraint_on_a_late_setting_is_evaluated_when_the_setting_is_known() -> None:
     def low_is_zero(call: Any) -> bool:
         return call.settings["min"] == 0.0
 

@@ -88,7 +88,7 @@ def test_every_form_of_a_program_is_taken(take, form):
 
 @pytest.mark.parametrize("take", TAKERS)
 @pytest.mark.parametrize("wrong", [3, [TEXT], TEXT.encode(), object()])
-def test_what_is_no_program_is_refused_with_what_was_expected(take, wrong):
+def test_only_programs_are_accepted_and_the_error_says_what_was_expected(take, wrong):
     expected = rf"expected a program: a Graph, .* program text, or the path of a file, found {type(wrong).__name__}"
     with pytest.raises(TypeError, match=expected):
         take(wrong)

@@ -133,12 +133,12 @@ def test_scales_along_the_summed_dim_are_refused_with_a_way_out(model: Model) ->
         run(model, product("rows: u8[10,6];", "qmatmul(x, rows)"), x=X)
 
 
-def test_another_integer_type_is_told_what_to_declare(model: Model) -> None:
+def test_the_error_about_another_integer_type_says_what_to_declare(model: Model) -> None:
     with pytest.raises(ValidationError, match=r"it is quantised: declare its own type .* or a float for its reals"):
         run(model, product("pertensor: i4[10,6];", "qmatmul(x, pertensor)"), x=X)
 
 
-def test_the_right_integer_type_in_another_shape_is_told_of_its_shape_alone(model: Model) -> None:
+def test_the_error_about_the_right_integer_type_in_another_shape_is_about_the_shape_alone(model: Model) -> None:
     with pytest.raises(ValidationError, match=r"declared i8\[6,10\], the model's `pertensor` is i8\[10,6\] \("):
         run(model, product("pertensor: i8[6,10];", "qmatmul(x, pertensor)"), x=X)
 

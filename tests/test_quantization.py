@@ -307,7 +307,7 @@ def test_ratios_of_very_large_values_are_numbers_or_infinite(factor: float, show
     assert "nan" not in json.dumps(report.to_json(), allow_nan=False)
 
 
-def test_elements_that_are_infinite_in_both_programs_are_no_difference() -> None:
+def test_elements_that_are_infinite_in_both_programs_are_not_a_difference() -> None:
     power = Power()
 
     power.add(np.array([3.0, np.inf, np.nan], np.float32), np.array([3.5, np.inf, np.nan], np.float32))

@@ -155,7 +155,7 @@ def test_memory_is_one_buffer_for_each_variable_and_the_weights_that_are_touched
     assert count * nbytes <= found.nbytes < (count + 2) * nbytes + objects < (count + 3) * nbytes
 
 
-def test_what_a_growing_result_held_before_is_let_go():
+def test_earlier_contents_of_a_growing_result_are_released():
     text = GROWING.replace("op matmul(keys, q) >> keys;", "op mul(keys, half) >> keys;")
     text = text.replace("volatile {", "volatile { half: f32 @init(0.5);")
     steps, row = 200, 4096 * 4

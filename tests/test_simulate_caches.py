@@ -427,7 +427,7 @@ def test_names_in_brackets_are_checked_before_running() -> None:
     assert [d.code for d in caught.value.diagnostics] == ["unknown-variable", "bound-not-scalar", "unknown-variable"]
 
 
-def test_a_dynamic_index_without_a_value_is_told() -> None:
+def test_a_dynamic_index_without_a_value_is_reported() -> None:
     ex = executor(
         "dynamic { i: i32; } volatile { y: f32[2]; } persistent { K(i): f32[2] @table; }"
         " block entry { cache.read K[i] >> y; return; }".replace("K(i)", "K(n)")

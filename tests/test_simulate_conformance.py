@@ -52,7 +52,7 @@ def program(case: dict[str, Any], model: oi.Model) -> str:
     )
 
 
-def test_the_recorded_cases_are_there_or_their_absence_is_told() -> None:
+def test_the_recorded_cases_are_there_or_their_absence_is_reported() -> None:
     if not RECORDED.exists():
         pytest.skip(f"no recorded results: {RECORDED} is absent")
     assert len(cases()) > 300

@@ -116,7 +116,7 @@ def test_a_branch_inside_a_loop_returns_into_the_loop_with_its_index() -> None:
 
 
 @pytest.mark.rule("language.expressions.2", "language.names.3", "runtime.control.6")
-def test_an_inner_index_hides_an_outer_one_and_gives_it_back() -> None:
+def test_an_inner_index_hides_an_outer_one_until_its_loop_ends() -> None:
     ex = executor(
         "persistent { n: i64; } block entry { assign t: i64; loop a (i in 0..2) { loop b (i in 5..6) { barrier; }"
         " cache.read n >> t; op add(t, i) >> t; cache.write t >> n; } return; }"

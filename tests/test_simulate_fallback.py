@@ -221,7 +221,7 @@ def test_it_is_logged_once_for_each_statement_and_not_in_every_step(
 
 
 @pytest.mark.rule("language.hints.4")
-def test_hints_still_change_nothing_unless_that_is_asked_for(environment: Environment) -> None:
+def test_hints_still_change_nothing_unless_that_is_requested(environment: Environment) -> None:
     text = SMALL.replace("op neg(z) >> z;", 'op neg(z) >> z with { placement = "cpu" };')
     moved = {}
     for placement in (False, True):
@@ -299,7 +299,7 @@ WIDENED = "volatile { y: i32[2] @init(-8); } block entry { op relu(y, negative_s
 
 
 @pytest.mark.rule("runtime.devices.7")
-def test_an_operator_for_which_this_hardware_lacks_a_feature_falls_back_too(
+def test_an_operator_that_needs_a_missing_feature_of_this_hardware_falls_back_too(
     environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with executor(WIDENED, "box", environment, trace=True) as box, executor(WIDENED, "cpu", environment) as cpu:
@@ -346,7 +346,7 @@ def test_an_operator_that_is_bound_while_running_falls_back_for_a_feature_too(
     assert "runs on cpu: this box lacks what an expression needs: 64-bit integers" in line
 
 
-def test_a_feature_that_lacks_while_running_is_an_error_of_the_step_when_strict(environment: Environment) -> None:
+def test_a_feature_found_missing_while_running_is_an_error_of_the_step_when_strict(environment: Environment) -> None:
     text = """volatile { w(l): i32[2] @pattern("w.{l}"); y: i32[2]; }
     block entry { loop l (i in 0..2) { op relu(w[i], negative_slope=2) >> y; } return y; }"""
     model = oi.Model.from_arrays({f"w.{n}": np.array([n, -9], np.int32) for n in range(2)})
@@ -357,13 +357,13 @@ def test_a_feature_that_lacks_while_running_is_an_error_of_the_step_when_strict(
                 made.step()
 
 
-def test_where_nothing_can_be_fallen_back_to_a_feature_that_lacks_is_an_error(environment: Environment) -> None:
+def test_a_missing_feature_without_a_fallback_is_an_error(environment: Environment) -> None:
     with pytest.raises(ExecutionError, match="this box lacks what an expression needs") as caught:
         executor(WIDENED, "chest", environment)
     assert (caught.value.code, caught.value.block, caught.value.node_index) == ("kernel-missing", "entry", 0)
 
 
-def test_a_feature_that_lacks_is_an_error_when_strict(environment: Environment) -> None:
+def test_a_missing_feature_is_an_error_when_strict(environment: Environment) -> None:
     with pytest.raises(FeatureMissingError, match="64-bit integers"):
         executor(WIDENED, "box", environment, strict=True)
 
@@ -440,7 +440,7 @@ def test_what_consumers_opened_is_closed_where_another_cannot_be_bound(
     assert closed == ["box"] * 3
 
 
-def test_the_log_tells_types_of_transfers_and_settings_of_operators(
+def test_the_log_shows_types_of_transfers_and_settings_of_operators(
     environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = """dynamic { x: f64[2]; } volatile { y: f64[1]; }

@@ -141,7 +141,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is 
 @pytest.mark.rule("runtime.memory.12")
 @pytest.mark.parametrize("device", ["cpu", pytest.param("c", marks=needs_compiler)])
 @pytest.mark.parametrize("name", [None, 3, ["y"], b"y"])
-def test_a_name_that_is_no_text_is_refused(device: str, name: Any) -> None:
+def test_a_name_that_is_not_text_is_refused(device: str, name: Any) -> None:
     program = graph("dynamic { x: f32; } volatile { y: f32; } block entry { op exp(x) >> y; return y; }")
     ex = Simulator(MODEL, program, device=device).make_executor()
     calls = [lambda: ex.fetch(name), lambda: ex.fetch_raw(name)]
@@ -154,7 +154,7 @@ def test_a_name_that_is_no_text_is_refused(device: str, name: Any) -> None:
 
 
 @pytest.mark.rule("runtime.host.4")
-def test_values_that_are_no_mapping_are_refused(ex: Executor) -> None:
+def test_values_that_are_not_a_mapping_are_refused(ex: Executor) -> None:
     with pytest.raises(oi.DTypeError, match="a mapping of names to values, found list") as caught:
         ex.insert(cast("Any", [1.0]))
     assert caught.value.code == "insert-mismatch"
@@ -224,7 +224,7 @@ def test_an_index_of_5000_digits_is_refused(ex: Executor) -> None:
 
 
 @pytest.mark.rule("runtime.host.5")
-def test_fetch_checks_the_type_that_is_asked_for(ex: Executor) -> None:
+def test_fetch_checks_the_type_that_is_requested(ex: Executor) -> None:
     assert ex.fetch("W[ 0 ]", dtype="f32").tolist() == [1.0, 2.0]
     with pytest.raises(oi.DTypeError, match="`y` is f32, requested as f64"):
         ex.fetch("y", dtype="f64")

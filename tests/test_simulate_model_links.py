@@ -63,7 +63,7 @@ def test_operators_see_bytes_of_the_model_as_bitsets() -> None:
     "declaration",
     ["dynamic { x: f32; }", "volatile { x: f32; }", "constant { x: f32 @init(1.0); }", "persistent { x: f32; }"],
 )
-def test_variables_that_the_model_lacks_are_added(declaration: str) -> None:
+def test_variables_that_the_model_does_not_have_are_added(declaration: str) -> None:
     executor(declaration + EMPTY, {"other": F32(1)})
 
 
@@ -150,7 +150,7 @@ def test_other_variables_start_with_data_else_init_else_zero(
 
 
 @pytest.mark.rule("runtime.links.9")
-def test_data_of_the_model_is_no_value_of_a_dynamic_variable() -> None:
+def test_data_of_the_model_is_not_a_value_of_a_dynamic_variable() -> None:
     ex = executor("dynamic { x: f32; } volatile { y: f32; } block entry { transfer x >> y; return; }", {"x": F32(4)})
     with pytest.raises(oi.DynamicUnsetError):
         ex.step()

@@ -53,7 +53,7 @@ def test_a_variable_as_a_setting_is_its_value_when_the_operator_runs(dtype: str,
 
 @pytest.mark.rule("runtime.operators.1")
 @pytest.mark.parametrize("kind", ["t1", "t2", "f32[2]"])
-def test_ternary_and_several_elements_are_no_setting(kind: str) -> None:
+def test_ternary_and_several_elements_are_not_settings(kind: str) -> None:
     assert refused(f"dynamic {{ s: {kind}; }} volatile {{ y: f64[2]; }}", "op fill(y, value=s) >> y") == "setting-type"
 
 
@@ -205,7 +205,7 @@ def test_an_accumulator_is_wider_and_of_the_same_sign(dtype: str, acc: str, out:
 
 
 @pytest.mark.rule("runtime.operators.11")
-def test_with_an_accumulator_the_output_is_no_input() -> None:
+def test_with_an_accumulator_the_output_is_not_an_input() -> None:
     assert refused("volatile { x: i32[4]; }", "op add(x, x, acc=i64) >> x") == "inplace-denied"
 
 

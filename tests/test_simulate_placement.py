@@ -87,14 +87,14 @@ def test_without_placement_hints_change_nothing() -> None:
         assert all(event.kind != "Transfer" for event in plain.trace())
 
 
-def test_a_device_that_is_not_there_is_an_error_when_placement_is_asked_for() -> None:
+def test_a_device_that_is_not_there_is_an_error_when_placement_is_requested() -> None:
     source = PROGRAM.replace(f'"{OTHER}"', '"tpu"')
 
     with pytest.raises(DeviceError, match=r"`op add\(x,b\) >> h` in block `entry` is placed on `tpu`: .*tpu"):
         executor(placement=True, source=source)
 
 
-def test_the_device_of_the_program_is_no_other_device() -> None:
+def test_the_device_of_the_program_is_not_another_device() -> None:
     with executor(placement=True, trace=True, source=PROGRAM.replace(f'"{OTHER}"', '"cpu"')) as placed:
         placed.step(x=X)
         assert all(event.kind != "Transfer" for event in placed.trace())

@@ -100,7 +100,7 @@ def test_timing_names_every_operator(files: Path) -> None:
     assert (time["op"], time["count"], time["share"]) == ("mul", 2, 1.0)
 
 
-def test_verbose_tells_nodes_beside_the_results(files: Path) -> None:
+def test_verbose_shows_nodes_in_addition_to_the_results(files: Path) -> None:
     result = run("--input", "x=1", "--verbose", "--json")
     assert json.loads(result.stdout)["steps"] == 1
     assert result.stderr.splitlines() == [
@@ -148,7 +148,7 @@ def test_sizes_may_be_overridden(files: Path) -> None:
         (("--input", "x=1", "--state", "no/where.oinf"), 1, "no/where.oinf"),
     ],
 )
-def test_a_mistake_is_told_in_one_message(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_a_mistake_is_reported_in_one_message(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
     Path("m.oinf.npy").write_bytes(Path("m.oinf").read_bytes())
     for archive in ("archive.npy", "archive.npz"):
         with Path(archive).open("wb") as stream:
@@ -194,7 +194,7 @@ def test_a_pickle_is_not_opened(files: Path) -> None:
     "header",
     [b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,", b"\xff\xfe", b"(((", b"{'descr': 3}", b"'"],
 )
-def test_a_broken_header_is_told(files: Path, header: bytes) -> None:
+def test_a_broken_header_is_reported(files: Path, header: bytes) -> None:
     for version in (1, 2):
         size = len(header).to_bytes(2 if version == 1 else 4, "little")
         Path("x.npy").write_bytes(b"\x93NUMPY" + bytes([version, 0]) + size + header)
@@ -238,7 +238,7 @@ def test_a_progress_bar_is_shown_on_a_terminal_only(files: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_warnings_about_the_program_are_told_once(
+def test_warnings_about_the_program_are_reported_once(
     files: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (files / "odd.oi").write_text("dynamic { x: f32; } volatile { y: f32; } block entry { op exp(x) >> y; }")

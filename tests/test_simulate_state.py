@@ -125,7 +125,7 @@ def test_the_state_of_another_program_is_refused_unless_forced() -> None:
 
 @pytest.mark.rule("runtime.host.14")
 @pytest.mark.parametrize(("lost", "said"), [("n", "`n`"), ("K", "`K`"), ("S.", "`S`"), ("C.", "`C`")])
-def test_a_state_that_lacks_a_variable_is_refused_unless_forced(lost: str, said: str) -> None:
+def test_a_state_without_a_variable_is_refused_unless_forced(lost: str, said: str) -> None:
     ex, whole = executor(), stepped().snapshot()
     tensors = {name: tensor for name, tensor in whole.tensors.items() if not name.startswith(lost)}
     partial, before = Snapshot(whole.graph, whole.sizes, tensors), values(ex)

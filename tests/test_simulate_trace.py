@@ -105,7 +105,7 @@ def test_iterating_prints_nothing_and_records_nothing_without_tracing(capsys: py
     assert capsys.readouterr().out == ""
 
 
-def test_a_step_without_tracing_tells_its_last_node_anew_each_time() -> None:
+def test_a_step_without_tracing_reports_its_last_node_each_time() -> None:
     text = """
     dynamic { n: i32; }
     volatile { W(l): f32[2] @pattern("w{l}"); y: f32[2]; }
@@ -233,7 +233,7 @@ def test_the_environment_turns_tracing_on(
 
 
 @pytest.mark.rule("runtime.log.5")
-def test_logs_tell_of_binding_warnings_and_failed_steps(
+def test_logs_report_binding_warnings_and_failed_steps(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = graph("dynamic { x: f32; } volatile { y: f32; } block entry { op add(x, x) >> y; }")

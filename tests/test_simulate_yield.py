@@ -27,7 +27,7 @@ def values(ex: Executor, *names: str) -> list[list[float]]:
 
 
 @pytest.mark.rule("runtime.consumers.4")
-def test_a_consumer_works_on_what_was_handed_over_and_gives_it_back() -> None:
+def test_a_consumer_changes_what_was_yielded_to_it_and_yields_it_back() -> None:
     ex = executor("""
         block entry { op add(x, one) >> h; yield h; await h; op add(h, one) >> out; return; }
         block consumer { await h; op mul(h, two) >> h; yield h; }
@@ -240,7 +240,7 @@ def test_races_on_the_straight_line_are_found_before_running(entry: str, others:
     assert named in caught.value.diagnostics[0].message
 
 
-def test_writing_what_only_the_consumer_of_an_earlier_hand_over_used_is_no_race() -> None:
+def test_writing_what_only_the_consumer_of_an_earlier_yield_used_is_not_a_race() -> None:
     ex = executor("""
         block entry { transfer x >> h; yield h; await h; transfer two >> out; yield h2; await h2; return; }
         block a { await h; transfer h >> out; yield h; }

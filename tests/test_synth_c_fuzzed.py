@@ -45,7 +45,7 @@ def some_calls(fuzzer: Any, op: str) -> list[Any]:
     return [given for given in found if given.results[0].size > 1]
 
 
-def test_a_wrong_result_is_told_with_its_call(fuzzer: Any) -> None:
+def test_a_wrong_result_is_reported_with_its_call(fuzzer: Any) -> None:
     first, second = some_calls(fuzzer, "tile")[:2]
     wrong = replace(second, results=[np.flip(second.results[0]) + second.results[0].dtype.type(1)])
 
@@ -54,7 +54,7 @@ def test_a_wrong_result_is_told_with_its_call(fuzzer: Any) -> None:
     assert line.startswith(f"{second.drawn}: result 0 is ")
 
 
-def test_an_access_out_of_bounds_is_told_with_its_call(fuzzer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_access_out_of_bounds_is_reported_with_its_call(fuzzer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     build_and_run = CTarget.build_and_run
 
     def one_more_turn(self: CTarget, plan: Any, bundle: Bundle, inputs: Any, **options: Any) -> Any:

@@ -150,7 +150,7 @@ def test_a_wrong_index_ends_the_step_and_reads_nothing(case: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "c"])
-def test_indices_are_not_looked_at_where_the_result_has_no_element(device: str) -> None:
+def test_indices_are_not_read_where_the_result_has_no_element(device: str) -> None:
     declared = "dynamic { x: f32[4, 0]; i: i64[2]; } volatile { y: f32[2, 0]; }"
     program = graph(f"{declared} block entry {{ op gather(x, i) >> y; return y; }}")
 

@@ -297,7 +297,7 @@ def test_dot_products_of_bytes_on_this_machine(layers: Model) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u4", "t1"])
-def test_turned_packed_weights(dtype: str) -> None:
+def test_transposed_packed_weights(dtype: str) -> None:
     """Zero points for all, for each column, for each group, and none; two blocks of columns; f64."""
     low, high = {"i8": (-128, 127), "u4": (0, 15)}.get(dtype, (-1, 1))
     drawn = RANDOM.integers(low, high, (260, 64), endpoint=True)

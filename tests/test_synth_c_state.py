@@ -123,7 +123,7 @@ def test_packed_variables_keep_their_elements():
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_reset_gives_initial_values_back_and_a_failed_step_keeps_what_it_changed(compiler):
+def test_reset_restores_initial_values_and_a_failed_step_keeps_what_it_changed(compiler):
     text = """
     dynamic { at: i64; x: f32[3]; }
     volatile { y: f32[]; n: i32; }

@@ -253,7 +253,7 @@ def test_a_caller_gives_the_size_of_each_step(compiler):
         ("narrow(x, axis=0, start=-2, length=2)", "0 0; 0 0; 1 1; 1 5; "),
     ],
 )
-def test_a_step_with_too_few_rows_lacks_a_place(place, printed):
+def test_a_step_with_too_few_rows_has_too_few_places(place, printed):
     main = """
     #include "model.h"
     #include <stdio.h>

@@ -378,6 +378,6 @@ def test_a_target_without_threads_refuses_them(monkeypatch):
         Synthesizer("c", threads=True)
 
 
-def test_the_analyser_is_not_asked_about_threads():
+def test_the_analyser_does_not_check_threads():
     with pytest.raises(SynthesisError, match="the analyser does not follow threads"):
         of_threads(WORKING).prove()

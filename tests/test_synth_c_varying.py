@@ -144,7 +144,7 @@ def test_results_whose_shape_varies_agree_with_the_simulator(name):
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_a_caller_gets_the_shape_of_a_result_beside_its_elements(compiler):
+def test_a_caller_gets_the_shape_of_a_result_with_its_elements(compiler):
     text = """
     dynamic { x: f32[2]; }
     persistent { n: i32; K(t): f32[2] @table @fixed(t=2); }

@@ -276,7 +276,7 @@ def test_a_bundle_names_what_its_kernels_need():
     assert of_plain == {"features": "0", "group": 64, "subgroup": 1, "shared": 0, "bound": 2, "range": 280}
 
 
-def test_a_device_that_lacks_what_kernels_need_is_refused():
+def test_a_device_without_what_kernels_need_is_refused():
     _, synthesis = synthesised("dynamic { x: f32; } volatile { y: f32; } block entry { op neg(x) >> y; return y; }")
     caller = """
     #include <stdio.h>

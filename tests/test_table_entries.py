@@ -69,7 +69,7 @@ def stepped(executor: Executor, **indices: int) -> None:
     executor.step(x=np.zeros((2, 3), np.float32), **given)
 
 
-def test_entries_that_exist_are_no_error(executor: Executor) -> None:
+def test_entries_that_exist_are_not_an_error(executor: Executor) -> None:
     stepped(executor)
 
 

@@ -56,7 +56,7 @@ def executor_or_lack(case: dict[str, Any], model: oi.Model) -> Any:
         return None
 
 
-def test_the_recorded_cases_are_there_or_their_absence_is_told() -> None:
+def test_the_recorded_cases_are_there_or_their_absence_is_reported() -> None:
     if not RECORDED.exists():
         pytest.skip(f"no recorded results: {RECORDED} is absent")
     assert len(cases()) > 300

@@ -51,7 +51,7 @@ block entry {{
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_elements_are_held_and_moved_by_the_device_itself(dtype: str) -> None:
+def test_elements_are_stored_and_moved_by_the_device_itself(dtype: str) -> None:
     kind = {"f64": np.float64, "i64": np.int64, "u64": np.uint64}[dtype]
     values = np.array([0.1, -1e300, 3] if dtype == "f64" else [2**63 - 1, 2**53 + 1, 5]).astype(kind)
     with executor(MOVED.format(dtype, "2.0" if dtype == "f64" else "2"), trace=True) as vulkan:

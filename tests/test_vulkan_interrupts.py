@@ -99,7 +99,9 @@ def test_a_submission_that_is_interrupted_runs_once(monkeypatch: pytest.MonkeyPa
         assert ex.fetch("total").tolist() == [31, 31]
 
 
-def test_what_kernels_refused_in_an_interrupted_step_is_no_error_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_kernels_refused_in_an_interrupted_step_is_not_an_error_of_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from openinfer_backend_vulkan.programs.machine import Machine
 
     with executor(GATHERING) as ex:

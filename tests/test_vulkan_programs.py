@@ -148,7 +148,7 @@ def test_values_can_be_fetched_between_nodes() -> None:
 
 
 @pytest.mark.rule("runtime.checks.11")
-def test_what_the_device_lacks_is_named_before_anything_runs() -> None:
+def test_what_the_device_does_not_support_is_named_before_anything_runs() -> None:
     known = Environment.default()
     poorer = replace(known.device("vulkan"), expression_dtypes=frozenset({"f32"}))
     offered = replace(known, devices={**known.devices, "vulkan": poorer})

@@ -50,7 +50,7 @@ def test_the_readme_names_every_package_that_the_ci_script_installs() -> None:
     assert sorted(named.split()) == sorted(listed.split())
 
 
-def test_the_ci_script_runs_the_command_of_the_readme_beside_it(tmp_path: Path) -> None:
+def test_the_ci_script_runs_the_command_of_the_readme(tmp_path: Path) -> None:
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci" / "run").write_text(RUN.read_text(encoding="utf-8"), encoding="utf-8")
     readme = (

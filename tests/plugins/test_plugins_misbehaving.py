@@ -408,7 +408,7 @@ def test_definitions_that_never_end_are_refused(operators: Any) -> None:
         Synthesizer("c", environment=environment).synthesize(MODEL, oi.graph(PROGRAM))
 
 
-def test_a_device_that_runs_loop_programs_is_asked_to() -> None:
+def test_a_device_that_runs_loop_programs_receives_them() -> None:
     environment = environment_with(with_device(LoopAbacus, loop_programs=True, expression_dtypes=None))
 
     assert ranks(environment, None).tolist() == [1, 1]
