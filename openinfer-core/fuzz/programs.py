@@ -1,6 +1,6 @@
 """Random programs that are right, against one small model, and mutations that mostly leave the grammar whole.
 
-Every statement stands on a line of its own, so that lines can be left out, doubled and exchanged.
+Every statement is on a line of its own, so that lines can be left out, doubled and exchanged.
 """
 
 from __future__ import annotations

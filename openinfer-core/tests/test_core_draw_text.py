@@ -137,7 +137,7 @@ SAFE_MERMAID = re.compile(r"[A-Za-z0-9 _.,()\[\]=+*/@|…-]|#(?:\d+|quot|lt|gt|a
 
 
 def labels_of_mermaid(text: str) -> list[str]:
-    """What stands in quotes; checks that nothing else holds a quote."""
+    """What is in quotes; checks that nothing else holds a quote."""
     parts = text.split('"')
     assert len(parts) % 2 == 1
     return parts[1::2]

@@ -283,7 +283,7 @@ def _is_c_text(annotation: ast.expr | None) -> bool:
 class CodeScan(ast.NodeVisitor):
     """Finds the codes that a package gives to findings and errors.
 
-    These are `default_code` of classes, ``code=`` arguments, and what stands where a function or a class has a
+    These are `default_code` of classes, ``code=`` arguments, and what is where a function or a class has a
     parameter `code`; names are looked up among the constants of the package.
     """
 

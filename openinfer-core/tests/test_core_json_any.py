@@ -142,7 +142,7 @@ def parts(value: object) -> Iterator[tuple[dict[str, object] | list[object], str
 
 
 def odd_part(owner: dict[str, object] | list[object], key: str | int) -> st.SearchStrategy[object]:
-    """Return what may stand in the place of a part and still have its form."""
+    """Return what may take the place of a part and still have its form."""
     held = owner[key]
     if key in ODD_MEMBERS and "name" not in (held if isinstance(held, dict) else ()):
         return ODD_MEMBERS[key] if key != "attrs" or "dims" in owner else st.just(held)

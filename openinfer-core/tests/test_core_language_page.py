@@ -93,7 +93,7 @@ def test_what_the_grammar_takes_to_be_refused_is_refused(item: str) -> None:
 
 
 def is_mark(name: str) -> bool:
-    """Return whether a terminal is punctuation or a keyword, which stands wherever its production does."""
+    """Return whether a terminal is punctuation or a keyword, which is wherever its production is."""
     return name.startswith(("kw_", "open_", "close_")) or name in ("colon", "semicolon", "equals", "arrow", "dot")
 
 

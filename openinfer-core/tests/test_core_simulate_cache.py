@@ -20,7 +20,7 @@ FILL = -3
 
 
 class Naive:
-    """Entries of shape [2] in a dictionary, sizes found by looking at all of them."""
+    """Entries of shape [2] in a dictionary, sizes found by going over all of them."""
 
     def __init__(self, fixed: dict[str, int]) -> None:
         self.fixed = fixed

@@ -1,4 +1,4 @@
-"""Which device carries out an operator that the program's device lacks, and what is said about it."""
+"""Which device carries out an operator that the program's device does not support, and what is said about it."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def _run(folder: Path, first: int) -> str:
 
 
 def _complete(given: Sequence[Given], data: bytes, first: int) -> Iterator[tuple[Step, ...]]:
-    """Yield the steps of the programs that ran to their end, which stand one after the other."""
+    """Yield the steps of the programs that ran to their end, one after the other."""
     place = 0
     for number in range(first, len(given)):
         plan, steps = given[number].program.plan, list[Step]()

@@ -91,7 +91,7 @@ class SerializationError(OpenInferError):
 
 
 class ModelError(OpenInferError):
-    """A model file is unreadable, invalid or lacks what was asked of it.
+    """A model file is unreadable, invalid or does not have what was requested.
 
     ``file`` is its path (``"<memory>"`` for a model of arrays), ``table`` the index in question (``"sizevars"``,
     ``"metadata"``, ``"tensors"``) and ``name`` the entry; None where there is no one.
@@ -277,7 +277,7 @@ class CalibrationError(OpenInferError):
 
 
 class EnvironmentLacksError(OpenInferError):
-    """The machine lacks something that was requested, such as a compiler; the command line exits with 3."""
+    """Something that was requested is missing on the machine, such as a compiler; the command line exits with 3."""
 
     default_code = "environment"
 

@@ -22,7 +22,7 @@ def opened_runner(spec: RunnerSpec, workers: int | None, owner: Owner) -> Runner
     """Return the runner that a plugin offers.
 
     Raises:
-        PluginError: it cannot be made, or lacks something.
+        PluginError: it cannot be made, or something is missing.
     """
     make = load_object(spec.runner, owner)
     with crossing(owner, f"making runner {spec.name}"):

@@ -176,7 +176,7 @@ def run_tasks(
     retries: int,
     timeout: float | None = None,
 ) -> Generator[Outcome]:
-    """Yield the outcome of every task in order; errors of statements show where they stand in the program."""
+    """Yield the outcome of every task in order; errors of statements show their place in the program."""
     if look_ahead is not None:
         _at_least(1, look_ahead, "look_ahead")
 

@@ -1,4 +1,4 @@
-"""What `openinfer doctor` looks at, from versions to switches, and what is wrong there."""
+"""What `openinfer doctor` checks, from versions to switches, and what is wrong there."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Errors at the end of a command: what is printed, and the exit code.
 
-0 done, 1 the input is wrong, 2 usage (click's own), 3 the environment lacks something. Beside these, as shells count:
+0 done, 1 the input is wrong, 2 usage (click's own), 3 something is missing in the environment. Also, as shells count:
 130 after an interrupt, 141 when whoever read the output went away.
 """
 

@@ -252,5 +252,5 @@ def _facts(environment: Environment, schema: OpSchema) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    """Return text as it stands in a table."""
+    """Return text as it is printed in a table."""
     return text.replace("|", "\\|")

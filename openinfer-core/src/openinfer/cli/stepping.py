@@ -1,4 +1,4 @@
-"""The dialogue of `openinfer trace`: reads commands, runs them, shows where the program stands."""
+"""The dialogue of `openinfer trace`: reads commands, runs them, shows where the program is."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Dialogue:
         }
 
     def begin(self) -> None:
-        """Begin the next step, and show where it stands.
+        """Begin the next step, and show where it is.
 
         Raises:
             OpenInferError: an input does not fit.

@@ -1,4 +1,4 @@
-"""What `openinfer trace` shows: where it stands, the program, values, tables."""
+"""What `openinfer trace` shows: where it is, the program, values, tables."""
 
 from __future__ import annotations
 

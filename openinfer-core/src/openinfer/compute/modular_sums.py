@@ -1,7 +1,7 @@
 """Sums of products of small integers without sign, modulo 2^32: the same bits as those of i32, which wrap.
 
 C compilers make dot products of loops that add products of bytes, and of integers of 16 bits, as long as no overflow of
-signed integers stands in their way: there is none in arithmetic without sign.
+signed integers is in their way: there is none in arithmetic without sign.
 """
 
 from __future__ import annotations

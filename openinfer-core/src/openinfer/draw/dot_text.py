@@ -39,7 +39,7 @@ _STYLES = {
 def dot(graph: Graph, resolved: ResolvedGraph | None = None) -> str:
     """Return a graph in Graphviz's DOT language: a cluster a block, and one for memory.
 
-    Text of the program stands in quoted strings only; backslashes, quotes and ampersands (Graphviz reads entities) are
+    Text of the program appears in quoted strings only; backslashes, quotes and ampersands (Graphviz reads entities) are
     escaped. The same graph gives the same text.
 
     Args:

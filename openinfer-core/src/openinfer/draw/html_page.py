@@ -41,7 +41,7 @@ _EDGE_NAMES = {
 
 
 def html(graph: Graph, resolved: ResolvedGraph | None = None, *, title: str = "graph") -> str:
-    """Return a graph as a page to look at in a browser: blocks with their statements, edges, memory, search, zoom.
+    """Return a graph as a page for a browser: blocks with their statements, edges, memory, search, zoom.
 
     The page is one file and loads nothing; a content security policy admits only the page's own script. Text of the
     program is escaped. The same graph gives the same text.

@@ -1,6 +1,6 @@
 """Where blocks go on the page: layers by distance from ``entry``, cards beside each other, edges between rows.
 
-Lengths are CSS pixels. The page's style sheet takes the same numbers, so that rows stand where edges end.
+Lengths are CSS pixels. The page's style sheet takes the same numbers, so that rows are where edges end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHAPE = 1.5
 """Width to height of a card that needs several columns."""
 LAYER_GAP, CARD_GAP = 130, 36
 LAYER_HEIGHT = 2400
-"""Cards of a layer stand below each other up to this height, then beside each other."""
+"""Cards of a layer are below each other up to this height, then next to each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

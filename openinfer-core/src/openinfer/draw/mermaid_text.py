@@ -43,7 +43,7 @@ _NAMED = {'"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;"}
 def mermaid(graph: Graph, resolved: ResolvedGraph | None = None) -> str:
     """Return a graph as a Mermaid flowchart: a subgraph a block, and one for memory.
 
-    Text of the program stands in quoted labels only, with everything that Mermaid or HTML could read as markup
+    Text of the program appears in quoted labels only, with everything that Mermaid or HTML could read as markup
     written as entity codes. The same graph gives the same text.
 
     Args:

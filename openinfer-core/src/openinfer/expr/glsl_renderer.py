@@ -26,7 +26,7 @@ def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fr
     A program with f64 needs the device feature ``shaderFloat64``.
 
     Raises:
-        ExprError: generated GLSL does not hold a type of the program, or lacks a function on it (of the functions of
+        ExprError: generated GLSL does not hold a type of the program, or a function on it (of the functions of
             f64 beyond arithmetic, ``sqrt`` and rounding there are none), or an input has no expression.
     """
     texts: list[str] = []

@@ -59,7 +59,7 @@ class GuardedOriginal:
     """Stands for the `Original` of a third party.
 
     Raises:
-        PluginError: it lacks a method, or its ``runner`` is not text.
+        PluginError: a method is missing, or its ``runner`` is not text.
     """
 
     def __init__(self, owner: Owner, what: str, original: object, report: ImportReport) -> None:

@@ -52,7 +52,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A variable or loop index; ``indices`` is what stands in brackets behind it, None without any."""
+    """A variable or loop index; ``indices`` is what follows it in brackets, None without any."""
 
     name: str
     indices: str | None = None

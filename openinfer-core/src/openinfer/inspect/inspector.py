@@ -41,7 +41,7 @@ MOST_CHANGES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Where an inspected step stands.
+    """Where an inspected step is.
 
     Attributes:
         event: the statement that has run last; None at the beginning.

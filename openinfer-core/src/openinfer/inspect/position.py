@@ -1,4 +1,4 @@
-"""Where a step stands: the statement that runs next, and the blocks and loops around it."""
+"""Where a step is: the statement that runs next, and the blocks and loops around it."""
 
 from __future__ import annotations
 

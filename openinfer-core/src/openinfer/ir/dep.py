@@ -78,7 +78,7 @@ class DepTargets:
         ``after`` is the last matching node before it, ``before`` the first matching node after it.
 
         Raises:
-            TypeError: another statement stands there.
+            TypeError: there is another statement.
         """
         dep = self._nodes[position].kind
         if not isinstance(dep, Dep):

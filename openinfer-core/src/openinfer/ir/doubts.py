@@ -12,7 +12,7 @@ class Doubts:
 
     Attributes:
         names: variables that may be declared in a way that could not be read, or are declared wrongly.
-        blocks: blocks that may exist though the graph lacks them.
+        blocks: blocks that may exist though they are not in the graph.
         nodes: numbers of statements of which something wrong was reported.
         lost: first words of the statements that could not be read, by block. The word ``""`` stands for a statement of
             any kind, the block ``""`` for text that may have been any block.

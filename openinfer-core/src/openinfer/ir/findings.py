@@ -80,7 +80,7 @@ class Findings:
         return (self._node.places if self._node is not None else None) or NOWHERE
 
     def place_of_word(self, word: str, place: Place | None) -> Place | None:
-        """Return where a word stands in a part of the node being checked."""
+        """Return where a word is in a part of the node being checked."""
         return place_of_word(self._node.span if self._node is not None else None, place, word)
 
     def span_at(self, place: Place | None) -> Span | None:

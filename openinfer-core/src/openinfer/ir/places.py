@@ -1,4 +1,4 @@
-"""Where the parts of a statement or declaration stand in the text, so that a finding can point at the one at fault."""
+"""Where the parts of a statement or declaration are in the text, so that a finding can point at the one at fault."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def setting_value_place(places: Places, setting: str) -> Place | None:
 
 
 def place_of_word(whole: Span | None, place: Place | None, word: str) -> Place | None:
-    """Return where a word stands in a part of a statement, brackets first; the part itself where it is not found."""
+    """Return where a word is in a part of a statement, brackets first; the part itself where it is not found."""
     if whole is None or place is None:
         return place
     text = whole.source.text[place.start : place.end]

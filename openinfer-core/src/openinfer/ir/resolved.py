@@ -185,7 +185,7 @@ class ResolvedGraph:
         tables: prefix tables by name.
         ops: resolved operators by node index.
         placed: names of devices by node index, for operators that run on another device than the program: where a hint
-            says so, or because the program's device lacks them.
+            says so, or because the program's device does not support them.
         warnings: findings that are not errors.
     """
 

@@ -176,7 +176,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """Name a scalar for the rest of the block that this stands in."""
+    """Name a scalar for the rest of the block that this is in."""
 
     name: str
     value: Value
@@ -192,7 +192,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Bind an index variable to a computed i64, which lies within its extent for certain (a `Fail` stands before)."""
+    """Bind an index variable to a computed i64, which lies within its extent for certain (a `Fail` precedes it)."""
 
     var: Var
     value: Value
@@ -217,7 +217,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """Make a private or shared buffer, without values, for the rest of the block that this stands in."""
+    """Make a private or shared buffer, without values, for the rest of the block that this is in."""
 
     buffer: Buffer
 
@@ -232,7 +232,7 @@ class Join:
     """Combine named scalars of the threads along one loop; each of these threads then has the same values.
 
     Attributes:
-        over: variable of a loop over threads (`Bind.LOCAL`) that stands around.
+        over: variable of a loop over threads (`Bind.LOCAL`) that encloses it.
         pairs: the scalars of two threads as one: `Register` is that of the earlier thread, `Peer` that of the later.
             All are computed before one is set. Threads are combined in any order, each of them once.
     """

@@ -23,7 +23,7 @@ def is_meeting(body: Sequence[Statement], kinds: tuple[type, ...] = (Barrier, Jo
 
 
 def team(loop: For) -> tuple[tuple[Var, ...], tuple[Statement, ...]]:
-    """Return the variables of loops over threads that stand directly one in the other, and what a thread does."""
+    """Return the variables of loops over threads that are directly nested, and what a thread does."""
     found, body = [loop.var], loop.body
     while len(body) == 1 and isinstance(body[0], For) and body[0].bind is Bind.LOCAL:
         found.append(body[0].var)

@@ -11,7 +11,7 @@
 ``t: PRIVATE[f32, 16]`` allocates, ``if 0 <= i < n:`` tests, ``BARRIER()`` waits, ``guarded(x[i - 1], 0.0, 0 <= i - 1 <
 6)`` reads only where it may, ``number(i, i64)`` is the value of an index, ``across(add, t)`` combines a private buffer,
 ``p: index[7] = cast(x[i], i64)`` binds an index, and ``fail(refused, 'rule')`` ends the step with an error.
-``with JOIN(thread):`` stands before how named scalars of two threads become one: ``total = total + peer(total)``.
+``with JOIN(thread):`` precedes how named scalars of two threads become one: ``total = total + peer(total)``.
 """
 
 from __future__ import annotations

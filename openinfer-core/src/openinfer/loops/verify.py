@@ -81,7 +81,7 @@ class _Scope:
     """What is known at a statement.
 
     Attributes:
-        threads: variables of the loops over threads that stand around.
+        threads: variables of the enclosing loops over threads.
         own: names of the scalars that each thread has.
         varying: variables that threads may have different values of.
     """

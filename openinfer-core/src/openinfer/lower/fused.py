@@ -268,7 +268,7 @@ def _parts(computation: Computation, last: Part) -> list[Part]:
 
 
 def _with_terms(schedule: Schedule, stage: Stage) -> Schedule:
-    """Return a schedule with loops over folded axes, which one that leaves them to the order of the fold lacks."""
+    """Return a schedule with loops over folded axes, also for one that leaves them to the order of the fold."""
     fold = stage.fold
     walked_axes = {loop.axis for loop in schedule.loops}
     missing = () if fold is None else (Loop(axis) for axis in fold.axes if axis not in walked_axes)

@@ -1,4 +1,4 @@
-"""Loops that stand one in the other with nothing between them, or nothing that may not be done again and again."""
+"""Nested loops with nothing between them, or nothing that may not be done again and again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def nest_of(body: tuple[Statement, ...]) -> tuple[list[Var], tuple[Statement, ...]]:
-    """Return the axes of loops that stand one in the other, and what is inside.
+    """Return the axes of nested loops, and what is inside.
 
     What is named or looked up between two loops is done inside of both: again and again, with the same result.
     """

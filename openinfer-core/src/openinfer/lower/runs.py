@@ -41,7 +41,7 @@ class Runs:
 def in_runs(kernel: Kernel, most_turns: int, turns_of: TurnsOf) -> Runs | None:
     """Return runs of at most so many iterations of a thread's loops, None where there are none.
 
-    A loop that stands in the outermost block of a thread is divided, together with those that fill it; what it has
+    A loop in the outermost block of a thread is divided, together with those that fill it; what it has
     added up is kept between the runs.
     """
     axes, body = _threads(kernel.body)

@@ -175,7 +175,7 @@ def _of_one_stage(computation: Computation, number: int) -> Computation:
 
 
 def _dealt(kernel: Kernel) -> Kernel:
-    """Return a loop program whose independent outer loops are over threads, and stand outside of the others."""
+    """Return a loop program whose independent outer loops are over threads, and enclose the others."""
     axes, body = nest_of(coalesced(kernel).body)
     independent = [axis for axis in axes if not _disturbs(axis, axes, body)]
     body = nest([axis for axis in axes if axis not in independent], body)

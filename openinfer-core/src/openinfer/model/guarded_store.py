@@ -65,7 +65,7 @@ class GuardedStore:
         return cast("Array", found)
 
     def _sound(self, table: str, found: dict[Any, Any] | None, is_sound: Any, expected: str) -> Mapping[str, Any]:
-        """Return a table after a look at every entry."""
+        """Return a table after checking every entry."""
         if found is None:
             raise fault(self._owner, f"{table} of {self._what} is not a mapping, expected {expected}")
         odd = next((entry for entry in found.items() if not is_sound(*entry)), None)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
-    """An attention: query ``i`` of head ``h`` looks at the keys of head ``h // group``.
+    """An attention: query ``i`` of head ``h`` reads the keys of head ``h // group``.
 
     Attributes:
         batch, heads, kv_heads, queries, keys: extents; ``keys`` counts those in memory.
@@ -58,7 +58,7 @@ class Attention:
         return self.heads // self.kv_heads if self.kv_heads else 0
 
     def seen(self, query: int) -> range:
-        """Return the keys that a query may look at, before any mask."""
+        """Return the keys that a query may read, before any mask."""
         last = max(0, min(self.valid, query + self.offset + 1)) if self.causal else self.valid
         first = 0 if self.window is None else min(last, max(0, query + self.offset - self.window))
         return range(first, last)

@@ -35,7 +35,7 @@ def _source(axes: Sequence[Var], view: View) -> tuple[Index, ...]:
 
 
 def _place(axes: Sequence[Var], moved: Moved) -> tuple[Index, ...]:
-    """Return where a place of the view stands in the result: the same one in row-major order."""
+    """Return where a place of the view is in the result: the same one in row-major order."""
     if moved.shape == moved.view.extents:
         return tuple(map(Index.of, axes))
     flat = sum((axis * stride for axis, stride in zip(axes, contiguous(moved.view.extents), strict=True)), Index())

@@ -1,6 +1,6 @@
 """Views: the elements of a tensor in another order, some of them left out or repeated.
 
-An operator that only moves elements says with a view which element stands where, and so do the shape rule and every
+An operator that only moves elements says with a view which element is where, and so do the shape rule and every
 backend's kernel.
 """
 

@@ -24,7 +24,7 @@ class Pass(Protocol):
     """A function that rewrites steps."""
 
     def __call__(self, procedures: tuple[Procedure, ...], types: tuple[TensorType, ...]) -> tuple[Procedure, ...]:
-        """Return the procedures with steps left out, reordered or replaced; callees stand before their callers.
+        """Return the procedures with steps left out, reordered or replaced; callees precede their callers.
 
         Args:
             types: of the plan's values, by number. A pass adds none.

@@ -1,4 +1,4 @@
-"""Which steps of a list may run later than they stand: past everything that touches no value of theirs."""
+"""Which steps of a list may run later than where they are: past everything that touches no value of theirs."""
 
 from __future__ import annotations
 

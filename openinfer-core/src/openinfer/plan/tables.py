@@ -150,7 +150,7 @@ def _existing(table: PrefixTable, model: Model) -> Iterator[tuple[int, ...]]:
 
 
 def _readings(pieces: Sequence[str], formals: Sequence[str], name: str) -> Iterator[tuple[int, ...]]:
-    """Yield every way to read a name as the pattern: indices that stand side by side can be parted in several."""
+    """Yield every way to read a name as the pattern: adjacent indices can be separated in several."""
     stack: list[tuple[int, int, dict[str, str]]] = [(0, 0, {})]
     while stack:
         number, offset, values = stack.pop()

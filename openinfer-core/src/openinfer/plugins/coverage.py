@@ -44,8 +44,8 @@ class Coverage:
         place: ``"device"`` or ``"synth target"``.
         target: name of the device or synth target.
         by: ``"kernel"``, ``"expression"``, ``"fold"``, ``"decomposition"``, ``"computation"``, ``"loops"``;
-            ``"fallback"`` where a device lacks it and leaves it to another; ``"missing"``, or ``"unknown"`` when no
-            example call is known or the kernels cannot be listed.
+            ``"fallback"`` where a device leaves it to another; ``"missing"``, or ``"unknown"`` when
+            no example call is known or the kernels cannot be listed.
         reason: why it is missing or unknown, or left to another device, and which.
     """
 

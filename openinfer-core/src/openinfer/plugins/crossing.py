@@ -169,7 +169,7 @@ def guarded_methods(
     """Return methods of an object of a plugin by name, each guarded; ``what`` is what messages call the object.
 
     Raises:
-        PluginError: it lacks one.
+        PluginError: one is missing.
     """
     with crossing(owner, f"reading the methods of {what}"):
         found = {name: getattr(target, name, None) for name in names}

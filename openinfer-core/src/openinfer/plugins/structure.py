@@ -15,7 +15,7 @@ from openinfer.plugins.crossing import shown
 from openinfer.plugins.descriptions import MOST_BITS
 
 _Waiting: TypeAlias = list[tuple[object, Any, str]]
-"""Values with what their annotations say, and where they stand."""
+"""Values with what their annotations say, and where they are."""
 
 _NUMBERS: Mapping[Any, tuple[type[Any], ...]] = {int: (int,), float: (int, float)}
 

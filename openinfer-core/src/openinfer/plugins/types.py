@@ -22,7 +22,7 @@ API_VERSION = 1
 """Version of the hooks and of what `openinfer.plugin` has. A plugin that asks for a greater one is incompatible."""
 
 PASS_STAGES = ("lowered", "plan")
-"""Stages for which `openinfer_passes` is asked."""
+"""Stages for which `openinfer_passes` is called."""
 
 
 def load_object(path: str, owner: Owner | None = None) -> Any:
@@ -130,8 +130,8 @@ class Fallback:
     Attributes:
         device: name of the other device.
         dtypes: element types, by name: unsupported operators may run there if one of them is among its inputs and
-            outputs, or is what the device cannot compute in within its expression. Whatever else the device lacks is an
-            error. None: everything that the device does not support may run there.
+            outputs, or is what the device cannot compute in within its expression. Whatever else the device does not
+            support is an error. None: everything that the device does not support may run there.
     """
 
     device: str
@@ -162,7 +162,7 @@ class DeviceSpec:
             and write on this device: all that occur in an expression, but for `bool` in its conditions. None: every one
             of the language.
         optional_dtypes: element types, by name, in which some hardware computes: they may also occur between inputs and
-            outputs. Where the hardware that was opened lacks one, a `bind_` method raises
+            outputs. Where the hardware that was opened does not have one, a `bind_` method raises
             `openinfer.errors.FeatureMissingError`.
         fallback: where unsupported operators run; None where each of them is an error.
         whole_programs: whether the backend carries out execution plans (it is an

@@ -58,7 +58,7 @@ def _end(span: Span) -> int:
     text = span.source.text
     if text[span.start : span.end].endswith(";"):
         return span.end
-    # A comment may stand in front of the semicolon, with semicolons of its own.
+    # A comment may precede the semicolon, with semicolons of its own.
     found = _SEMICOLON.match(text, span.end)
     if found is None:
         raise ValueError(f"no semicolon after {text[span.start : span.end]!r}")
@@ -66,7 +66,7 @@ def _end(span: Span) -> int:
 
 
 def edited(text: str, edits: Sequence[Edit]) -> str:
-    """Return a text with all edits made; lines are indented like the one that they stand in."""
+    """Return a text with all edits made; lines are indented like the one that they are in."""
     parts: list[str] = []
     place = 0
     for edit in sorted(edits, key=lambda each: (each.start, each.end)):

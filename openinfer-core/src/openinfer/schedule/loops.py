@@ -22,7 +22,7 @@ class Loop:
         bind: ``SERIAL`` loops are loops of the program, ``UNROLL`` writes one copy for each iteration, ``LANES`` gives
             each iteration a lane of a vector register.
         partial: each iteration has totals of its own, which are combined after the loops over the folded axes. Lanes
-            along a folded axis are partial as they stand.
+            along a folded axis are partial without it.
     """
 
     axis: Var

@@ -102,7 +102,7 @@ _ATTRIBUTES: Form[_UnknownAttributes] = Form(
 
 
 class _DeclarationSchema(ObjectSchema):
-    """A declaration. Files of older writers may lack the fields with defaults."""
+    """A declaration. Files of older writers may leave out the fields with defaults."""
 
     name = Member(IDENTIFIER)
     kind = Member(_SECTION)

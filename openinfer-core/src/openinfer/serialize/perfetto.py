@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openinfer.events import MemoryUse, Scope, TraceEvent
 
 PROCESS = 1
-"""The process id under which all tracks stand."""
+"""The process id of all tracks."""
 
 
 @public

@@ -25,7 +25,7 @@ def opened_target(spec: SynthTargetSpec, owner: Owner) -> SynthTarget:
     """Return a synth target.
 
     Raises:
-        PluginError: it cannot be made, or lacks a method.
+        PluginError: it cannot be made, or a method is missing.
     """
     make = load_object(spec.target, owner)
     with crossing(owner, f"making synth target {spec.name}"):
@@ -41,7 +41,7 @@ class GuardedTarget:
     """Stands for the target of a third party: an `openinfer.synth.SynthTarget`.
 
     Raises:
-        PluginError: it lacks a method.
+        PluginError: a method is missing.
     """
 
     def __init__(self, spec: SynthTargetSpec, owner: Owner, target: SynthTarget) -> None:

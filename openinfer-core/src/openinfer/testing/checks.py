@@ -147,7 +147,7 @@ def _run(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Outcome]]
     """Run all types together, in programs of bounded length; return what came of each case, by type."""
     cases = [(name, number, case) for name, draft in drafts.items() for number, case in enumerate(draft.cases)]
     found: dict[str, list[Outcome]] = {name: [""] * len(draft.cases) for name, draft in drafts.items()}
-    # A device may run a program whole or node by node: it is the latter where somebody looks at an input afterwards.
+    # A device may run a program whole or node by node: it is the latter where somebody reads an input afterwards.
     for in_place in (False, True):
         alike = [entry for entry in cases if (entry[2].target is not None) is in_place]
         for start in range(0, len(alike), LONGEST_PROGRAM):

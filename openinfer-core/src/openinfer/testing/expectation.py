@@ -34,7 +34,7 @@ class Expected:
     Attributes:
         shape: its shape, as the oracle counts it.
         values: its elements in exact form: an array of that shape, or those at ``places`` one after the other.
-        places: where they stand; None: everywhere.
+        places: where they are; None: everywhere.
     """
 
     shape: tuple[int, ...]
@@ -42,13 +42,13 @@ class Expected:
     places: tuple[Place, ...] | None = None
 
     def of(self, found: Array) -> Array:
-        """Return the elements of an output of this shape that stand where the values do."""
+        """Return the elements of an output of this shape at the places of the values."""
         if self.places is None:
             return found
         return found[tuple(np.array(self.places).T)]
 
     def place(self, position: Place) -> Place:
-        """Return where in the output a position among the values stands."""
+        """Return where in the output a position among the values is."""
         return position if self.places is None else self.places[position[0]]
 
 

@@ -22,7 +22,7 @@ class Element:
     Attributes:
         input: number of the input.
         value: the element.
-        place: where it stands in row-major order; negative: counted from the end.
+        place: where it is in row-major order; negative: counted from the end.
     """
 
     input: int

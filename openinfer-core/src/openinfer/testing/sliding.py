@@ -1,4 +1,4 @@
-"""Windows that slide along a dim, placed one after the other: where they stand, and so how many there are.
+"""Windows that slide along a dim, placed one after the other: where they are, and so how many there are.
 
 Nothing is computed here by a formula that a schema or kernel has too: windows are put down until one may not be.
 """

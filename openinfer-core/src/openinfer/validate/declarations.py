@@ -211,7 +211,7 @@ def _initial(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Findi
 
 
 def _unbound_hint(variable: ResolvedVar, model: Model) -> str:
-    """Return what to do about a constant whose name the model lacks: name its tensor, likeliest one of that type."""
+    """Return what to do about a constant without a value: name its tensor, likeliest one of its type."""
     wanted = (variable.type.dtype, variable.type.shape)
     alike = [name for name, info in model.tensors.items() if (info.dtype, info.shape) == wanted]
     names = [*alike, *(name for name in model.tensors if name not in alike)]

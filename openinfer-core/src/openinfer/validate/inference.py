@@ -1,7 +1,7 @@
 """Types of undeclared temporaries, inferred from statements (``specification: language.temporaries``).
 
 A statement is taken once everything that it reads has a type, in written order, ``entry`` first; the first one that
-yields a name gives it its type. Extents that only the running program knows stand as names of their own, such as
+yields a name gives it its type. Extents that only the running program knows are names of their own, such as
 ``K#0``, whose values here are stand-ins.
 """
 

@@ -1,4 +1,4 @@
-"""Weights that are misspelt: volatile variables that hold zeros for lack of data, tensors that nothing links to."""
+"""Weights that are misspelt: volatile variables that hold zeros without data, tensors that nothing links to."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def readable_type(ref: Ref, scope: Scope, findings: Findings, place: Place | Non
 def _problem(ref: Ref, scope: Scope) -> tuple[str, str, str | None] | None:
     """Return code, message and hint of a name or indices that are wrong.
 
-    In inputs that stand in their places phase S finds them; which settings are inputs is known to operators only.
+    In inputs that are in their places phase S finds them; which settings are inputs is known to operators only.
     """
     if ref.name not in scope.names and ref.name not in scope.indices:
         hint = did_you_mean(ref.name, [*scope.names, *scope.indices])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def step_sizes(graph: Graph, model: Model) -> frozenset[str]:
-    """Return the sizes that may differ from step to step: those that stand alone as an extent of a dynamic variable,
+    """Return the sizes that may differ from step to step: those that are alone an extent of a dynamic variable,
     and that no constant, persistent or model-backed declaration mentions."""
     return _alone(graph) - frozenset(fixing(graph, model))
 

@@ -154,7 +154,7 @@ def _findings(
 
 
 def _refused(resolved: ResolvedGraph, model: Model, device: str | None, target: str | None) -> Sequence[Diagnostic]:
-    """Return what a device and a target refuse. The simulator and planner are imported only where one is asked."""
+    """Return what a device and a target refuse. The simulator and planner are imported only where one is needed."""
     from openinfer.plugins.environment import Environment
 
     found: list[Diagnostic] = []

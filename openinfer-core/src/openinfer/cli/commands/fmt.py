@@ -73,7 +73,7 @@ def command(
     A folder stands for the .oi texts in it and below, hidden folders left out. A text with errors is kept, the others
     are laid out, and the exit status is 1.
 
-    Every statement stands on one line, indented by two spaces a level. Order and comments stay as they are; a comment
+    Every statement is on one line, indented by two spaces a level. Order and comments stay as they are; a comment
     inside a statement moves in front of it. With --upgrade, each rewriting is reported with its line.
 
     With --assign, a temporary that nothing declares gets an `assign` with the type that the model gives it, in sizes

@@ -69,7 +69,7 @@ def _entry(explained: Explanation) -> Iterator[str]:
 
 
 def _examples(explained: Explanation) -> Iterator[tuple[str, str]]:
-    """Yield the parts of the wrong example, each with what stands in front of it."""
+    """Yield the parts of the wrong example, each with what precedes it."""
     where = f"Where {explained.given}, for example" if explained.given else "For example"
     if explained.wrong:
         yield where, explained.wrong

@@ -1,4 +1,4 @@
-"""Rules for what stands in brackets: prefix table entries and cache accesses (``specification: language.accesses``)."""
+"""Rules for what is in brackets: prefix table entries and cache accesses (``specification: language.accesses``)."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ CONCAT = _joining(
     "concat",
     _concat_types,
     _concat,
-    SettingSpec(name="axis", type=SettingType.INT, doc="the dim along which they stand"),
+    SettingSpec(name="axis", type=SettingType.INT, doc="the dim along which they are joined"),
     "the inputs one after the other along a dim",
     "Concat",
     (

@@ -25,7 +25,7 @@ class GuardedState:
     """Stands for the `StateProgram` of a third party.
 
     Raises:
-        PluginError: it lacks a method.
+        PluginError: a method is missing.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ def input_port(port: PlanInput, names: PortNames, number: int) -> dict[str, obje
 
 
 def _alone(port: PlanInput, names: PortNames) -> list[tuple[int, int]]:
-    """Return the sizes that stand alone as an extent of an input, each as its place among all and the axis."""
+    """Return the sizes that are alone an extent of an input, each as its place among all and the axis."""
     places = {register: place for place, register in enumerate(names.given)}
     return [
         (places[extent.number], axis)

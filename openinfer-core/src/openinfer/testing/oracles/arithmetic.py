@@ -42,7 +42,7 @@ def by_class(on_float: Callable[..., Any], on_integer: Callable[..., Any], on_bo
 
 
 def masked(on_float: Callable[..., Any], on_integer: Callable[..., Any]) -> Oracle:
-    """Return the oracle of a division: the mask stands where the last input is zero."""
+    """Return the oracle of a division: the mask is true where the last input is zero."""
 
     def oracle(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
         given, mask = [values for values in inputs if values is not None], call.settings.get("div_by_zero_mask")
