@@ -1,4 +1,4 @@
-"""Barriers stand where one command touches what another wrote, and nowhere else."""
+"""There are barriers where one command touches what another wrote, and nowhere else."""
 
 from __future__ import annotations
 

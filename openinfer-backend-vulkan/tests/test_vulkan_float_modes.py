@@ -1,4 +1,4 @@
-"""Floating-point modes written into SPIR-V: where they stand, and that a driver takes the module."""
+"""Floating-point modes written into SPIR-V: where they are, and that a driver takes the module."""
 
 from struct import unpack
 

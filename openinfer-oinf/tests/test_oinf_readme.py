@@ -1,4 +1,4 @@
-"""The examples of the package's README run as they stand."""
+"""The examples of the package's README run unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that are kept from being unrolled: those that hold a condition, or stand under one."""
+"""Loops that are kept from being unrolled: those that hold a condition, or are under one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests of a container: of the file as it stands, and of its content whatever version and layout it has."""
+"""Digests of a container: of the file as it is, and of its content whatever version and layout it has."""
 
 from __future__ import annotations
 

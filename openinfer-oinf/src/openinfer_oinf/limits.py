@@ -1,4 +1,4 @@
-"""Bounds that a reader keeps while it looks at a file it does not trust."""
+"""Bounds that a reader keeps while it reads a file it does not trust."""
 
 from __future__ import annotations
 

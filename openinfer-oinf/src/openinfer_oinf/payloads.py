@@ -34,7 +34,7 @@ Gaps = dict[str, list[Gap]]
 def check_placement(index: Index, source: ByteSource, findings: Findings) -> Gaps:
     """Find payloads that overlap and bytes of the data section that belong to nothing.
 
-    Returns the gaps after payloads of tensors, by name. Their bytes stay unread: with many tensors, looking at each
+    Returns the gaps after payloads of tensors, by name. Their bytes stay unread: with many tensors, reading each
     would fetch a page of the data section for every one.
     """
     header = index.header

@@ -115,7 +115,7 @@ class OinfFile(Mapping[str, Array]):
 
     @property
     def index(self) -> Index:
-        """Header and table rows as they stand in the file."""
+        """Header and table rows as they are in the file."""
         return self._index
 
     @property

@@ -62,7 +62,7 @@ def copy_tables(file: OinfFile, writer: OinfWriter) -> None:
 
 
 def declare_like(writer: OinfWriter, tensor: StoredTensor) -> None:
-    """Declare a tensor as it stands in another file."""
+    """Declare a tensor as it is in another file."""
     writer.declare(tensor.name, tensor.value_type, tensor.shape, data=tensor.has_data, quant=tensor.quant)
 
 

@@ -301,7 +301,7 @@ def _row_struct(ndim: int, places: int) -> Struct:
 def _plain_tensors(cursor: _Cursor, header: Header, count: int) -> list[TensorEntry]:
     """At most `count` rows of tensors with data and without quantisation, up to the first that raises a question.
 
-    Nearly all rows of nearly all files are such, and opening is as quick as this loop; it looks at everything that
+    Nearly all rows of nearly all files are such, and opening is as quick as this loop; it checks everything that
     `_tensor` and `_diagnose` do. Zeros at the end of a name's field are its padding: no name ends in one.
     """
     blob, start, end, limits = cursor.blob, cursor.position, cursor.end, cursor.limits

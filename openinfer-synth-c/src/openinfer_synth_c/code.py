@@ -32,7 +32,7 @@ class Code(Lines):
     """Collects lines.
 
     ``helpers`` are names of the renderer's functions that the lines call;
-    ``definitions`` are the types and functions of vectors by name, with their text, in the order in which they stand;
+    ``definitions`` are the types and functions of vectors by name, with their text, in their order;
     ``loop_turns`` has the turns of the program's loops, as far as they are known, by the numbers of their lines;
     ``keeps_memory``: whether the lines have static memory, which is there for one thread at a time;
     ``scratch_nbytes`` how much of the memory at ``scratch`` they work in, where there is any in place of static memory;

@@ -1,6 +1,6 @@
 """The device c: synthesised programs, compiled and called in this process.
 
-A step is one call of the whole program, as it would be shipped. Where somebody looks at nodes, every operator is a
+A step is one call of the whole program, as it would be shipped. Where somebody inspects nodes, every operator is a
 function of the target's own C code; these are compiled together when the first of them is called.
 """
 

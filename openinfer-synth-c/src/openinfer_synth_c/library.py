@@ -25,7 +25,7 @@ FLAGS = (
     *("-fPIC", "-shared"),
 )
 """Flags of the compiler, besides that for the processor at hand (`native`). None changes a result: contraction is off,
-and nobody looks at errno or exception flags."""
+and nobody reads errno or exception flags."""
 
 LONGEST_BUILD = 300.0
 """Seconds that compiling may take."""

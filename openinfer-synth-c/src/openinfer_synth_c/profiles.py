@@ -1,4 +1,4 @@
-"""Devices that target c knows by name, as documents of device files; ``host`` is asked of the compiler.
+"""Devices that target c knows by name, as documents of device files; for ``host`` the compiler says.
 
 They differ in vector registers and in the flags of the compiler, never in results, save where the order of a sum is
 free: more lanes then add in another order.

@@ -58,7 +58,7 @@ FLAGS = (
     *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"),
     *("-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
 )
-"""Flags of the compiler for every device; contraction to fused multiply-add would change results. Nobody looks at errno
+"""Flags of the compiler for every device; contraction to fused multiply-add would change results. Nobody reads errno
 or exception flags, and choices between numbers stay in vector registers that way."""
 
 DISTRIBUTION = "openinfer-synth-c"

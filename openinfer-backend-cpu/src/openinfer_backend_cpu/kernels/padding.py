@@ -1,4 +1,4 @@
-"""Margins and triangles: elements that stay where they are, and what stands around them."""
+"""Margins and triangles: elements that stay where they are, and what surrounds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a printer asks of a loop program: which loops stand around what, and which types are computed in."""
+"""What a printer asks of a loop program: which loops enclose what, and which types are computed in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def over_groups(body: Sequence[Statement]) -> tuple[list[Var], tuple[Statement, ...]]:
-    """Return the loops over groups that stand around everything else, and what is inside."""
+    """Return the loops over groups that enclose everything else, and what is inside."""
     match body:
         case [For(_, Bind.GROUP, _) as loop]:
             return chain(loop, Bind.GROUP)
@@ -27,7 +27,7 @@ def over_groups(body: Sequence[Statement]) -> tuple[list[Var], tuple[Statement, 
 
 
 def chain(loop: For, bind: Bind) -> tuple[list[Var], tuple[Statement, ...]]:
-    """Return the variables of loops of one kind that stand one in the other, and what is inside."""
+    """Return the variables of nested loops of one kind, and what is inside."""
     axes, body = [loop.var], loop.body
     while len(body) == 1 and isinstance(body[0], For) and body[0].bind is bind:
         axes.append(body[0].var)

@@ -268,7 +268,7 @@ class _Printer(TeamPrinter):
         return bool(self.loads_in_words(loop.var, loop.body) or self.stores_in_words(loop.var, loop.body))
 
     def _over_threads(self, loop: For) -> None:
-        """Append loops over threads that stand one in the other: one test of this thread's number, and its digits."""
+        """Append nested loops over threads: one test of this thread's number, and its digits."""
         axes, body = team(loop)
         size = math.prod(extent_of(var) for var in axes)
         if is_meeting(body) and size < self._threads:

@@ -27,8 +27,8 @@ class TeamPrinter(LanePrinter):
 
     Attributes:
         shared: declarations of what the threads of a group share.
-        axes: the loops over threads that stand around.
-        turns: how many loops of the program stand around within a thread.
+        axes: the enclosing loops over threads.
+        turns: how many loops of the program enclose it within a thread.
     """
 
     def __init__(self, kernel: Kernel, target: ShaderTarget) -> None:

@@ -1,6 +1,6 @@
 """Checks of a PyTorch file before the library reads it: what its pickles name, and whether its storages are there.
 
-Nothing is built: whatever class or function a pickle names is stood in for by a class that does nothing, and a name
+Nothing is built: whatever class or function a pickle names is replaced by a class that does nothing, and a name
 that state dicts have no use for is refused. The library then reads the file with a restricted unpickler of its own.
 """
 
@@ -39,7 +39,7 @@ _WIDTHS = {
 
 
 def check_torch(path: Path) -> None:
-    """Raise `OinfError` (E_SOURCE) for a file that is packed, names what is unsafe, or lacks storages; `OSError`."""
+    """Raise `OinfError` (E_SOURCE) for a file that is packed, names what is unsafe, or has no storages; `OSError`."""
     try:
         with path.open("rb") as file:
             is_zip = file.read(4) == b"PK\3\4"

@@ -83,7 +83,7 @@ class LaneLoop:
         self._repeated = repeated_formulas(self.body, self._count)
 
     def write(self, *, in_braces: bool = True) -> None:
-        """Append the statements, in braces if they name anything and others stand next to them."""
+        """Append the statements, in braces if they name anything and others are next to them."""
         with self.places.pointers(self.body, self.lane):
             self._block(self.body, (), "", in_braces=in_braces)
 

@@ -123,7 +123,7 @@ def _reporting(name: str | None) -> Generator[None]:
 
 
 class _ShortReads:
-    """A file of which nothing long can be read at once: the parser looks at a header's length after reading it."""
+    """A file of which nothing long can be read at once: the parser checks a header's length after reading it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
