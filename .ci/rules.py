@@ -28,7 +28,7 @@ _CITATION = re.compile(r"``specification: ([^`]*)``")
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule and where it stands."""
+    """A rule and its place in a page."""
 
     page: str
     section: str

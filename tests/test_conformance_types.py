@@ -35,7 +35,7 @@ def yielding(schema: OpSchema, change: Callable[[Types], Types]) -> OpSchema:
 
 
 def checked(schema: OpSchema, *, every: int = 8) -> Mapping[str, Cell]:
-    """Return what the kit says where a schema stands in for the operator of its name."""
+    """Return what the kit says where a schema replaces the operator of its name."""
     environment = replace(ENVIRONMENT, ops={**ENVIRONMENT.ops, schema.name: schema})
     place = device_place("cpu", environment)
     return check_operator(schema, known_oracles()[schema.name], place, environment, every=every)

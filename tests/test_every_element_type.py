@@ -152,7 +152,7 @@ def test_values_beyond_the_limits_are_refused(name: str) -> None:
 
 
 def initial_values(name: str) -> dict[str, str]:
-    """Return what may stand in `@init`: the text by the variable's name."""
+    """Return what may be written in `@init`: the text by the variable's name."""
     if name in FLOATS:
         return {"low": repr(-GREATEST[name]), "high": repr(GREATEST[name]), "inf_": "inf", "nan_": "nan", "half": "0.5"}
     if name == "bool":

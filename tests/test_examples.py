@@ -1,4 +1,4 @@
-"""The example folders run as they stand, and what they compare with NumPy agrees."""
+"""The example folders run unchanged, and what they compare with NumPy agrees."""
 
 import re
 import shutil

@@ -312,7 +312,7 @@ def test_the_taps_of_a_huge_pool_that_never_reach_the_image_take_no_time(pool: s
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     with Simulator(oi.Model.from_arrays({}), graph(text), device=device).make_executor() as executor:
         executor.step(x=x)
-        # One window lies around the whole image, wherever it stands.
+        # One window lies around the whole image, wherever it is.
         np.testing.assert_array_equal(executor.outputs()["y"], np.full((1, 1, 5, 5), reduce(x)))
 
 

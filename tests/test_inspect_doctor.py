@@ -1,4 +1,4 @@
-"""`openinfer doctor`: what it finds on machines that lack things, and its exit codes."""
+"""`openinfer doctor`: what it finds on machines where things are missing, and its exit codes."""
 
 from __future__ import annotations
 

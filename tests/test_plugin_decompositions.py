@@ -53,7 +53,7 @@ def greatest(inputs: Sequence[TensorType], *_: object) -> tuple[TensorType, ...]
 
 
 def least_and_greatest(steps: Decomposer, inputs: Sequence[int], *_: object) -> tuple[int, ...]:
-    """Return the two greatest elements with where they stand, the second result of `topk` used by another operator."""
+    """Return the two greatest elements with their places, the second result of `topk` used by another operator."""
     values, places = steps.ops("topk", inputs[0], k=2)
     return values, steps.op("add", places, steps.op("fill", places, value=10))
 

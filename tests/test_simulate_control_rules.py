@@ -1,4 +1,4 @@
-"""Rules of sections 6 and 9 of the runtime specification that stand apart: scopes, order, threads."""
+"""Rules of sections 6 and 9 of the runtime specification that belong to none of the others: scopes, order, threads."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ take turns in one process, in many short rounds; printed are the median of each 
 With ``--runs`` all of it is made anew several times, and ratios are medians of the runs. ``--layers`` prints the time
 of each step of the program and its share of the machine's peak instead, ``--json`` prints documents.
 
-After the multiply-adds of a network in f32 stands the time that they alone take at the peak of the machine, measured
-in the same run, as a part of ONNX Runtime's least time: no schedule is quicker than that. On an EPYC core of the Zen 4
+The time that the multiply-adds of a network in f32 alone take at the peak of the machine follows them, measured in the
+same run, as a part of ONNX Runtime's least time: no schedule is quicker than that. On an EPYC core of the Zen 4
 kind, with 118 Gop/s, it is 0.647 for MobileNetV1 0.25 at 96² (15.0 Mop take 127 µs; ONNX Runtime takes 196).
 
 Run: python benchmarks/c/beside_onnxruntime.py [NET ...] [--form FORM ...] [--rounds N] [--runs N] [--layers] [--json]

@@ -68,7 +68,7 @@ def serve(device: str, *, small: bool) -> None:
 
 @contextmanager
 def other(checkout: Path, arguments: list[str]) -> Iterator[Callable[[str], float | None]]:
-    """Run this script on the packages of another checkout; what is asked of it is as `serve` says."""
+    """Run this script on the packages of another checkout; `serve` says what it does."""
     folders = os.pathsep.join(str(checkout.resolve() / f"openinfer-{name}" / "src") for name in PACKAGES)
     command = [sys.executable, __file__, "--serve", *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folders, os.environ.get("PYTHONPATH", "")])}

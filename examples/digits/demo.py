@@ -96,7 +96,7 @@ def per_image(answers: Answers) -> str:
 
 
 def progress(images: npt.NDArray[np.float32], label: str) -> Iterable[npt.NDArray[np.float32]]:
-    """Yield the images, with a progress bar when someone is looking at a terminal."""
+    """Yield the images, with a progress bar on a terminal."""
     if not sys.stdout.isatty():
         yield from images
         return
