@@ -149,7 +149,7 @@ def _all_ones(kind: TensorType) -> Array:
 
 
 def test_no_bits_of_a_word_change_before_the_value_is_there() -> None:
-    """What is stored may be computed from the element that it replaces; a driver moves loads behind other atomics."""
+    """What is stored may be computed from the element that it replaces; a driver moves loads after other atomics."""
     (statements,) = Elements(U4, is_computed=True).store("y", "i", "x_i + 1")
     named, *atomics = (part for part in statements.strip("{} ").split(";") if part.strip())
 

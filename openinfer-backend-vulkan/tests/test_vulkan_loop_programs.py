@@ -84,7 +84,7 @@ def sources(text: str) -> list[str]:
 
 
 def body(source: str) -> str:
-    """The statements of ``main`` behind the number of the invocation."""
+    """The statements of ``main`` after the number of the invocation."""
     return source.partition("{ return; }\n")[2]
 
 

@@ -35,7 +35,7 @@ class HasMemory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MemoryType:
-    """A memory type by its number, and the heap behind it.
+    """A memory type by its number, and its heap.
 
     Attributes:
         is_mapped: whether the host reads and writes it in place.

@@ -32,7 +32,7 @@ def bytes_of(array: Array) -> Bytes:
 
 
 def array_of(kind: TensorType, held: Bytes) -> Array:
-    """Return bytes of device memory as an array in storage form; bits behind the last packed element become zero."""
+    """Return bytes of device memory as an array in storage form; bits past the last packed element become zero."""
     if not kind.dtype.is_packed:
         return held.view(storage_dtype(kind.dtype)).reshape(kind.shape)
     used = kind.count * kind.dtype.bits % 8

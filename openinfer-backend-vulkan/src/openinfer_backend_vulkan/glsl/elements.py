@@ -82,7 +82,7 @@ class Elements:
         if self.is_native:
             return [f"{buffer}[{at}] = {self.declared}({'int' if self._is_signed else 'uint'}({value}));"]
         word, shift = f"{buffer}[{self._word(at)}]", self._shift(at)
-        # Both need the value: a driver may not move its loads behind them, though the element may be stored over one.
+        # Both need the value: a driver may not move its loads after them, though the element may be stored over one.
         bits = f"const uint stored_bits = ({self._bits(value)}) << ({shift});"
         cleared = f"atomicAnd({word}, stored_bits | ~({self._mask} << ({shift})));"
         return [f"{{ {bits} {cleared} atomicOr({word}, stored_bits); }}"]

@@ -204,8 +204,8 @@ class _Printer(TeamPrinter):
     def _block(self, body: Sequence[Statement], *, is_last: bool = False) -> None:
         for number, statement in enumerate(body):
             self.statement(statement)
-            is_behind = is_last and number == len(body) - 1
-            if isinstance(statement, For) and statement.bind is Bind.LOCAL and not is_behind:
+            at_end = is_last and number == len(body) - 1
+            if isinstance(statement, For) and statement.bind is Bind.LOCAL and not at_end:
                 self.line("barrier();")
 
     def statement(self, statement: Statement) -> None:

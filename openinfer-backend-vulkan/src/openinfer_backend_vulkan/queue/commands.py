@@ -228,7 +228,7 @@ class CommandQueue:
             self._waiting = []
 
     def run(self, sequence: Sequence[Command]) -> int:
-        """Submit commands at once, behind what waits and together with it; return the number to hand to `finish`.
+        """Submit commands at once, after what waits and together with it; return the number to hand to `finish`.
 
         Raises:
             DeviceError: the device is closed, or lost.

@@ -106,7 +106,7 @@ class Commands(Lines):
 
         Args:
             numbers: what it is run with: push constants, or with ``is_pushed`` false items of its last buffer.
-            may_fail: whether a place for faults comes behind ``writes``.
+            may_fail: whether a place for faults comes after ``writes``.
         """
         self._touch(reads, writes)
         places = [*reads, *writes, *([_FAULTS] if may_fail else [])]

@@ -118,5 +118,5 @@ def table_nbytes(table: WeightTable) -> int:
 
 
 def elements_text(dtype: DType) -> str:
-    """Return C behind a number of bytes that makes it one of elements, of which a place holds whole ones."""
+    """Return the C that follows a number of bytes to make it one of elements, of which a place holds whole ones."""
     return f"* {8 // dtype.bits}" if dtype.bits < 8 else f"/ {dtype.bits // 8}"

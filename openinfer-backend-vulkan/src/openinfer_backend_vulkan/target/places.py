@@ -90,7 +90,7 @@ def _offsets(sizes: Iterable[int]) -> tuple[tuple[int, ...], int]:
 
 
 class Places:
-    """The places of a plan's memory. Tables that the target computes itself come behind the weights.
+    """The places of a plan's memory. Tables that the target computes itself come after the weights.
 
     Attributes:
         weights, states, inputs, outputs: offsets in their buffers, by number.
