@@ -1,4 +1,4 @@
-"""Bytes that go between the caller of a batch and its workers: a JSON object and arrays behind it.
+"""Bytes that go between the caller of a batch and its workers: a JSON object followed by arrays.
 
 ::
 

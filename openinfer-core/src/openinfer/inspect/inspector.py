@@ -71,7 +71,7 @@ class Stop:
 class Inspector:
     """Drives an executor statement by statement. Breakpoints that nobody sets cost nothing.
 
-    Consumer blocks run one after the other behind the ``yield`` of ``entry`` that starts them, as blocks do behind the
+    Consumer blocks run one by one after the ``yield`` of ``entry`` that starts them, as blocks do after the
     branch that calls them. Values in them are those that they see.
 
     Args:

@@ -1,4 +1,4 @@
-"""Consumer blocks that run node by node behind the ``yield`` that starts them, for whoever looks at every statement."""
+"""Consumer blocks that run node by node after the ``yield`` that starts them, for inspection of every statement."""
 
 from __future__ import annotations
 

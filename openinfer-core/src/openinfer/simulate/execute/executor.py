@@ -196,7 +196,7 @@ class Executor:
         Exhausting the iterator equals one `step`; closing or dropping it earlier aborts the step.
 
         Args:
-            consumers: stop in consumer blocks too, which then run one after the other behind the ``yield`` that starts
+            consumers: stop in consumer blocks too, which then run one by one after the ``yield`` that starts
                 them; values are those that they see.
 
         Raises:

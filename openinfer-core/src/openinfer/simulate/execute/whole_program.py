@@ -153,13 +153,13 @@ class WholeStateProgram(WholeProgram):
         self._program: StateProgram | None = None
         self._varying: dict[str, Buffer] = {}
         # Both begin with initial values, but where memory is that of other sizes, which have run.
-        self._is_ahead, self._is_behind = False, memory.is_derived
+        self._is_ahead, self._is_stale = False, memory.is_derived
 
     def settle(self, *, changing: bool = False) -> None:
         if self._is_ahead and self._program is not None:
             take_over(self._program, self._memory, self._backend, self._rooms)
             self._is_ahead = False
-        self._is_behind |= changing
+        self._is_stale |= changing
 
     def _made(self) -> BoundProgram:
         outputs = self._outputs()
@@ -187,9 +187,9 @@ class WholeStateProgram(WholeProgram):
         return started
 
     def _catch_up(self, program: StateProgram) -> None:
-        if self._is_behind:
+        if self._is_stale:
             hand_over(program, self._memory, self._backend, self._rooms)
-            self._is_behind = False
+            self._is_stale = False
         self._is_ahead = True
 
     def _step(self, program: StateProgram) -> bool:

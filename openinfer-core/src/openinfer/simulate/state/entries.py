@@ -46,7 +46,7 @@ class Entries(Protocol):
         ...
 
     def view(self, region: Region) -> Array:
-        """Return a region, with the shape of an entry behind the lengths of the ranges; it may share memory."""
+        """Return a region, with the lengths of the ranges before the shape of an entry; it may share memory."""
         ...
 
     def touch(self, index: Index) -> None:

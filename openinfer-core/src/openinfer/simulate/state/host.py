@@ -118,7 +118,7 @@ class Host:
         return self._memory.variables[name].storage is Storage.TEMPORARY
 
     def _parts(self, access: str) -> tuple[str, str | None]:
-        """Return the name, and what stands in brackets behind it."""
+        """Return the name, and what follows it in brackets."""
         need_name(access, "fetch")
         match = _ACCESS.fullmatch(access)
         return (match.group(1), match.group(2)) if match else (access, None)
