@@ -52,7 +52,7 @@ def read_page(path: Path) -> tuple[list[Rule], list[str]]:
             rule = Rule(found[1], found[2], int(found[3]), place)
             last = rules[-1].number if rules and rules[-1].section == section else 0
             if (rule.page, rule.section) != (path.stem, section):
-                faults.append(f"{place}: {rule} stands in {path.stem}.{section}")
+                faults.append(f"{place}: {rule} is in {path.stem}.{section}")
             elif rule.number <= last:
                 faults.append(f"{place}: {rule} comes after number {last}")
             rules.append(rule)

@@ -62,7 +62,7 @@ ERRORS = {
     "ref on a table": (
         "attr-not-allowed",
         declare("persistent", 'T(i): f32 «@ref("y") @table;'),
-        "cannot stand on a table",
+        "is not allowed on a table",
     ),
     "pattern without indices": ("pattern-mismatch", declare("volatile", 'W: f32 «@pattern("W");'), "needs indices"),
     "index not in the pattern": (

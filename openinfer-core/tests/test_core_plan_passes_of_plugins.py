@@ -130,7 +130,7 @@ WRONG = {
     "another shape": (with_step(lambda step: replace(step, outputs=(3,))), r"takes f32\[4\] where value 3 is f32\[2\]"),
     "a call of nothing": (
         with_step(lambda step: CallStep(origin=step.origin, procedure="nowhere")),
-        "a call of 'nowhere', which does not stand before its caller",
+        "a call of 'nowhere', which does not precede its caller",
     ),
 }
 

@@ -67,7 +67,7 @@ STATEMENTS = {
     "extent of a temporary": ("unknown-sizevar", "assign t: f32[2, «Q»];"),
     "on lines of their own": (
         "unknown-setting",
-        "op relu(\n    x,  // the slope stands below: slop\n    «slop»=1.0\n  ) >> y;",
+        "op relu(\n    x,  // the slope is below: slop\n    «slop»=1.0\n  ) >> y;",
     ),
 }
 

@@ -51,7 +51,7 @@ def test_rules_that_tests_name_are_in_order(tmp_path: Path) -> None:
         ("-values.3** It", "-values.4** It", "memory.md:8: no test names memory.life-of-values.4"),
         ("-values.3** It", "-values.1** It", "memory.md:8: memory.life-of-values.1 comes after number 1"),
         ("-values.3** It", "-values** It", "memory.md:8: expected `* **memory.life-of-values.N** text`"),
-        ("memory.life-of-values.3", "memory.life.3", "memory.md:8: memory.life.3 stands in memory.life-of-values"),
+        ("memory.life-of-values.3", "memory.life.3", "memory.md:8: memory.life.3 is in memory.life-of-values"),
     ],
 )
 def test_a_fault_in_a_page_is_reported_with_its_line(tmp_path: Path, old: str, new: str, expected: str) -> None:

@@ -156,7 +156,7 @@ class _Reader:
                 pairs = self._block(body)
                 return Join(self._variables[name], tuple(pair for pair in pairs if isinstance(pair, Set)))
             case _:
-                raise _unexpected(joined, "`with JOIN(thread):`, over a loop that stands around")
+                raise _unexpected(joined, "`with JOIN(thread):`, over an enclosing loop")
 
     def _var(self, name: str, extent: Index) -> Var:
         return Var(name, extent if extent.constant is None else extent.constant)

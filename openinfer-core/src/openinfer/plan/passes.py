@@ -85,7 +85,7 @@ def _check(before: Sequence[Procedure], after: Sequence[Procedure], types: Seque
 def _check_step(step: Step, known: set[str], types: Sequence[TensorType]) -> None:
     missing = set(called(step)) - known
     if missing:
-        raise SynthesisError(f"returned a call of {missing.pop()!r}, which does not stand before its caller")
+        raise SynthesisError(f"returned a call of {missing.pop()!r}, which does not precede its caller")
     if touched([Procedure("", (step,))]) >> len(types):
         raise SynthesisError(f"returned a step on a value that is none of the {len(types)} of the plan")
     for operand, wanted in _typed(step):

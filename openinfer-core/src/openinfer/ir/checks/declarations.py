@@ -69,7 +69,7 @@ def _check_together(decl: VarDecl, present: tuple[str, ...], findings: Findings)
             message = f"@{name} and @pattern exclude each other"
             findings.of_declaration(decl, "attr-not-allowed", message, place=_attribute(decl, name))
         if name == "ref" and any(cache in present for cache in _CACHE):
-            message = "@ref cannot stand on a table or auto-dim variable"
+            message = "@ref is not allowed on a table or auto-dim variable"
             findings.of_declaration(decl, "attr-not-allowed", message, place=_attribute(decl, name))
 
 

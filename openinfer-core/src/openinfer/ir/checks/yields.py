@@ -84,7 +84,7 @@ def _check_consumer(block: Block, findings: Findings) -> None:
     """Check that a consumer ends with the one yield that gives back everything it awaits."""
     for node in walk(tuple(n for n in block.nodes if isinstance(n.kind, Loop))):
         if isinstance(node.kind, Yield | Await):
-            message = f"yield and await cannot stand inside a loop of the consumer `{block.name}`"
+            message = f"yield and await are not allowed inside a loop of the consumer `{block.name}`"
             findings.of_node(block, node, "yield-rules", message)
     for node in block.nodes[:-1]:
         if isinstance(node.kind, Yield):

@@ -28,7 +28,7 @@ class Names:
     """Lookup of names, first hit wins: loop index (innermost first), integer scalar, growth count, size variable.
 
     Attributes:
-        counts: how to read the growth counts of the cache in whose brackets an expression stands, by formal.
+        counts: how to read the growth counts of the cache in whose brackets an expression is, by formal.
     """
 
     memory: Memory
