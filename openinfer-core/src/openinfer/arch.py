@@ -93,8 +93,8 @@ class TargetInfo:
         line_nbytes: a line of the caches.
         l1_nbytes, l2_nbytes: what the data caches of one core hold, the nearest first.
         dot4: whether four products of 8-bit integers are added to a 32-bit one by one instruction.
-        plain: whether the compiler makes vectors of loops over elements, for lack of words for vectors of bytes; so it
-            is where nothing is known.
+        plain: whether the compiler makes vectors of loops over elements instead of words for vectors of bytes; so it is
+            where nothing is known.
         extra: unknown keys, for a target's own use.
     """
 

@@ -47,7 +47,7 @@ def finding_json(finding: Finding) -> dict[str, object]:
 
 
 def invalid_failure(error: OinfError, exit_status: int) -> Failure:
-    """The failure of a command that a file, or what was asked of it, is at fault for."""
+    """The failure of a command that a file, or what was requested of it, is at fault for."""
     source = f"{error.source}: " if error.source else ""
     return Failure(error.code, f"{source}{error.first.message}", exit_status, error.findings)
 

@@ -64,7 +64,7 @@ or exception flags, and choices between numbers stay in vector registers that wa
 DISTRIBUTION = "openinfer-synth-c"
 
 PROOF_NAME = "proof.c"
-"""What an analyser starts at, in bundles that it was asked about."""
+"""What an analyser starts at, in bundles that it checks."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
@@ -91,7 +91,7 @@ class _Body:
 
 
 def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
-    """Return the files of a plan, with what an analyser says of it if it was asked.
+    """Return the files of a plan, with the report of an analyser if it was requested.
 
     Raises:
         SynthesisError: an element type that C does not hold, or a prefix that names cannot have.

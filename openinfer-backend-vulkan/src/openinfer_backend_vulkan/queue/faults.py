@@ -29,7 +29,7 @@ class FaultWords:
         self._words[:] = _NONE
 
     def taken(self) -> str | None:
-        """Return what was found since this was asked last, or None."""
+        """Return what was found since the last call, or None."""
         words = self._words.tolist()
         self._words[:] = _NONE
         found = (fault.message(word) for fault, word in zip(self._faults, words, strict=True) if word != _NONE)
@@ -47,7 +47,7 @@ class Faults:
         self._watched[id(words)] = words
 
     def check(self) -> None:
-        """Look at every word; the work that writes them is done.
+        """Read every word; the work that writes them is done.
 
         Raises:
             ExecutionError: ``out-of-range``; the first in the order of calls.

@@ -368,7 +368,7 @@ class Inspector:
         return may_change_anything(node) or watched.concerns(writes(node), self._indices())
 
     def _look(self, concerned: Callable[[Watched], bool]) -> None:
-        """Look at watch expressions again, and note what has changed."""
+        """Evaluate watch expressions again, and note what has changed."""
         where = "the step begins" if self._event is None else self._event.node_desc
         for watched in self._watches.values():
             change = watched.change(where) if concerned(watched) else None

@@ -65,7 +65,7 @@ class Attention:
 
 
 def attention(inputs: Inputs, settings: Settings) -> Attention:
-    """Return the attention of q [B,Hq,Sq,D] over k [B,Hkv,Sk,D] and v [B,Hkv,Sk,Dv]; ranks 3 and 2 lack B, and heads.
+    """Return the attention of q [B,Hq,Sq,D] over k [B,Hkv,Sk,D] and v [B,Hkv,Sk,Dv]; rank 3 has no B, rank 2 no heads either.
 
     Raises:
         OpTypeError: the shapes do not fit together, or a setting does not fit them.

@@ -87,7 +87,7 @@ def _rank(distribution: str) -> int:
 
 
 def _published(entry: EntryPoint) -> tuple[str, str]:
-    """Return name and version of the distribution; a damaged installation may lack either, or both."""
+    """Return name and version of the distribution; a damaged installation may be without either, or both."""
     if entry.dist is None:
         return UNNAMED, ""
     try:

@@ -102,7 +102,7 @@ def _report_unknown(sources: KernelSources, candidate: Candidate, names: Sequenc
 def kernel_choice(sources: KernelSources) -> Callable[[OpCall, Sequence[KernelSpec], str], KernelSpec]:
     """Return the function that chooses among kernels that fit: the first plugin with a choice, then the lowest cost.
 
-    Plugins are asked in pluggy's order (the last one registered first, ``tryfirst`` and ``trylast`` heeded). One whose
+    Plugins are called in pluggy's order (the last one registered first, ``tryfirst`` and ``trylast`` heeded). One whose
     hook raises, or chooses a kernel that was not offered, is passed over with a warning.
     """
     by_name = {candidate.name: (candidate, plugin) for candidate, plugin in sources.loaded}

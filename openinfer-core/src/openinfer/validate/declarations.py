@@ -142,7 +142,7 @@ def _check_link(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Fi
     info = _linked(decl, name, model)
     if info is None:
         if decl.ref is not None and not (decl.kind is MemoryKind.CONSTANT and name in model.typed_metadata):
-            message = f"`{decl.name}` refers to `{name}`, which {model.name} lacks"
+            message = f"`{decl.name}` refers to `{name}`, which {model.name} does not have"
             hint = did_you_mean(name, model.tensors)
             findings.error("unbound", message, span=_attribute(decl, "ref"), hint=hint)
         return

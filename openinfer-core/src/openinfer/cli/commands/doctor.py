@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openinfer.cli.diagnosis import Fact
 
 
-@click.command(name="doctor", short_help="Look at what is installed, and say what is wrong.")
+@click.command(name="doctor", short_help="Check what is installed, and say what is wrong.")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Exit with 3 unless this device can be used.")
 @click.option("--target", "targets", multiple=True, metavar="NAME", help="Exit with 3 unless this target is there.")
 @click.option(

@@ -71,7 +71,7 @@ def _sdpa(k: Builder, call: OpCall) -> None:
 
 
 def _by_place(given: BuiltOperand, dtype: DType) -> Vector:
-    """Return the elements of an operand that lacks its first dims where they are 1; a dim of 1 is broadcast."""
+    """Return the elements of an operand without its first dims where they are 1; a dim of 1 is broadcast."""
 
     def element(*at: Index | Var) -> Value:
         ends = at[4 - len(given.shape) :]

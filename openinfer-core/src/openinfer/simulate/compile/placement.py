@@ -1,4 +1,4 @@
-"""Operators that run on another device than their program: where a hint says so, or because its device lacks them.
+"""Operators that run on another device than their program: by a hint, or because its device does not support them.
 
 Values stay with the program's device: what such an operator reads is brought over before it runs and what it writes is
 brought back, each as a transfer of its own in the trace. Model data and constants are read from the model, once.
@@ -40,8 +40,8 @@ class Placements:
     """The other devices that operators of an executor run on.
 
     Args:
-        fallback: name of the device to fall back to where the program's lacks an optional feature; None where that is
-            an error.
+        fallback: name of the device to fall back to where the hardware of the program's device does not have an
+            optional feature; None where that is an error.
 
     Raises:
         DeviceError: one of those that are known beforehand is unknown, or cannot be used here.
@@ -100,7 +100,7 @@ class OtherDevices:
         return None if name is None else self._device(name)
 
     def instead(self, place: Place, error: FeatureMissingError) -> PlacedDevice:
-        """Return the device to fall back to for an operator for which the program's lacks a feature, and log it.
+        """Return the device to fall back to for an operator for which the program's is without a feature, and log it.
 
         Raises:
             FeatureMissingError: ``error``, where there is no device to fall back to.

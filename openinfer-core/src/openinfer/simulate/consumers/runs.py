@@ -72,7 +72,7 @@ class ConsumerRuns:
         """Return what hands variables over in a step.
 
         Args:
-            merged: whether consumers may run at the same time, since nobody looks at nodes.
+            merged: whether consumers may run at the same time, since nobody inspects nodes.
             looking: whether they run node by node, by `advance`.
         """
         if self._sharing is None:

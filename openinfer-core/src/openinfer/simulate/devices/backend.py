@@ -77,8 +77,8 @@ class DeviceBackend(Protocol):
         """Return a call that fills a buffer with one value."""
         ...
 
-    # What binds a kernel, an expression or a fold raises FeatureMissingError where this piece of hardware lacks an
-    # optional feature that it needs: the operator then runs on the device's fallback, if it has one.
+    # What binds a kernel, an expression or a fold raises FeatureMissingError where this piece of hardware does not
+    # have an optional feature that it needs: the operator then runs on the device's fallback, if it has one.
 
     def bind_kernel(
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]

@@ -66,7 +66,7 @@ def open_device(choice: DeviceChoice, environment: Environment) -> tuple[DeviceB
 
     Raises:
         DeviceError: it cannot be opened.
-        PluginError: its plugin failed, or its backend lacks a method.
+        PluginError: its plugin failed, or its backend is without a method.
     """
     backend = opened_backend(choice.spec, choice.ordinal, environment.owner("device", choice.spec.name))
     table = kernel_table(environment, choice.spec)

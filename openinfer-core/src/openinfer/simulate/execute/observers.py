@@ -27,7 +27,7 @@ class Observers:
     """The observers of one executor, in order of their names.
 
     Raises:
-        PluginError: one cannot be made, or lacks a method.
+        PluginError: one cannot be made, or is without a method.
     """
 
     def __init__(self, environment: Environment) -> None:

@@ -50,7 +50,7 @@ def checked(expr: IntExpr, read: IntReader) -> IntReader:
 
 
 def integer(expr: IntExpr, lookup: Callable[[str], int | IntReader]) -> int | IntReader:
-    """Return the value of an expression, or a function that computes it each time it is asked.
+    """Return the value of an expression, or a function that computes it at each call.
 
     ``lookup`` returns what a name stands for.
     """

@@ -138,7 +138,7 @@ def restore_snapshot(
     """Give persistent variables the values of a snapshot: all of them, or none when one does not fit.
 
     Raises:
-        ExecutionError: ``state-mismatch``, it is of another program or lacks a variable, unless ``force`` is set: then
+        ExecutionError: ``state-mismatch``, it is of another program, or incomplete, unless ``force`` is set: then
             variables that only one of both has are passed over.
         DTypeError, ShapeError, CacheLimitError: a value does not fit its declaration.
     """

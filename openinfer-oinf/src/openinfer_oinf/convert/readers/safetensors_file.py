@@ -68,7 +68,7 @@ def _read_shards(path: Path, options: ReadOptions, model: SourceModel) -> None:
             found[tensor.name] = shard
     missing = sorted({*homes} - {*found} - {change.name for change in model.changes})
     if missing:
-        raise source_error(f"{homes[missing[0]].name} lacks this tensor of the index", missing[0])
+        raise source_error(f"{homes[missing[0]].name} does not have this tensor of the index", missing[0])
 
 
 def _read_file(path: Path, options: ReadOptions, model: SourceModel) -> None:
