@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.ir.graph import AttrArg, MemoryKind, VarDecl
@@ -127,22 +128,18 @@ def _declaration(data: dict[str, Any]) -> VarDecl:
     return VarDecl(**data)
 
 
+_PARTS = tuple(part.name for part in fields(VarDecl) if part.compare)
+"""What a declaration is made of, but for its places in a text."""
+
+
 def _parts(decl: VarDecl) -> dict[str, object]:
     """Return the members of a declaration, without the extension field when it says nothing."""
-    parts: dict[str, object] = {
-        "name": decl.name,
-        "kind": decl.kind,
-        "dtype": decl.dtype,
-        "dims": decl.dims,
-        "init": write_element(decl.dtype, decl.init) if decl.init is not None else None,
-        "ref": decl.ref,
-        "pattern": decl.pattern,
-        "formals": decl.formals,
-        "table": decl.table,
-        "auto_dim": decl.auto_dim,
-        "fixed": decl.fixed,
-    }
-    return {**parts, "attrs": decl.attrs} if decl.attrs else parts
+    parts: dict[str, object] = {name: getattr(decl, name) for name in _PARTS}
+    if decl.init is not None:
+        parts["init"] = write_element(decl.dtype, decl.init)
+    if not decl.attrs:
+        del parts["attrs"]
+    return parts
 
 
 DECLARATION: Form[VarDecl] = object_form(_DeclarationSchema(), _declaration, _parts)
