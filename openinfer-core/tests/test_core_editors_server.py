@@ -126,8 +126,9 @@ def started(*arguments: str, encodings: tuple[str, ...] = ("utf-16",)) -> Iterat
             stream.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
+    """Return one conversation, in which each test opens a text of its own."""
     yield from started()
 
 
