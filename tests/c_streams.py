@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import numpy as np
-from generated_c import SANITISED
+from generated_c import sanitised_by
 
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
@@ -120,7 +120,7 @@ def assert_same_in_c(model, program, compiler, folder, *, steps, limits=None, to
         (folder / file).write_bytes(content)
     (folder / "steps.c").write_text(main_text(plan, varying, steps))
 
-    command = [compiler, *SANITISED, "-o", "steps", "steps.c", "model.c", "-lm"]
+    command = [compiler, *sanitised_by(compiler), "-o", "steps", "steps.c", "model.c", "-lm"]
     subprocess.run(command, cwd=folder, check=True, timeout=limit_s(60))
     data = b"".join(values[port.name].tobytes() for values in rows for port in plan.inputs)
     done = subprocess.run([folder / "steps"], input=data, capture_output=True, check=False, timeout=limit_s(60))
