@@ -158,7 +158,7 @@ def test_what_is_to_be_the_same_in_every_environment_is_compared(newest: str, co
 
 
 def test_every_environment_that_runs_pytest_is_expected(report: ModuleType) -> None:
-    expected = "all py313 conformance core py311 core-cpu plugins readme py312 core-cpu-c oinf"
+    expected = "all py313 core py311 core-cpu readme core-cpu-c plugins py312 conformance oinf"
 
     assert report.test_environments(ROOT / "tox.ini") == expected.split()
 
