@@ -152,7 +152,7 @@ class Steps:
     def complete(self, accesses: Sequence[str]) -> None:
         """Run the latest step again where it was run whole and did not leave a value that is requested.
 
-        From here on steps are run node by node: somebody looks at more than results.
+        From here on steps are run node by node: somebody inspects more than results.
         """
         for access in accesses:
             need_name(access, "fetch")
