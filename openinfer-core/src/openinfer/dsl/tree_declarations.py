@@ -10,6 +10,7 @@ from openinfer.dsl.tree_values import (
     U64_MAX,
     dim_places,
     dims_of,
+    inside,
     integer_of,
     listed,
     names_of,
@@ -36,7 +37,7 @@ def declaration_of(tree: Tree, kind: MemoryKind) -> Declaration:
     """Return the declaration of a ``declaration`` tree."""
     name, formals, _, dtype, dims, attributes, _ = tree.children
     inner = optional(formals)
-    indices = names_of(inner.children[1]) if inner is not None else ()
+    indices = names_of(inner and inner.children[1])
     is_u64 = text_of(dtype) == "u64"
     given = tuple(_attribute(attribute, U64_MAX if is_u64 else I64_MAX) for attribute in attributes.children)
     head = word_of(name)
@@ -73,9 +74,7 @@ def old_spellings(tree: Tree) -> Iterator[tuple[str, Place, str]]:
 
 
 def _arguments(tree: Tree) -> tuple[Setting, ...]:
-    arguments = optional(tree)
-    inner = optional(arguments.children[1]) if arguments is not None else None
-    return tuple(_given(g) for g in listed(inner.children[0], inner.children[1])) if inner is not None else ()
+    return tuple(map(_given, listed(inside(tree, 1))))
 
 
 def _given(tree: Tree) -> Setting:
@@ -90,8 +89,7 @@ def _init(tree: Tree, largest: int) -> Literal:
 
 
 def _bounds(tree: Tree) -> tuple[tuple[Word, int], ...]:
-    bounds = listed(tree.children[2], tree.children[3])
-    return tuple((word_of(bound.children[0]), integer_of(bound.children[2])) for bound in bounds)
+    return tuple((word_of(bound.children[0]), integer_of(bound.children[2])) for bound in listed(tree, 2))
 
 
 def _nothing(*_: object) -> tuple[Word, ...]:

@@ -12,7 +12,6 @@ from openinfer.dsl.syntax import (
     ScopeStatement,
     Setting,
     Statement,
-    Word,
 )
 from openinfer.dsl.tree_values import (
     dim_places,
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from openinfer.dsl.grammar import Tree
-    from openinfer.dsl.syntax import Body
+    from openinfer.dsl.syntax import Body, Word
     from openinfer.ir.places import NamedPlaces
     from openinfer.ir.values import Ref
     from openinfer.symbolic import IntExpr
@@ -88,10 +87,9 @@ def _assign(tree: Tree) -> _Parts:
 
 
 def _op(tree: Tree) -> _Parts:
-    _, name, _, inner, _, _, first, rest, hints, _ = tree.children
-    given = optional(inner)
-    arguments = tuple(map(_argument, listed(given.children[0], given.children[1]))) if given is not None else ()
-    outputs = [word_of(output) for output in listed(first, rest)]
+    _, name, _, inner, _, _, _, _, hints, _ = tree.children
+    arguments = tuple(map(_argument, listed(optional(inner))))
+    outputs = [word_of(output) for output in listed(tree, 6)]
     known = hints_of(hints)
     places = Places(
         name=place_of(name),
@@ -158,24 +156,17 @@ def _cache_write(tree: Tree) -> _Parts:
     return CacheWrite(reference_of(source), access_of(access)), known, _copying(source, access, known)
 
 
-def _amount(tree: Tree) -> tuple[str, IntExpr, tuple[Setting, ...], Places]:
-    chosen = tree.children[3].children[0]
-    name, hints = chosen.children[-3], chosen.children[-2]
-    given = chosen.children[0] if chosen.expr_name == "amount_of" else None
-    known = hints_of(hints)
-    operands = () if given is None else (place_of(given),)
-    places = Places(writes=(place_of(name),), operands=operands, hints=_named(known))
-    return text_of(name), Const(1) if given is None else expression_of(given), known, places
+def _counter(kind: type[CacheIncrement | CacheDecrement]) -> Callable[[Tree], _Parts]:
+    def read(tree: Tree) -> _Parts:
+        chosen = tree.children[3].children[0]
+        name, hints = chosen.children[-3], chosen.children[-2]
+        given = chosen.children[0] if chosen.expr_name == "amount_of" else None
+        known = hints_of(hints)
+        operands = () if given is None else (place_of(given),)
+        places = Places(writes=(place_of(name),), operands=operands, hints=_named(known))
+        return kind(text_of(name), Const(1) if given is None else expression_of(given)), known, places
 
-
-def _increment(tree: Tree) -> _Parts:
-    name, amount, hints, places = _amount(tree)
-    return CacheIncrement(name, amount), hints, places
-
-
-def _decrement(tree: Tree) -> _Parts:
-    name, amount, hints, places = _amount(tree)
-    return CacheDecrement(name, amount), hints, places
+    return read
 
 
 def _reset(tree: Tree) -> _Parts:
@@ -220,27 +211,23 @@ def _dotted(tree: Tree) -> str:
 
 
 def _return(tree: Tree) -> _Parts:
-    given = optional(tree.children[1])
-    names = [word_of(name) for name in listed(given.children[0], given.children[1])] if given is not None else []
-    return Return(_texts(names)), (), _operands(names)
+    names, places = _names(optional(tree.children[1]))
+    return Return(names), (), places
 
 
 def _yield(tree: Tree) -> _Parts:
-    names = names_of(tree.children[1])
-    return Yield(_texts(names)), (), _operands(names)
+    names, places = _names(tree.children[1])
+    return Yield(names), (), places
 
 
 def _await(tree: Tree) -> _Parts:
-    names = names_of(tree.children[1])
-    return Await(_texts(names)), (), _operands(names)
+    names, places = _names(tree.children[1])
+    return Await(names), (), places
 
 
-def _texts(words: Iterable[Word]) -> tuple[str, ...]:
-    return tuple(word.text for word in words)
-
-
-def _operands(words: Iterable[Word]) -> Places:
-    return Places(operands=tuple(word.place for word in words))
+def _names(tree: Tree | None) -> tuple[tuple[str, ...], Places]:
+    words = names_of(tree)
+    return tuple(word.text for word in words), Places(operands=tuple(word.place for word in words))
 
 
 _BODIES: dict[str, Callable[[Tree], _Parts]] = {
@@ -249,8 +236,8 @@ _BODIES: dict[str, Callable[[Tree], _Parts]] = {
     "transfer": _transfer,
     "cache_read": _cache_read,
     "cache_write": _cache_write,
-    "cache_increment": _increment,
-    "cache_decrement": _decrement,
+    "cache_increment": _counter(CacheIncrement),
+    "cache_decrement": _counter(CacheDecrement),
     "cache_reset": _reset,
     "branch": _branch,
     "loop": _loop,

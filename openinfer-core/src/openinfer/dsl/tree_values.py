@@ -56,15 +56,22 @@ def optional(tree: Tree) -> Tree | None:
     return tree.children[0] if tree.children else None
 
 
-def listed(first: Tree, rest: Tree) -> Iterator[Tree]:
-    """Yield the elements of ``first (comma next)*``."""
-    yield first
-    for pair in rest.children:
-        yield pair.children[1]
+def inside(tree: Tree, place: int) -> Tree | None:
+    """Return the optional child ``place`` of what follows ``?`` if both were there."""
+    found = tree.children
+    return optional(found[0].children[place]) if found else None
 
 
-def names_of(tree: Tree) -> tuple[Word, ...]:
-    return tuple(word_of(name) for name in listed(tree.children[0], tree.children[1]))
+def listed(tree: Tree | None, place: int = 0) -> Iterator[Tree]:
+    """Yield the elements of ``first (comma next)*``, which are the children from ``place`` on."""
+    if tree is not None:
+        yield tree.children[place]
+        for pair in tree.children[place + 1].children:
+            yield pair.children[1]
+
+
+def names_of(tree: Tree | None) -> tuple[Word, ...]:
+    return tuple(map(word_of, listed(tree)))
 
 
 def place_without_last(tree: Tree) -> Place:
@@ -154,22 +161,18 @@ def _check_integer(digits: str, offset: int) -> None:
         raise LiteralError("bad-number", f"integer {shown} does not fit 64 bits", Place(offset, offset + len(digits)))
 
 
-def sums_of(tree: Tree) -> tuple[IntExpr, ...]:
-    return tuple(expression_of(item) for item in listed(tree.children[0], tree.children[1]))
+def sums_of(tree: Tree | None) -> tuple[IntExpr, ...]:
+    return tuple(map(expression_of, listed(tree)))
 
 
 def dims_of(tree: Tree) -> tuple[IntExpr, ...]:
     """Return the extents of an optional ``dims``."""
-    dims = optional(tree)
-    sums = optional(dims.children[1]) if dims is not None else None
-    return sums_of(sums) if sums is not None else ()
+    return sums_of(inside(tree, 1))
 
 
 def dim_places(tree: Tree) -> tuple[Place, ...]:
     """Return the places of the extents of an optional ``dims``."""
-    dims = optional(tree)
-    sums = optional(dims.children[1]) if dims is not None else None
-    return places_of(listed(sums.children[0], sums.children[1])) if sums is not None else ()
+    return places_of(listed(inside(tree, 1)))
 
 
 def scalar_of(tree: Tree, largest: int = I64_MAX) -> Literal | None:
@@ -199,8 +202,7 @@ def _scalar_or_sum(tree: Tree) -> Literal | Sum:
 def value_of(tree: Tree) -> Value:
     chosen = tree.children[0]
     if chosen.expr_name == "list":
-        inner = optional(chosen.children[1])
-        items = listed(inner.children[0], inner.children[1]) if inner is not None else ()
+        items = listed(optional(chosen.children[1]))
         return Items(tuple(_scalar_or_sum(item.children[0]) for item in items), place_of(chosen))
     if chosen.expr_name == "indexed":
         return Indexed(indexed_of(chosen), place_of(chosen))
@@ -215,7 +217,7 @@ def indexed_of(tree: Tree) -> Ref:
 def reference_of(tree: Tree) -> Ref:
     name, rest = tree.children
     subscript = optional(rest)
-    return Ref(text_of(name), sums_of(subscript.children[1])) if subscript is not None else Ref(text_of(name))
+    return Ref(text_of(name), sums_of(subscript.children[1]) if subscript is not None else ())
 
 
 def setting_of(tree: Tree) -> Setting:
@@ -225,6 +227,4 @@ def setting_of(tree: Tree) -> Setting:
 
 def hints_of(tree: Tree) -> tuple[Setting, ...]:
     """Return the settings of an optional ``hints``."""
-    hints = optional(tree)
-    inner = optional(hints.children[2]) if hints is not None else None
-    return tuple(setting_of(s) for s in listed(inner.children[0], inner.children[1])) if inner is not None else ()
+    return tuple(map(setting_of, listed(inside(tree, 2))))
