@@ -145,6 +145,10 @@ def test_a_section_behind_a_forgotten_end_is_known() -> None:
     assert sort_of("block a {\n  loop l (i in 0..2) {\n    return;\n\nblock b {\n  branch ^b;\n}\n") is Sort.BLOCK
 
 
+def test_a_loop_without_a_body_is_known() -> None:
+    assert sort_of("block b { loop ^l (i in 0..2); return; }") is Sort.LOOP
+
+
 def test_a_block_may_be_called_with() -> None:
     assert sort_of("block with { op f(^x) >> x; }") is Sort.TEMPORARY
 

@@ -76,7 +76,9 @@ class _Reader:
             self._declaration(segment)
         if end == "{":
             self._stack.append(opened)
-        elif end == "}" and self._stack:
+            return
+        self._outline.definitions += opened
+        if end == "}" and self._stack:
             self._close(segment.stop)
 
     def close_all(self, offset: int) -> None:
@@ -266,12 +268,8 @@ class _Reader:
             self._add(token, role)
 
     def _dep(self, tokens: Sequence[Token]) -> None:
-        for place, token in enumerate(tokens):
-            around = (
-                tokens[place - 1].text if place else "",
-                tokens[place + 1].text if place + 1 < len(tokens) else "",
-            )
-            if token.kind == "name" and around == ("(", ")"):
+        for before, token, behind in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            if token.kind == "name" and (before.text, behind.text) == ("(", ")"):
                 self._add(token, Role.TARGET)
 
 
