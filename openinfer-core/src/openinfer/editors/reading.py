@@ -108,7 +108,7 @@ class _Reader:
     def _add(self, token: Token, role: Role, context: str = "") -> None:
         self._outline.occurrences.append(Occurrence(token.text, token.start, token.end, role, context))
 
-    def _values(self, tokens: Sequence[Token], role: Role = Role.VALUE) -> None:
+    def _values(self, tokens: Sequence[Token]) -> None:
         """Add the names of an expression or of a list; a name inside brackets knows the name before them."""
         bases: list[str] = []
         for place, token in enumerate(tokens):
@@ -118,7 +118,7 @@ class _Reader:
             elif token.text == "]" and bases:
                 bases.pop()
             elif token.kind == "name":
-                self._add(token, role, bases[-1] if bases else "")
+                self._add(token, Role.VALUE, bases[-1] if bases else "")
 
     def _hints(self, tokens: Sequence[Token]) -> Sequence[Token]:
         """Add the names of ``with { … }`` and return the tokens before it."""

@@ -7,7 +7,7 @@ import re
 from openinfer.dsl.grammar import CACHE_VERBS, FLOAT, INTEGER, NAME, STATEMENTS
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.graph import MemoryKind
-from openinfer.ir.language import ATTRIBUTES, DTYPE_SETTINGS, KNOWN_HINTS
+from openinfer.ir.language import ATTRIBUTES, DTYPE_SETTINGS
 
 __all__ = [
     "ATTRIBUTES",
@@ -15,7 +15,6 @@ __all__ = [
     "DTYPES",
     "DTYPE_SETTINGS",
     "FLOAT",
-    "HINTS",
     "INTEGER",
     "MEMORY",
     "NAME",
@@ -27,7 +26,6 @@ MEMORY = (*(kind.value for kind in MemoryKind), "constants")
 """First words of memory sections."""
 
 DTYPES = tuple(BY_NAME)
-HINTS = tuple(KNOWN_HINTS)
 
 
 def any_of(words: tuple[str, ...]) -> str:
