@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.diagnostics import Severity
 from openinfer.estimate import estimate
 from openinfer.plan.steps import ComputeStep
 from openinfer.schedule.text import schedule_text
@@ -124,3 +125,11 @@ def test_small_machines_compute_the_same(lanes: int, registers: int) -> None:
 
     expected = -np.exp(x.astype(np.float64) @ np.ones((256, 96)))
     np.testing.assert_allclose(np.asarray(found, np.float64), expected, rtol=1e-5)
+
+
+def test_a_precision_that_no_program_leaves_open_is_a_note_and_changes_no_source() -> None:
+    preferred = synthesis({}, features={"fp16": True}, preferences={"default_precision": "fp16"})
+    (note,) = preferred.warnings
+    assert (note.code, note.severity) == ("default-precision", Severity.NOTE)
+    assert "changes nothing: no program leaves it open" in note.message
+    assert source(preferred) == source(synthesis({}, features={"fp16": True}))

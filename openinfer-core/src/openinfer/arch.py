@@ -63,7 +63,8 @@ class Preferences:
     """Choices that are free.
 
     Attributes:
-        default_precision: the dtype of arithmetic that the graph leaves open.
+        default_precision: the dtype of arithmetic that the graph leaves open; no program leaves any open, so that only
+            targets of plugins may read it.
         prefer_fusion: whether steps carry out several operators; without it every operator is a step of its own.
         prefer_persistent_kv: whether caches and other persistent variables come first in the nearest memories.
         max_kernel_ops: most operators of one step; None: any number.

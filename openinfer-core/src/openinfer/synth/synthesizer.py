@@ -279,7 +279,7 @@ class Synthesizer:
         warnings = (*(() if self._arch is None else self._arch.warnings), *_large_memory(plan))
         if strict and warnings:
             raise SynthesisError(warnings[0].message, diagnostics=as_errors(warnings))
-        return plan, (*resolved.warnings, *warnings)
+        return plan, (*resolved.warnings, *warnings, *_unused_precision(self._arch))
 
 
 def _target_name(target: str | Enum | None, arch: DeviceArch | None) -> str:
@@ -362,6 +362,14 @@ def target_findings(
 
     spec = environment.target(target)
     return plan_findings(resolved, model, environment, kernel_table(environment, spec))
+
+
+def _unused_precision(arch: DeviceArch | None) -> Iterator[Diagnostic]:
+    precision = "f32" if arch is None else arch.preferences.default_precision
+    if precision != "f32":
+        message = f"preferences.default_precision is {precision}, which changes nothing: no program leaves it open"
+        hint = "every value has the type that the program states, and arithmetic follows it: declare or cast values"
+        yield Diagnostic(code="default-precision", message=message, severity=Severity.NOTE, hint=hint)
 
 
 def _large_memory(plan: ExecutionPlan) -> Iterator[Diagnostic]:
