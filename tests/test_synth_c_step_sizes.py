@@ -72,6 +72,25 @@ PROGRAMS = {
           op matmul(p, k) >> y;
           return y;
         }""",
+    "rows of a loop, written by their places": """
+        dynamic { x: f32[T, D]; }
+        constant { w: f32[D, D]; zero: f32 @init(0.0); h0: f32[1, D] @init(0.0); }
+        volatile { places: i64[T]; }
+        block entry {
+          op range(start=0, limit=T) >> places;
+          op unsqueeze(places, axes=[1]) >> tuples;
+          op expand(zero, shape=[T, D]) >> y;
+          transfer h0 >> h;
+          loop steps (i in 0..T) {
+            op narrow(x, axis=0, start=i, length=1) >> row;
+            op linear(h, w) >> before;
+            op add(row, before) >> sum;
+            op tanh(sum) >> h;
+            op narrow(tuples, axis=0, start=i, length=1) >> at;
+            op scatter_nd(y, at, h) >> y;
+          }
+          return y, h;
+        }""",
     "the last row": """
         dynamic { x: f32[T, D]; }
         volatile { y: f32[D]; }
@@ -139,6 +158,22 @@ def test_parts_that_not_all_sizes_have_are_clipped_as_in_the_simulator():
             found = run_sanitised(synthesis, {"x": x, "flat": flat})
             for name, part in zip((*results, "less"), (*PARTS, "less"), strict=True):
                 np.testing.assert_array_equal(found[name], executor.result(name).array, f"{part}, {rows} rows")
+
+
+def test_places_past_the_rows_of_a_step_are_refused():
+    text = """
+    dynamic { x: f32[T]; at: i64[1, 1]; }
+    constant { one: f32[1] @init(1.0); }
+    block entry { op scatter_nd(x, at, one) >> y; return y; }
+    """
+    _, _, synthesis = synthesised(text, {}, {"T": 3}, {"T": LIMIT})
+    x = noise(5)
+    for place in (4, -5):
+        found = run_sanitised(synthesis, {"x": x, "at": np.array([[place]])})["y"]
+        np.testing.assert_array_equal(found, np.where(np.arange(5) == place % 5, 1, x))
+    for place in (5, -6):
+        with pytest.raises(SynthesisError, match="an index is out of range"):
+            run_sanitised(synthesis, {"x": x, "at": np.array([[place]])})
 
 
 def test_differences_of_neighbours_need_a_row_before():

@@ -7,6 +7,7 @@ more than numbers, has no such form.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from openinfer.expr.tree import Expr
 
 Sizes = dict[str, int]
+
+_NUMBER = re.compile(r"(-?\d+)")
 
 
 class ParametricError(ValueError):
@@ -124,7 +127,7 @@ class Family:
     def _stage(self, samples: Sequence[Stage]) -> Stage:
         first = samples[0]
         self._alike([(s.tensor, len(s.axes), len(s.elements), len(s.at), s.fold is None) for s in samples])
-        self._alike([[(t.var.name, t.rule) for t in s.lookups] + [(c.rule,) for c in s.checks] for s in samples])
+        self._alike([(len(s.checks), [lookup.var.name for lookup in s.lookups]) for s in samples])
         variables = self._variables([_bound(s) for s in samples])
         fold = first.fold
         if fold is not None:
@@ -148,7 +151,15 @@ class Family:
                 for total in fold.totals
             ]
             fold = replace(fold, totals=tuple(totals))
-        lookups = [replace(each, var=variables[each.var.name], value=next(made)) for each in first.lookups]
+        lookups = [
+            replace(
+                each,
+                var=variables[each.var.name],
+                value=next(made),
+                rule=self._rule([s.lookups[i].rule for s in samples]),
+            )
+            for i, each in enumerate(first.lookups)
+        ]
         return replace(
             first,
             axes=tuple(variables[axis.name] for axis in first.axes),
@@ -157,8 +168,18 @@ class Family:
             at=self._indices([s.at for s in samples], variables),
             fold=fold,
             lookups=tuple(lookups),
-            checks=tuple(replace(check, refused=next(made)) for check in first.checks),
+            checks=tuple(
+                replace(check, refused=next(made), rule=self._rule([s.checks[i].rule for s in samples]))
+                for i, check in enumerate(first.checks)
+            ),
         )
+
+    def _rule(self, samples: Sequence[str]) -> str:
+        """Return what is said of values that are refused, with the numbers in it as polynomials."""
+        words = [_NUMBER.split(sample) for sample in samples]
+        self._alike([each[::2] for each in words])
+        numbers = [str(self.number([int(each) for each in column])) for column in list(zip(*words, strict=True))[1::2]]
+        return "".join(word + number for word, number in zip(words[0][::2], (*numbers, ""), strict=True))
 
     def _variables(self, samples: Sequence[Sequence[Var]]) -> dict[str, Var]:
         self._alike([[var.name for var in s] for s in samples])
