@@ -1,4 +1,4 @@
-"""Two devices beside each other, node by node: where their values first differ."""
+"""Compares two executors node by node, and finds where their values first differ."""
 
 from __future__ import annotations
 

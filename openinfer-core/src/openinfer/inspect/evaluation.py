@@ -1,4 +1,4 @@
-"""What expressions over a running program are worth at this moment."""
+"""Evaluates expressions over the values of a running program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Breakpoints that values reach: after every statement, those that it has written are compared with them."""
+"""Data breakpoints, evaluated after every statement on the values that it has written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a step is: the statement that runs next, and the blocks and loops around it."""
+"""The position of a step: the statement that runs next, and the blocks and loops around it."""
 
 from __future__ import annotations
 

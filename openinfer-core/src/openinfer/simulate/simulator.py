@@ -65,7 +65,7 @@ class Simulator:
         placement: bool = False,
     ) -> None:
         self._environment = environment or Environment.default()
-        program, name = _told_apart(program_or_device, device, self._environment)
+        program, name = _program_and_device(program_or_device, device, self._environment)
         self._model = model if isinstance(model, Model) else ModelLoader.open(model, environment=environment)
         self._strict = strict
         self._trace, self._timer = trace_by_default(trace, timer)
@@ -173,7 +173,7 @@ class Simulator:
         return resolved
 
 
-def _told_apart(
+def _program_and_device(
     given: tuple[Program, ...], device: Device | str | None, environment: Environment
 ) -> tuple[Program | None, str]:
     """Return the program and the device among positional arguments."""

@@ -1,4 +1,4 @@
-"""What names in integer expressions and scalar settings stand for at one place of a program."""
+"""Scopes: the meaning of names in integer expressions and scalar settings at one place of a program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Names:
     """Lookup of names, first hit wins: loop index (innermost first), integer scalar, growth count, size variable.
 
     Attributes:
-        counts: how to read the growth counts of the cache in whose brackets an expression is, by formal.
+        counts: readers of the growth counts of the cache whose brackets hold the expression, by formal.
     """
 
     memory: Memory

@@ -1,4 +1,4 @@
-"""How the consumers of a program run: in threads of their own, in line, or node by node for whoever looks into them."""
+"""How the consumers of a program run: in threads of their own, in line, or node by node for an inspector."""
 
 from __future__ import annotations
 
@@ -61,27 +61,27 @@ class ConsumerRuns:
         self._backend = backend
         self._recorder = recorder
         self._tracing = trace
-        self._looked: deque[ConsumerSteps] = deque()
+        self._stepped: deque[ConsumerSteps] = deque()
 
     @property
-    def looked_into(self) -> ConsumerSteps | None:
+    def stepped_into(self) -> ConsumerSteps | None:
         """The consumer of which a node runs next; None where the next one is of ``entry``."""
-        return self._looked[0] if self._looked else None
+        return self._stepped[0] if self._stepped else None
 
-    def exchange(self, *, merged: bool, looking: bool) -> Exchange | None:
+    def exchange(self, *, merged: bool, stepping: bool) -> Exchange | None:
         """Return what hands variables over in a step.
 
         Args:
-            merged: whether consumers may run at the same time, since nobody inspects nodes.
-            looking: whether they run node by node, by `advance`.
+            merged: whether consumers may run at the same time, since nodes are not stepped.
+            stepping: whether they run node by node, by `advance`.
         """
         if self._sharing is None:
             return None
 
         def start(bound: BoundConsumer, notes: list[Happened]) -> Join:
-            if looking:
+            if stepping:
                 steps = ConsumerSteps(bound, self._recorder, notes if self._tracing else None)
-                self._looked.append(steps)
+                self._stepped.append(steps)
                 return steps.join
             begin = self.threads.start if merged and bound.parallel else at_once
             return begin(lambda: self._run(bound, notes))
@@ -89,21 +89,21 @@ class ConsumerRuns:
         return Exchange(self._sharing, self._memory, self.consumers, start, self._recorder.notes)
 
     def advance(self) -> tuple[TraceEvent, ConsumerSteps]:
-        """Run a node of the consumer that is looked into; return its event, and the consumer."""
-        steps = self._looked[0]
+        """Run a node of the consumer that is stepped into; return its event, and the consumer."""
+        steps = self._stepped[0]
         event = steps.advance()
         if not steps.machine.frames:
-            self._looked.popleft()
+            self._stepped.popleft()
         return event, steps
 
     def finish(self) -> None:
-        """Run what is left of those that are looked into, as threads do after an error elsewhere."""
-        for steps in self._looked:
+        """Run what is left of those that are stepped into, as threads do after an error elsewhere."""
+        for steps in self._stepped:
             steps.finish()
 
     def drop(self) -> None:
-        """Let those that are looked into go no further."""
-        self._looked.clear()
+        """Let those that are stepped into go no further."""
+        self._stepped.clear()
 
     def close(self) -> None:
         """Release their backends, once none of them runs."""

@@ -1,4 +1,4 @@
-"""Work that runs in threads of its own beside the thread that steps."""
+"""Worker threads for consumers, which run concurrently with the thread that steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that has run in one line: types and shapes of what went in and came out, and settings."""
+"""Describes a node that has run in one line: types and shapes of its inputs and outputs, and its settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Persistent variables of a program that a device keeps: copied to the memory that the host sees, and back."""
+"""Copies persistent variables between a device that keeps them and the memory of the executor."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from openinfer.simulate.state.program_memory import ProgramMemory
 
 
-def take_over(
+def copy_to_memory(
     program: StateProgram, memory: ProgramMemory, backend: DeviceBackend, rooms: Mapping[str, TensorType]
 ) -> None:
-    """Give the variables of memory the values that a program has; ``rooms`` are the types of caches there."""
+    """Copy persistent variables of a program to memory; ``rooms`` are the types of its caches at full size."""
     values = program.get()
     for name in memory.persistent():
         if name not in values:
             continue
         if memory.is_cache(name):
-            _take_over_cache(memory.cache(name), values, rooms[name])
+            _cache_to_memory(memory.cache(name), values, rooms[name])
         else:
             backend.write(memory.buffer(name), values[name])
 
 
-def hand_over(
+def copy_to_program(
     program: StateProgram, memory: ProgramMemory, backend: DeviceBackend, rooms: Mapping[str, TensorType]
 ) -> None:
-    """Give a program the values that the variables of memory have; ``rooms`` are the types of caches there.
+    """Copy persistent variables from memory to a program; ``rooms`` are the types of its caches at full size.
 
     Raises:
         CacheLimitError: a cache has grown further than the program has room for.
@@ -47,13 +47,13 @@ def hand_over(
         if name not in values:
             continue
         if memory.is_cache(name):
-            _hand_over_cache(memory.cache(name), values, rooms[name])
+            _cache_to_program(memory.cache(name), values, rooms[name])
         else:
             values[name] = np.asarray(backend.read(memory.buffer(name)))
     program.set(values)
 
 
-def _take_over_cache(shared: SharedCache, values: Mapping[str, Array], kind: TensorType) -> None:
+def _cache_to_memory(shared: SharedCache, values: Mapping[str, Array], kind: TensorType) -> None:
     cache = shared.cache
     counts = [int(values[f"{cache.name}.{formal}"]) for formal in cache.autos]
     room, axes = _elements(values[cache.name], kind), len(cache.indices)
@@ -65,7 +65,7 @@ def _take_over_cache(shared: SharedCache, values: Mapping[str, Array], kind: Ten
     shared.load(counts, room[tuple(map(slice, (*sizes, *extents)))].copy())
 
 
-def _hand_over_cache(shared: SharedCache, values: dict[str, Array], kind: TensorType) -> None:
+def _cache_to_program(shared: SharedCache, values: dict[str, Array], kind: TensorType) -> None:
     cache = shared.cache
     room, contents, axes = _elements(values[cache.name], kind), cache.contents(), len(cache.indices)
     entries = {(): contents} if not isinstance(contents, dict) else contents

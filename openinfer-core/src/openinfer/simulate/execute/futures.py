@@ -1,4 +1,4 @@
-"""Steps that were started and may not be done: what `Executor.step_async` returns."""
+"""Futures of steps, as `Executor.step_async` returns them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an iteration over a step yields."""
+"""The items of an iteration over a step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NodeRun:
     """A node that has just run, and the values at that moment.
 
     Attributes:
-        failure: the error with which it ended a consumer block that is looked into; it is raised at the ``await``.
+        failure: the error with which it ended a consumer block that is stepped into; it is raised at the ``await``.
     """
 
     event: TraceEvent

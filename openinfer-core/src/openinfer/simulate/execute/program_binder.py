@@ -1,4 +1,4 @@
-"""Binds a program to memory for the sizes of a step: consumers, code, and the program as the device runs it whole."""
+"""Binds a program to memory: its consumers, its code, and the whole program where the device runs that."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Steps:
     def frames(self) -> Sequence[Frame]:
         """Runs of blocks and loops that have not ended, outermost first, then those of a consumer stepped into."""
         entry = () if self._machine is None else self._machine.frames
-        consumer = self.binding.consumers.looked_into
+        consumer = self.binding.consumers.stepped_into
         return entry if consumer is None else [*entry, *consumer.machine.frames]
 
     @property
@@ -139,7 +139,7 @@ class Steps:
     @property
     def seen(self) -> Host:
         """Values as the statement sees them that runs next."""
-        consumer = self.binding.consumers.looked_into
+        consumer = self.binding.consumers.stepped_into
         return self.binding.host if consumer is None else consumer.host
 
     def host_of(self, access: str) -> Host:
@@ -160,7 +160,7 @@ class Steps:
             return
         if any(self._is_persistent(access) for access in accesses):
             self.settle()
-        if self.is_running or not self._whole.lacks(accesses):
+        if self.is_running or not self._whole.is_stale(accesses):
             return
         self.settle()
         log(LogKind.TRACE, "a value other than a result is fetched: the program runs node by node from here on")
@@ -266,7 +266,7 @@ class Steps:
         machine = self._begin(merged=False, record=record, consumers=consumers or watch is not None)
         try:
             while self.is_running:
-                is_of_consumer = self.binding.consumers.looked_into is not None
+                is_of_consumer = self.binding.consumers.stepped_into is not None
                 event, failure, ended = self._run_node(machine, record)
                 if watch is not None:
                     watch(event)
@@ -287,9 +287,9 @@ class Steps:
             self._end(machine)
 
     def _run_node(self, machine: Machine, record: Record) -> tuple[TraceEvent, Exception | None, list[Frame]]:
-        """Run a node of ``entry``, or of the consumer that is looked into; return the blocks that it ended last."""
+        """Run a node of ``entry``, or of the consumer that is stepped into; return the blocks that it ended last."""
         consumers = self.binding.consumers
-        if consumers.looked_into is not None:
+        if consumers.stepped_into is not None:
             event, steps = consumers.advance()
             return event, steps.failure, list(steps.machine.ended)
         event = self._recorder.advance(machine, record)
@@ -307,7 +307,7 @@ class Steps:
             self._whole.note_nodes()
         self.results.begin()
         binding.memory.begin_step()
-        exchange = binding.consumers.exchange(merged=merged, looking=consumers)
+        exchange = binding.consumers.exchange(merged=merged, stepping=consumers)
         entry, one_by_one = binding.codes["entry"], not merged or exchange is not None
         self._machine = Machine(binding.memory, entry, merged=not one_by_one, exchange=exchange, record=record)
         return self._machine

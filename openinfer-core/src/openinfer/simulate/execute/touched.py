@@ -1,4 +1,4 @@
-"""What a node reads and writes, as names that can be fetched at that moment."""
+"""The values that a node reads and writes, as names that can be fetched right after it."""
 
 from __future__ import annotations
 

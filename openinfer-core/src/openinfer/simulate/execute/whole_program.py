@@ -24,7 +24,7 @@ from openinfer.simulate.devices.programs import (
     StateBackend,
     keeps_state,
 )
-from openinfer.simulate.execute.device_state import hand_over, take_over
+from openinfer.simulate.execute.device_state import copy_to_memory, copy_to_program
 from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.program.failures import raise_fault
 
@@ -119,8 +119,8 @@ class WholeProgram:
         """Note that a step is run node by node."""
         self._is_latest = False
 
-    def lacks(self, accesses: Iterable[str]) -> bool:
-        """Return whether a value is not what the latest step would have left, because that was run whole.
+    def is_stale(self, accesses: Iterable[str]) -> bool:
+        """Return whether a value does not come from the latest step, which ran whole and left only results.
 
         Raises:
             StepStateError: it is, and the inputs of that step are gone.
@@ -157,7 +157,7 @@ class WholeStateProgram(WholeProgram):
 
     def settle(self, *, changing: bool = False) -> None:
         if self._is_ahead and self._program is not None:
-            take_over(self._program, self._memory, self._backend, self._rooms)
+            copy_to_memory(self._program, self._memory, self._backend, self._rooms)
             self._is_ahead = False
         self._is_stale |= changing
 
@@ -188,7 +188,7 @@ class WholeStateProgram(WholeProgram):
 
     def _catch_up(self, program: StateProgram) -> None:
         if self._is_stale:
-            hand_over(program, self._memory, self._backend, self._rooms)
+            copy_to_program(program, self._memory, self._backend, self._rooms)
             self._is_stale = False
         self._is_ahead = True
 

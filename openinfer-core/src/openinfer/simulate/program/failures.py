@@ -38,12 +38,12 @@ _FAMILIES: dict[str, type[ExecutionError]] = {"shape-mismatch": ShapeError, "out
 class Place:
     """A node in its block, and as a context manager: an error inside it becomes one that names the node.
 
-    ``told`` is what messages call an operator: with the types that its inputs have by then.
+    ``typed`` returns what messages call an operator: with the types that its inputs have by then.
     """
 
     node: Node
     block: str
-    told: Callable[[], str] | None = None
+    typed: Callable[[], str] | None = None
     desc: str = field(init=False)
     uuid: str = field(init=False)
 
@@ -78,7 +78,7 @@ class Place:
 
     @property
     def _subject(self) -> str:
-        return self.desc if self.told is None else self.told()
+        return self.desc if self.typed is None else self.typed()
 
     def _wrapped(self, error: Exception) -> ExecutionError:
         own = isinstance(error, OpenInferError)

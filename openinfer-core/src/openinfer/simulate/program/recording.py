@@ -1,4 +1,4 @@
-"""Events of the nodes that a machine runs, timed and put on record."""
+"""Records the nodes that a machine runs, and makes trace events of the records."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Recorder:
     origin_ns: int = field(default_factory=perf_counter_ns)
     notes: list[Happened] = field(default_factory=list["Happened"])
     _events: list[TraceEvent] = field(default_factory=list[TraceEvent])
-    _told: tuple[Shown, tuple[Any, ...], TraceEvent] | None = None
+    _shown: tuple[Shown, tuple[Any, ...], TraceEvent] | None = None
 
     def record(
         self, notes: list[Happened] | None = None, track: str = "entry", backend: DeviceBackend | None = None
@@ -87,9 +87,9 @@ class Recorder:
         """Return an event, without times, for the last node of an item: the same for as long as it says the same."""
         item = _inner(ran)
         values = _values(item)
-        if self._told is None or self._told[0] is not item or self._told[1] != values:
-            self._told = item, values, self._event(item, self.origin_ns, 0, values, "entry")
-        return self._told[2]
+        if self._shown is None or self._shown[0] is not item or self._shown[1] != values:
+            self._shown = item, values, self._event(item, self.origin_ns, 0, values, "entry")
+        return self._shown[2]
 
     def _event(
         self,

@@ -1,4 +1,4 @@
-"""The caches of an executor, and who shows their memory."""
+"""Executor caches, and the variables that alias their memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SharedCache:
         self._shown: dict[Varying, Region] = {}
 
     def show(self, slots: Sequence[Slot], target: Varying) -> None:
-        """Let a variable have what an access reads, in the shape that it has.
+        """Give a variable the entries that an access reads, with their shape.
 
         Raises:
             CacheIndexError, CacheLimitError: nothing can be there.
