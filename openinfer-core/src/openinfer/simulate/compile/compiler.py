@@ -111,7 +111,7 @@ class _Compiler:
         return self._codes
 
     def _items(self, node: Node, pending: _Pending) -> list[Item]:
-        """Return what a node comes down to: one item, or with transfers where it runs on another device."""
+        """Return the items of a node: one, or several with transfers if it runs on another device."""
         block, names = pending.code.block, pending.names
         if not isinstance(node.kind, Op):
             return [self._item(node, block, names)]

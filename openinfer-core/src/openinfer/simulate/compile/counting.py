@@ -42,7 +42,7 @@ def bind_count(backend: DeviceBackend, binder: Binder, target: Buffer, amount: i
 
 
 def counted_by(read: IntReader, amount: IntExpr, bind: Callable[[int], BoundCall]) -> BoundCall:
-    """Return a call that counts by what an expression is at that moment; calls are kept for the amounts that occur.
+    """Return a call that counts by the present value of an expression; bound calls are cached by amount.
 
     Raises:
         ExecutionError: the call does, where the amount is negative (``integer-range``).

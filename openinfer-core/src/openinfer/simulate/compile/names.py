@@ -42,7 +42,7 @@ class Names:
         return replace(self, loops=(*self.loops, index))
 
     def inside_brackets(self, cache: Cache) -> Names:
-        """Return the names in the brackets after a cache: those of its growing extents mean their counts."""
+        """Return the names in the brackets of a cache, where its growing extents stand for their counts."""
         return replace(self, counts={formal: partial(cache.count, formal) for formal in cache.autos})
 
     def index(self, name: str) -> LoopIndex | None:

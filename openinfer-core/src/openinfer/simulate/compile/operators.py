@@ -316,7 +316,7 @@ def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], S
 
 
 def _elsewhere(run: BoundCall, instead: Instead) -> BoundCall:
-    """Return a call that goes over to another for good when binding what it is to run misses a feature."""
+    """Return a call that switches to another for good if binding fails for lack of a hardware feature."""
     other: BoundCall | None = None
 
     def call() -> None:
@@ -334,7 +334,7 @@ def _elsewhere(run: BoundCall, instead: Instead) -> BoundCall:
 
 
 def _only_index(late: list[Late]) -> LoopIndex | None:
-    """Return the loop index that alone decides which entries are found; None where there is more to it."""
+    """Return the loop index that alone selects the entries; None if they depend on more."""
     found = {index for each in late if isinstance(each, _Entry) for index in each.indices if not isinstance(index, int)}
     only = found.pop() if len(found) == 1 and all(isinstance(each, _Entry) for each in late) else None
     return only if isinstance(only, LoopIndex) else None

@@ -113,7 +113,7 @@ class OtherDevices:
         return self._device(name)
 
     def while_running(self, place: Place, op: ResolvedOp, names: Names) -> Callable[[FeatureMissingError], BoundCall]:
-        """Return what `instead` comes to for an operator that is bound while the program runs.
+        """Return the fallback, as `instead` does, of an operator that is bound while the program runs.
 
         Its transfers are part of its call: the statements of a running program stay what they are.
         """
@@ -139,11 +139,11 @@ class PlacedDevice:
         self._operators = operators
 
     def bind(self, op: ResolvedOp, names: Names) -> BoundCall:
-        """Return the call of an operator on values that are there, which brings back what it writes."""
+        """Return the call of an operator on transferred inputs, which transfers its outputs back."""
         return in_order([self._operators.compile(op, names), *map(self._take, op.outputs)])
 
     def call(self, op: ResolvedOp, names: Names) -> BoundCall:
-        """Return the call of an operator, which brings over what it reads too."""
+        """Return the call of an operator, which transfers its inputs too."""
         return in_order([*map(self._bring, self._moved(op)), self.bind(op, names)])
 
     def items(self, op: ResolvedOp, work: Action) -> list[Action]:

@@ -40,7 +40,7 @@ class _Run:
 
 
 class Exchange:
-    """The variables that are out and the consumers that run, in one step."""
+    """The variables that are handed over and the consumers that run, in one step."""
 
     def __init__(
         self,

@@ -69,7 +69,7 @@ class ConsumerRuns:
         return self._stepped[0] if self._stepped else None
 
     def exchange(self, *, merged: bool, stepping: bool) -> Exchange | None:
-        """Return what hands variables over in a step.
+        """Return the exchange of variables for one step; None if the program has no consumers.
 
         Args:
             merged: whether consumers may run at the same time, since nodes are not stepped.
@@ -97,12 +97,12 @@ class ConsumerRuns:
         return event, steps
 
     def finish(self) -> None:
-        """Run what is left of those that are stepped into, as threads do after an error elsewhere."""
+        """Finish the consumers that are stepped into, as threads do after an error elsewhere."""
         for steps in self._stepped:
             steps.finish()
 
     def drop(self) -> None:
-        """Let those that are stepped into go no further."""
+        """Abandon the consumers that are stepped into."""
         self._stepped.clear()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What is known of handing over before a program runs.
+    """The consumers of a program and the variables that they wait for.
 
     Attributes:
         consumers: the blocks that wait, by name.

@@ -56,11 +56,11 @@ class ConsumerSteps:
                 self._record.events.clear()
 
     def finish(self) -> None:
-        """Run what is left of it."""
+        """Run the remaining statements."""
         while self.machine.frames:
             self.advance()
 
     def join(self) -> None:
-        """Raise what it ended with."""
+        """Raise the error that ended the consumer, if any."""
         if self.failure is not None:
             raise self.failure

@@ -21,7 +21,7 @@ class Threads:
         self._pool: ThreadPoolExecutor | None = None
 
     def start(self, work: Callable[[], object]) -> Callable[[], object]:
-        """Begin a piece of work; return what waits for its end and raises what it raised."""
+        """Start a task; return a function that waits for its end and raises its error, if any."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="openinfer")
         return self._pool.submit(work).result
@@ -34,7 +34,7 @@ class Threads:
 
 
 def at_once(work: Callable[[], object]) -> Callable[[], object]:
-    """Do a piece of work here and now; return what raises what it raised."""
+    """Run a task in this thread; return a function that raises the error of the task, if any."""
     raised: Exception | None = None
     try:
         work()

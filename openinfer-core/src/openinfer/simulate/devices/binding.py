@@ -64,7 +64,7 @@ class Binder:
         return self._table.fitting_programs
 
     def on(self, backend: DeviceBackend) -> Binder:
-        """Return what binds the same kernels on another backend of the device."""
+        """Return a binder of the same kernels for another backend of the device."""
         return Binder(self._environment, self._table, backend)
 
     def schema(self, name: str) -> OpSchema:

@@ -66,7 +66,7 @@ def opened_backend(spec: DeviceSpec, ordinal: int, owner: Owner) -> DeviceBacken
 
 
 class GuardedBackend:
-    """Stands for the backend of a third party, with the methods that it has.
+    """Wraps the backend of a third party; it has the same methods.
 
     Methods are attributes of the instance, so that `HostBackend` and `ProgramBackend` hold for what they hold for.
     """

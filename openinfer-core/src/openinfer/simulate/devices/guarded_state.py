@@ -22,7 +22,7 @@ _FAULTS = Structure(Fault, names={})
 
 
 class GuardedState:
-    """Stands for the `StateProgram` of a third party.
+    """Wraps the `StateProgram` of a third party.
 
     Raises:
         PluginError: a method is missing.

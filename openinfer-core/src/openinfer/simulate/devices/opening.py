@@ -62,7 +62,7 @@ def choose_device(name: str, environment: Environment) -> DeviceChoice:
 
 
 def open_device(choice: DeviceChoice, environment: Environment) -> tuple[DeviceBackend, Binder]:
-    """Return an opened device, and what binds operators on it.
+    """Return an opened device and its binder of operators.
 
     Raises:
         DeviceError: it cannot be opened.

@@ -58,7 +58,7 @@ class Describe:
 
 
 def always(description: Description) -> Describe:
-    """Return how to describe a node that is described alike whenever it runs."""
+    """Return the description of a node whose texts never change."""
     return Describe((), lambda _: description)
 
 

@@ -115,7 +115,7 @@ def _fault_error(fault: Fault, *, of_cache: bool) -> ExecutionError:
 
 
 def _name(error: ExecutionError, place: Place, settings: tuple[str, ...] = ()) -> None:
-    """Let an error name the node that was running; it points at the first of the ``settings`` that the node gives."""
+    """Add the running node to an error, which points at the first of ``settings`` that the node gives."""
     node, parts = place.node, place.node.places or NOWHERE
     at_fault = next((setting_value_place(parts, name) for name in settings if name in parts.settings), None)
     error.block, error.node_index, error.node_desc = place.block, node.index, place.desc

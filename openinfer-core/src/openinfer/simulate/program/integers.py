@@ -66,7 +66,7 @@ def integer(expr: IntExpr, lookup: Callable[[str], int | IntReader]) -> int | In
 
 
 def _division(expr: symbolic.BinOp) -> Callable[[int, int], int]:
-    """Return what divides two values as an expression does.
+    """Return the function that divides two values as expressions do.
 
     Raises:
         ExecutionError: the result does, where a division has no value (``bad-division``).
@@ -82,10 +82,10 @@ def _division(expr: symbolic.BinOp) -> Callable[[int, int], int]:
 
 
 def value_of(found: int | IntReader) -> int:
-    """Return what an expression is at this moment."""
+    """Return the present value of an expression."""
     return found() if callable(found) else found
 
 
 def values_of(found: Sequence[int | IntReader]) -> tuple[int, ...]:
-    """Return what expressions are at this moment."""
+    """Return the present values of expressions."""
     return tuple(value_of(each) for each in found)

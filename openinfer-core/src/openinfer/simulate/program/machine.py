@@ -50,12 +50,12 @@ class Record:
         self.events.append((item, begun, 0, values, self.track, self.scope, self.turn))
 
     def enter_block(self, name: str) -> Scope:
-        """Go into a run of a block."""
+        """Enter a run of a block."""
         self.scope, self.turn = Scope("block", name, self.scope, self.turn), None
         return self.scope
 
     def enter_loop(self, loop: Repeat, start: int) -> Scope:
-        """Go into the first turn of a run of a loop."""
+        """Enter the first iteration of a loop."""
         self.scope, self.turn = Scope("loop", loop.name, self.scope, self.turn, loop.index.name), start
         return self.scope
 
@@ -210,7 +210,7 @@ class Machine:
         return next(frame for frame in reversed(self.frames) if frame.loop is None)
 
     def settle(self) -> None:
-        """Go on to the next item: leave what has come to its end, and begin the next turns of loops."""
+        """Advance to the next item: leave finished blocks and loops, and begin the next iterations of loops."""
         while self.frames:
             frame = self.frames[-1]
             if frame.position < len(frame.items):

@@ -123,7 +123,7 @@ class Recorder:
 
 
 def _finishing(backend: DeviceBackend) -> Callable[[int], int]:
-    """Return what waits for a device and returns nanoseconds: by its own clock, else those since a start."""
+    """Return a function that waits for a device and returns nanoseconds, by its own clock if it has one."""
     if not isinstance(backend, TimedBackend):
 
         def by_host(start: int) -> int:

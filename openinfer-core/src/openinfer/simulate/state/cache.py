@@ -33,7 +33,7 @@ _ALL: Slot = (None, None)
 
 
 class Reading(NamedTuple):
-    """What a read yields: elements (packed types: one to an item), which later writes to ``region`` would change."""
+    """The result of a read: elements (packed types: one per item), which alias ``region`` of the cache."""
 
     array: Array
     region: Region
@@ -160,7 +160,7 @@ class Cache:
         entries.write_box(ranges, values)
 
     def reset(self, slots: Sequence[Slot] = ()) -> None:
-        """Remove entries with these first indices; without any, everything goes back to its initial value.
+        """Remove entries with these leading indices; without any, restore all initial values.
 
         Raises:
             CacheIndexError, CacheLimitError: an index lies where nothing can be.
@@ -215,7 +215,7 @@ class Cache:
     # Accesses that change nothing but cells: what a decoder does in every layer and step
 
     def _stored(self, slots: Sequence[Slot]) -> Reading | None:
-        """Return ranges that are all stored; None for everything else, which `read` finds out about."""
+        """Return ranges of which every entry is stored; None for all other accesses, which `read` handles."""
         entries = self.entries
         if self.autos or len(slots) != len(self.indices) or not isinstance(entries, DenseEntries):
             return None
@@ -227,7 +227,7 @@ class Cache:
         return None if array is None else Reading(array, region)
 
     def _stores(self, slots: Sequence[Slot], array: Array) -> bool:
-        """Store an entry for which there is room; False for everything else, which `write` finds out about."""
+        """Store an entry for which there is room; False for all other accesses, which `write` handles."""
         entries = self.entries
         if self.autos or array.shape != self.kind.shape or not isinstance(entries, DenseEntries):
             return False

@@ -37,20 +37,20 @@ class Entries(Protocol):
 
     @property
     def sizes(self) -> Index:
-        """For each table index, 1 + the largest that is there; 0 for none."""
+        """The size along each table index: 1 + the largest index in use, or 0."""
         ...
 
     @property
     def count(self) -> int:
-        """How many entries are there."""
+        """The number of entries."""
         ...
 
     def view(self, region: Region) -> Array:
-        """Return a region, with the lengths of the ranges before the shape of an entry; it may share memory."""
+        """Return a region as a view or a copy: lengths of the ranges, then the shape of an entry."""
         ...
 
     def touch(self, index: Index) -> None:
-        """Make an entry be there; its cells keep what they hold."""
+        """Create an entry; its cells keep their values."""
         ...
 
     def write(self, index: Index, array: Array) -> None:
@@ -62,15 +62,15 @@ class Entries(Protocol):
         ...
 
     def clear(self, prefix: Index) -> None:
-        """Remove all entries with these first indices."""
+        """Remove all entries with these leading indices."""
         ...
 
     def resize(self, shape: Index) -> None:
-        """Let every entry have a larger shape; what is there keeps its place."""
+        """Enlarge the shape of every entry; elements keep their indices."""
         ...
 
     def indices(self) -> Iterator[Index]:
-        """Yield the indices of the entries that are there, in ascending order."""
+        """Yield the indices of all entries, in ascending order."""
         ...
 
 
@@ -174,7 +174,7 @@ class DenseEntries:
         return None if whole else self.array[tuple(places)]
 
     def store(self, index: Index, array: Array) -> bool:
-        """Store an entry for which there is room; False for others, which are left alone."""
+        """Store an entry for which there is room, and return True; else return False and store nothing."""
         for place, extent, bound in zip(index, self.present.shape, self._bounds, strict=True):
             if not 0 <= place < extent or place >= bound:
                 return False
@@ -205,7 +205,7 @@ class DenseEntries:
         yield from (tuple(map(int, index)) for index in np.argwhere(self.present))
 
     def replace(self, array: Array) -> None:
-        """Store the entries 0, 1, ... along every index at once, and remove all others; room that is there is kept."""
+        """Replace all entries by 0, 1, ... along every index; allocated room is kept."""
         sizes = array.shape[: self._axes]
         if not all(sizes):
             sizes = (0,) * self._axes
@@ -230,7 +230,7 @@ class DenseEntries:
         self._sizes = [max(size, end) for size, (_, end) in zip(self._sizes, ranges, strict=True)]
 
     def stays_dense(self, index: Index, more: int = 1) -> bool:
-        """Whether one array is still a good place when some entries up to this one are added."""
+        """Whether one array still suits after some entries up to this one are added."""
         if _within(index, self.present.shape):
             return True
         cells = math.prod(max(size, place + 1) for size, place in zip(self._sizes, index, strict=True))
@@ -239,7 +239,7 @@ class DenseEntries:
         return cells <= LOOSE_SHARE * (int(np.count_nonzero(self.present)) + more)
 
     def _reserve(self, index: Index) -> None:
-        """Make room for an entry that has none; a short axis doubles up to its bound: appending stays cheap."""
+        """Make room for an entry; an axis that is too short doubles, up to its bound, which keeps appending cheap."""
         room = self.present.shape
         wider = tuple(
             extent if place < extent else max(place + 1, min(2 * extent, bound))
@@ -261,7 +261,7 @@ class SparseEntries:
     """Entries in an array each."""
 
     def __init__(self, dense: DenseEntries, axes: int, shape: Index, fill: Array) -> None:
-        """Take over what is in one array."""
+        """Begin with the entries of one array."""
         self._axes = axes
         self._shape = shape
         self._fill = fill

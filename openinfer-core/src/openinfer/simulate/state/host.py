@@ -118,7 +118,7 @@ class Host:
         return self._memory.variables[name].storage is Storage.TEMPORARY
 
     def _parts(self, access: str) -> tuple[str, str | None]:
-        """Return the name, and what follows it in brackets."""
+        """Return the name, and the text in the brackets that follow it."""
         need_name(access, "fetch")
         match = _ACCESS.fullmatch(access)
         return (match.group(1), match.group(2)) if match else (access, None)
@@ -163,7 +163,7 @@ class Host:
 
 
 def by_name(values: object) -> Mapping[str, Any]:
-    """Return values that were given together; None for no values.
+    """Return a mapping of values by name; an empty one for None.
 
     Raises:
         DTypeError: ``insert-mismatch``, they are not a mapping.
@@ -175,7 +175,7 @@ def by_name(values: object) -> Mapping[str, Any]:
 
 
 def need_name(name: object, where: str) -> None:
-    """Refuse what is not text where a variable is to be named.
+    """Raise an error if the name of a variable is not a string.
 
     Raises:
         ExecutionError: ``unknown-variable``.
@@ -187,7 +187,7 @@ def need_name(name: object, where: str) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """Names what the host requested where this machine has no memory or no number for it."""
+    """Adds the requested access to errors of requests that are too large for this machine."""
 
     access: str
 

@@ -30,7 +30,7 @@ class InitialValues:
         self._backend = backend
 
     def on(self, backend: DeviceBackend) -> InitialValues:
-        """Return what makes buffers with the same values on another device."""
+        """Return the same initial values for another device."""
         return InitialValues(self._model, backend)
 
     def fixed(self, variable: ResolvedVar) -> Buffer:

@@ -176,7 +176,7 @@ class ProgramMemory:
         return self._resets
 
     def insert_again(self) -> None:
-        """Let the values that dynamic variables hold be those of the next step too."""
+        """Use the present values of dynamic variables in the next step too."""
         there = self._dynamic - (self.conditional - self.available)
         self._inserted |= there
         self.available |= there & self.conditional
@@ -205,7 +205,7 @@ class ProgramMemory:
                 self.restore(name)()
 
     def live_bytes(self) -> dict[str, int]:
-        """Return the bytes of the values that are held, by kind of memory; what is absent counts for nothing."""
+        """Return the bytes of all present values by kind of memory."""
         found = {kind.value: 0 for kind in Storage}
         for name in self.buffers.made:
             if name not in self.conditional or name in self.available:
@@ -248,7 +248,7 @@ class ProgramMemory:
 
 @contextmanager
 def _room_for(name: str) -> Generator[None]:
-    """Let the error of a device without memory name the variable that it is for."""
+    """Add the name of the variable to the error of a device that is out of memory."""
     try:
         yield
     except DeviceError as error:

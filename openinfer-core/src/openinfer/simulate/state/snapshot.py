@@ -159,7 +159,7 @@ def restore_snapshot(
 def _change(
     memory: ProgramMemory, name: str, snapshot: Snapshot, backend: DeviceBackend
 ) -> Callable[[], object] | None:
-    """Return what gives a variable its value after checking it; None when the snapshot has none."""
+    """Check the value of a variable, and return a call that restores it; None if the snapshot has no value."""
     if memory.is_cache(name):
         return _restored_cache(memory, name, snapshot)
     return _restored(memory, name, snapshot, backend)
