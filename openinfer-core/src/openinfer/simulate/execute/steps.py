@@ -152,7 +152,7 @@ class Steps:
     def complete(self, accesses: Sequence[str]) -> None:
         """Run the latest step again where it was run whole and did not leave a value that is requested.
 
-        From here on steps are run node by node: somebody inspects more than results.
+        From here on steps are run node by node, since more than results is requested.
         """
         for access in accesses:
             need_name(access, "fetch")
@@ -160,7 +160,7 @@ class Steps:
             return
         if any(self._is_persistent(access) for access in accesses):
             self.settle()
-        if self.is_running or not self._whole.is_stale(accesses):
+        if self.is_running or not self._whole.needs_rerun(accesses):
             return
         self.settle()
         log(LogKind.TRACE, "a value other than a result is fetched: the program runs node by node from here on")

@@ -119,8 +119,8 @@ class WholeProgram:
         """Note that a step is run node by node."""
         self._is_latest = False
 
-    def is_stale(self, accesses: Iterable[str]) -> bool:
-        """Return whether a value does not come from the latest step, which ran whole and left only results.
+    def needs_rerun(self, accesses: Iterable[str]) -> bool:
+        """Return whether a value is missing, since the latest step ran whole and left only its results.
 
         Raises:
             StepStateError: it is, and the inputs of that step are gone.
