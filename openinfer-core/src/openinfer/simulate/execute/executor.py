@@ -7,8 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from openinfer.boundary import public, public_methods
-from openinfer.errors import ExecutionError, UnsupportedError
-from openinfer.ir.resolved import Storage
+from openinfer.errors import ExecutionError
 from openinfer.simulate.execute.bindings import Bindings
 from openinfer.simulate.execute.details import Details
 from openinfer.simulate.execute.futures import StepFuture
@@ -62,7 +61,6 @@ class Executor:
         observers: Observers | None = None,
     ) -> None:
         self._device = binder.device
-        self._graph = resolved.graph
         self._backend, self._placements = backend, placements
         self._recorder = Recorder(backend, timer)
         self._tracing, self._echo = trace, echo
@@ -78,17 +76,17 @@ class Executor:
         )
         bindings = Bindings(program.bind(resolved), resized, program.bind)
         self._free = step_sizes(resolved.graph, model)
-        self._input_buffers = InputBuffers(backend)
+        self._input_buffers, self._native_buffers = InputBuffers(backend), NativeBuffers(backend)
         self._steps = Steps(bindings, self._free, self._recorder, observers, tracing=trace)
-        self._native_buffers = NativeBuffers(backend)
 
     def __repr__(self) -> str:
-        return f"<Executor on {self._device}: {self._graph.counts()}>"
+        return f"<Executor on {self._device}: {self.program.graph.counts()}>"
 
     def _repr_html_(self) -> str:
         from openinfer.draw import fragment, graph_parts
 
-        return fragment(f"Executor on {self._device}", self._graph.counts(), *graph_parts(self._graph, self.program))
+        graph, program = self.program.graph, self.program
+        return fragment(f"Executor on {self._device}", graph.counts(), *graph_parts(graph, program))
 
     @property
     def program(self) -> ResolvedGraph:
@@ -329,15 +327,9 @@ class Executor:
         """
         self._steps.need_idle("hand out a buffer")
         self._steps.complete((name,))
-        variable = self.program.variables.get(name)
-        if variable is None:
-            self.type_of(name)
-        elif variable.storage in (Storage.DYNAMIC, Storage.VOLATILE) and not (
-            variable.varying or free_axes(variable, self._free)
-        ):
-            return self._native_buffers.buffer(name, self._memory)
-        message = f"`{name}` has no buffer for other code: only dynamic and volatile variables of one shape have one"
-        raise UnsupportedError(message)
+        if name not in self.program.variables:
+            self.type_of(name)  # raises the error of an unknown variable
+        return self._native_buffers.buffer(name, self._memory, self._free)
 
     def written(self) -> tuple[str, ...]:
         """Return the volatile and dynamic variables that the program may write, in the order declared."""
@@ -360,7 +352,7 @@ class Executor:
         """
         self._steps.need_idle("take a snapshot")
         self._steps.settle()
-        return take_snapshot(self._graph, self._memory, self._backend)
+        return take_snapshot(self.program.graph, self._memory, self._backend)
 
     def restore(self, state: Snapshot | str | os.PathLike[str], *, force: bool = False) -> None:
         """Give persistent variables the values of a snapshot, or of a file that one was saved to; all of them, or none.
@@ -377,7 +369,7 @@ class Executor:
         self._steps.need_idle("restore memory")
         snapshot = state if isinstance(state, Snapshot) else Snapshot.load(state)
         self._steps.before_change("restore memory")
-        restore_snapshot(snapshot, self._graph, self._memory, self._backend, force=force)
+        restore_snapshot(snapshot, self.program.graph, self._memory, self._backend, force=force)
 
     def close(self) -> None:
         """Release the device; the executor must not be used afterwards."""
@@ -392,10 +384,7 @@ class Executor:
         self.close()
 
     def _insert(self, given: Mapping[str, Any]) -> None:
-        native = self._native_buffers.among(given)
-        for name in native:
-            self._native_buffers.need(name, self._memory)
-        copied = {name: value for name, value in given.items() if name not in native}
+        native, copied = self._native_buffers.split(given, self._memory)
         self._steps.insert(copied, native)
         self._input_buffers.hand_over(copied.values())
 
