@@ -43,6 +43,11 @@ class ObjectCache:
     suffix: str
     holds: str
 
+    @property
+    def limit_nbytes(self) -> int:
+        """The most bytes that its objects come to, but for a larger one that was kept last."""
+        return _limit_nbytes(self.holds)
+
     def find(self, key: str) -> Path | None:
         """Return the file that is kept under ``key``; None if there is none, or it is damaged.
 
@@ -59,7 +64,7 @@ class ObjectCache:
     def keep(self, key: str, data: bytes) -> Path | None:
         """Keep an object in place of what was there; return its file, or None where it cannot be kept."""
         directory = self._directory()
-        limit = _limit_nbytes(self.holds)
+        limit = self.limit_nbytes
         if directory is None or not limit:
             return None
         try:

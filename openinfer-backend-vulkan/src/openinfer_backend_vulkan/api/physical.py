@@ -30,6 +30,16 @@ SUBGROUP_SIZE_EXTENSION = "VK_EXT_subgroup_size_control"
 """With this device extension the sizes are known that subgroups may have."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """What compiled pipelines are for: numbers of vendor, device and driver, and what the driver calls its format."""
+
+    vendor: int = 0
+    device: int = 0
+    version: int = 0
+    cache_uuid: bytes = bytes(16)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhysicalDevice:
     """A device that a driver offers.
@@ -50,6 +60,7 @@ class PhysicalDevice:
         push_nbytes: greatest push constants.
         tick_ns: nanoseconds of a tick of the device's clock.
         clock_bits: bits of the clock on the queue to compute on; 0 where it has none.
+        driver: whose pipelines it runs.
     """
 
     handle: Handle
@@ -72,6 +83,7 @@ class PhysicalDevice:
     tick_ns: float = 0.0
     clock_bits: int = 0
     offset_alignment: int = 256
+    driver: Driver = Driver()
 
     @property
     def most_turns(self) -> int | None:
@@ -169,6 +181,12 @@ def _described(handle: Handle) -> PhysicalDevice:
         tick_ns=limits.timestampPeriod,
         clock_bits=_clock_bits(handle, family),
         offset_alignment=limits.minStorageBufferOffsetAlignment,
+        driver=Driver(
+            vendor=properties.vendorID,
+            device=properties.deviceID,
+            version=properties.driverVersion,
+            cache_uuid=bytes(properties.pipelineCacheUUID),
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from openinfer.errors import UnsupportedError
 from openinfer.simulate.logs import LogKind, log
 from openinfer_backend_vulkan.api.native import Handle, Structs, VulkanCallError, created, foreign, library
+from openinfer_backend_vulkan.queue.pipeline_cache import PipelineCache
 from openinfer_backend_vulkan.spirv.compiler import compile_shader
 from openinfer_backend_vulkan.spirv.float_modes import with_modes
 
@@ -47,6 +48,7 @@ class Pipelines:
 
     def __init__(self, device: Device) -> None:
         self._device = device
+        self._cache = PipelineCache(device)
         self._known: dict[tuple[str, int, int], Pipeline] = {}
         self._pools: list[Handle] = []
         self._dropped: list[int] = []
@@ -77,7 +79,7 @@ class Pipelines:
         layout = _create_layout(device, set_layout, pushed)
         module = _create_module(device, code)
         try:
-            handle = _create_pipeline(device, layout, module)
+            handle = _create_pipeline(device, self._cache.handle, layout, module)
         finally:
             library().vkDestroyShaderModule(device.handle, module, null)
         return Pipeline(handle, layout, set_layout, bindings, pushed)
@@ -147,14 +149,14 @@ def _create_module(device: Device, code: bytes) -> Handle:
     return created("vkCreateShaderModule", "VkShaderModule", device.handle, info, foreign().NULL)
 
 
-def _create_pipeline(device: Device, layout: Handle, module: Handle) -> Handle:
+def _create_pipeline(device: Device, cache: Handle, layout: Handle, module: Handle) -> Handle:
     lib, structs = library(), Structs()
     stage = structs.new(
         "VkPipelineShaderStageCreateInfo", stage=lib.VK_SHADER_STAGE_COMPUTE_BIT, module=module, pName="main"
     )
     info = structs.new("VkComputePipelineCreateInfo", stage=stage[0], layout=layout, basePipelineIndex=-1)
     null = foreign().NULL
-    handle = created("vkCreateComputePipelines", "VkPipeline", device.handle, null, 1, info, null)
+    handle = created("vkCreateComputePipelines", "VkPipeline", device.handle, cache, 1, info, null)
     device.destroying("vkDestroyPipeline", handle)
     return handle
 
