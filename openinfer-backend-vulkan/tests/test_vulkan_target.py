@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import openinfer as oi
 from openinfer.errors import SynthesisError
 from openinfer.synth import Synthesis, Synthesizer
+from openinfer_backend_vulkan.target.devices import PROFILES
 from openinfer_backend_vulkan.target.hazards import Hazards
 from openinfer_backend_vulkan.target.places import fixed
 from openinfer_backend_vulkan.target.spirv import header_of
@@ -127,6 +130,87 @@ def test_a_device_file_says_how_wide_storage_and_workgroups_are() -> None:
     assert "int8_t" in narrow
     assert "int8_t" not in mobile
     assert "atomicOr" in mobile
+
+
+ROWS_AND_PRODUCT = """
+dynamic { x: f32[64, 1024]; w: f32[1024, 256]; }
+volatile { y: f32[64, 1024]; z: f32[64, 256]; n: f32[64, 1024]; }
+block entry {
+  op softmax(x, axis=-1) >> y;
+  op matmul(x, w) >> z;
+  op neg(x) >> n;
+  return y, z, n;
+}
+"""
+"""Rows by groups of threads, a product by tiles in shared memory, and threads that work alone."""
+
+
+def facts(kernel: str) -> str:
+    """Return what a kernel takes of a device: invocations, shared elements, how threads join, where its numbers are."""
+    (size,) = re.findall(r"local_size_x = (\d+)", kernel)
+    shared = [f"{kind}[{count}]" for kind, count in re.findall(r"shared (\w+) \w+\[(\d+)\]", kernel)]
+    joined = sorted(set(re.findall(r"(subgroup\w+)\(", kernel)))
+    return " ".join([size, *shared, *joined, "pushed" if "push_constant" in kernel else "in memory"])
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "value", "softmax", "matmul", "neg"),
+    [
+        (
+            *("limits", "subgroup_size", 32),
+            "128 float[4] float[4] subgroupShuffleXor pushed",
+            "256 vec4[272] vec4[272] pushed",
+            "256 pushed",
+        ),
+        (
+            *("limits", "subgroup_size", 8),
+            "128 float[16] float[16] subgroupShuffleXor pushed",
+            "256 vec4[272] vec4[272] pushed",
+            "256 pushed",
+        ),
+        (
+            *("features", "subgroup_ops", False),
+            "128 float[128] float[128] pushed",
+            "256 vec4[272] vec4[272] pushed",
+            "256 pushed",
+        ),
+        (
+            *("limits", "max_workgroup_invocations", 128),
+            "128 float[4] float[4] subgroupShuffleXor pushed",
+            "128 float[128] pushed",
+            "64 pushed",
+        ),
+        (
+            *("limits", "max_workgroup_size", [128, 128, 64]),
+            "128 float[4] float[4] subgroupShuffleXor pushed",
+            "128 float[128] pushed",
+            "64 pushed",
+        ),
+        (
+            *("limits", "max_shared_memory_bytes", 1024),
+            "128 float[4] float[4] subgroupShuffleXor pushed",
+            "128 float[128] pushed",
+            "256 pushed",
+        ),
+        (
+            *("limits", "max_push_constants_bytes", 0),
+            "128 float[4] float[4] subgroupShuffleXor in memory",
+            "256 vec4[272] vec4[272] in memory",
+            "256 in memory",
+        ),
+    ],
+    ids=["as it is", "subgroups of 8", "no subgroups", "groups of 128", "128 across", "shared memory", "no constants"],
+)
+def test_fields_of_a_device_file_steer_schedules(
+    section: str, field: str, value: object, softmax: str, matmul: str, neg: str
+) -> None:
+    document = copy.deepcopy(dict(PROFILES["h200"]()))
+    document[section][field] = value
+    synthesis = Synthesizer("vulkan", arch=oi.DeviceArch.load(document)).synthesize(
+        oi.Model.from_arrays({}), ROWS_AND_PRODUCT
+    )
+
+    assert [facts(kernel) for _, kernel in sorted(kernels(synthesis).items())] == [softmax, matmul, neg]
 
 
 def test_a_tensor_that_the_device_cannot_bind_is_named() -> None:
