@@ -104,3 +104,45 @@ def test_a_started_step_that_fails_leaves_no_outputs(
                 failed.result()
         assert ex.step_async(x=x, i=1, p=right).result()["y"].tolist() == [3.0, 1.0]
         assert ex.fetch("n") == 3
+
+
+REFUSING = """
+dynamic { at: i64[2]; x: f32[2]; }
+constant { W: f32[4]; }
+volatile { y: f32[2]; }
+persistent { first: f32[2] @init(0.0); last: f32[2] @init(0.0); K(t): f32[2] @table @fixed(t=8); n: i32; }
+block entry {
+  cache.write x >> first;
+  op gather(W, at, axis=0) >> y;
+  cache.write x >> last;
+  cache.write x >> K[0];
+  cache.increment n;
+  return y;
+}
+"""
+
+
+@pytest.mark.rule("runtime.memory.13")
+@pytest.mark.parametrize("device", ["cpu", "vulkan"])
+@pytest.mark.parametrize(
+    "run",
+    [lambda ex, at, x: ex.step(at=at, x=x), lambda ex, at, x: ex.step_async(at=at, x=x).result()],
+    ids=["step", "step_async"],
+)
+def test_nothing_changes_after_the_statement_that_refuses_an_index(
+    device: str, run: Callable[[Executor, object, object], object]
+) -> None:
+    model = oi.Model.from_arrays({"W": np.arange(4, dtype=np.float32)})
+    with oi.Simulator(model, oi.graph(REFUSING), device=device).make_executor() as ex:
+        assert device == "cpu" or ex.runs_whole
+        ex.step(at=np.array([0, 1]), x=np.full(2, 1.0, np.float32))
+        with pytest.raises(ExecutionError, match="gather") as refused:
+            run(ex, np.array([0, 9]), np.full(2, 5.0, np.float32))
+        assert refused.value.code == "out-of-range"
+        assert ex.fetch("first").tolist() == [5.0, 5.0]
+        assert ex.fetch("last").tolist() == [1.0, 1.0]
+        assert ex.fetch("K[0]").tolist() == [1.0, 1.0]
+        assert ex.fetch("n") == 1
+        ex.step(at=np.array([3, 2]), x=np.full(2, 7.0, np.float32))
+        assert ex.fetch("y").tolist() == [3.0, 2.0]
+        assert (ex.fetch("last").tolist(), ex.fetch("n")) == ([7.0, 7.0], 2)

@@ -11,6 +11,7 @@ from openinfer.packing import unpack
 from openinfer.plan.values import InputMemory, WeightMemory
 from openinfer_backend_vulkan.glsl.elements import code_of
 from openinfer_backend_vulkan.memory.blocks import StorageBuffer
+from openinfer_backend_vulkan.programs.integers import StepFaultError
 from openinfer_backend_vulkan.programs.parameter_block import ParameterBlock
 
 if TYPE_CHECKING:
@@ -114,6 +115,22 @@ class Machine:
         watched, self._watched = self._watched, {}
         taken = [(words.taken(), node) for words, node in watched.items()]
         return next(((message, node) for message, node in taken if message is not None), None)
+
+    def need_no_fault(self) -> None:
+        """Wait for kernels that may refuse an element, before something changes that outlives the step.
+
+        Raises:
+            StepFaultError: ``out-of-range``, one refused an element.
+            DeviceError: the device is closed, or lost.
+        """
+        if not self._watched:
+            return
+        self.flush()
+        found = self.found_fault()
+        if found is not None:
+            error = StepFaultError("out-of-range", found[0])
+            error.node = found[1]
+            raise error
 
     def stored(self, dtype: DType, number: Scalar) -> Place:
         """Put an element into the parameter block; return where it is."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.dtypes import I64
 from openinfer.errors import UnsupportedError
+from openinfer.plan.accesses import members, writes
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -28,6 +29,7 @@ from openinfer.plan.steps import (
     TableRef,
     ValueRef,
 )
+from openinfer.plan.values import StateMemory
 from openinfer_backend_vulkan.programs.integers import StepFaultError, reader
 from openinfer_backend_vulkan.programs.movement import Movement
 from openinfer_backend_vulkan.programs.operators import Operators
@@ -123,7 +125,7 @@ class Steps:
 
     def block(self, steps: Sequence[Step]) -> Run:
         """Return a function that carries steps out in order; it raises StepFaultError with the statement."""
-        runs = [(run, _node(step)) for step in steps for run in self._step(step)]
+        runs = [(run, _node(step)) for step in steps for run in self._guarded(step)]
         calls, nodes = [run for run, _ in runs], [node for _, node in runs]
 
         def run() -> bool | None:
@@ -139,6 +141,20 @@ class Steps:
             return None
 
         return run
+
+    def _guarded(self, step: Step) -> list[Run]:
+        """Return what carries a step out; persistent values change only if no kernel has refused anything."""
+        runs = self._step(step)
+        return [self._machine.need_no_fault, *runs] if self._changes_state(step) else runs
+
+    def _changes_state(self, step: Step) -> bool:
+        match step:
+            case LoopStep() | CallStep():
+                return False
+            case SetStep():
+                return any(self._plan.registers[register].is_kept for register, _ in step.values)
+            case _:
+                return any(isinstance(self._plan.values[v].memory, StateMemory) for v in members(writes(step)))
 
     def _step(self, step: Step) -> list[Run]:
         match step:
