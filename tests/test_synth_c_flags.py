@@ -181,3 +181,22 @@ def test_packed_results_are_the_same_at_every_level(optimised):
         ).outputs
         for dtype, values in expected.items():
             np.testing.assert_array_equal(found[f"y_{dtype}"], values, err_msg=f"{level}: {dtype}")
+
+
+LENGTHS = (36, 58, 64, 67, 72, 80, 98, 120, 128, 150, 178, 240, 262)
+
+
+def test_copies_of_constant_bytes_are_the_same_at_every_level(optimised):
+    # GCC 12 with vectors of 64 bytes copied ones where zeros follow them, in programs that know the bytes.
+    declared = " ".join(f"b_{n}: u8[{n}]; y_{n}: u8[{n}];" for n in LENGTHS)
+    statements = " ".join(f"op identity(b_{n}) >> y_{n};" for n in LENGTHS)
+    text = f"volatile {{ {declared} }} block entry {{ {statements} }}"
+    expected = {n: np.uint8([1] * (n // 3) + [0] * (n - n // 3)) for n in LENGTHS}
+    synthesis = Synthesizer("c").synthesize(Model.from_arrays({f"b_{n}": ones for n, ones in expected.items()}), text)
+
+    for level, flags in optimised.items():
+        found = synthesis.target.build_and_run(
+            synthesis.plan, synthesis.bundle, {}, flags=flags, timeout=limit_s(100)
+        ).outputs
+        for n, values in expected.items():
+            np.testing.assert_array_equal(found[f"y_{n}"], values, err_msg=f"{level}: {n}")

@@ -68,6 +68,9 @@ PROOF_NAME = "proof.c"
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
+BYTES = frozenset({"bool", "int8_t", "uint8_t"})
+"""C types of one byte, in which GCC 12 takes constant arrays for strings."""
+
 
 def compiler_flags(plan: ExecutionPlan) -> tuple[str, ...]:
     """Return the flags that the program of a plan is compiled with: those of its device come last."""
@@ -355,7 +358,12 @@ def _weights(plan: ExecutionPlan, names: Names, blob: Blob | None) -> dict[str, 
         shown = {"count": max(items(weight.stored), 1), "comment": comment(f"{weight.source}: {weight.type}")}
         weights.append({**place, **named, **shown})
     tables = [_table(table, names, blob) for table in plan.tables if table.number in names.used_tables]
-    return {"weights_apart": blob is not None, "weights": weights, "tables": tables}
+    hidden = [
+        {"name": each["name"], "c_type": f"const {each['c_type']} *{const}"}
+        for each, const in [*((each, "") for each in weights), *((each, "const *") for each in tables)]
+        if each["c_type"] in BYTES
+    ]
+    return {"weights_apart": blob is not None, "weights": weights, "tables": tables, "hidden": hidden}
 
 
 def _table(table: WeightTable, names: Names, blob: Blob | None) -> dict[str, object]:

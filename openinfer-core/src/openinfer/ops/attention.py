@@ -65,7 +65,7 @@ class Attention:
 
 
 def attention(inputs: Inputs, settings: Settings) -> Attention:
-    """Return the attention of q [B,Hq,Sq,D] over k [B,Hkv,Sk,D] and v [B,Hkv,Sk,Dv]; rank 3 has no B, rank 2 no heads either.
+    """Return the attention of q [B,Hq,Sq,D] over k [B,Hkv,Sk,D] and v [B,Hkv,Sk,Dv]; rank 3: no B, rank 2: no heads.
 
     Raises:
         OpTypeError: the shapes do not fit together, or a setting does not fit them.
