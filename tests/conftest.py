@@ -1,4 +1,4 @@
-"""What tests of whole programs share. The modules of this folder are importable: test folders are not packages."""
+"""What tests of whole programs share. The modules of `support` are importable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).with_name("support")))
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Fixtures of core's tests: the built-in operators, and one that carries an operator out by its definition.
 
-The modules of this folder are importable: test folders are not packages.
+The modules of `support` are importable: test folders are not packages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from openinfer.ops.calls import OpCall, call_of, decomposition, fold_expression,
 from openinfer.ops.computations import computation_of
 from openinfer.ops.schema import Composite, Elementwise, OpSchema, Reduction
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).with_name("support")))
 
 Array = np.ndarray[Any, Any]
 Evaluate = Callable[..., Array]

@@ -29,10 +29,10 @@ from openinfer.testing.waiting import limit_s
 
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {
-    "docs/plugins.md": "tests/test_plugin_docs.py",
-    "docs/vulkan-interop.md": "tests/test_vulkan_interop.py",
-    "docs/oinf.md": "openinfer-oinf/tests/test_oinf_docs.py",
-    "docs/architecture/targets.md": "tests/test_plugin_docs.py",
+    "docs/plugins.md": "tests/documentation/test_plugin_pages.py",
+    "docs/vulkan-interop.md": "tests/vulkan/test_interop.py",
+    "docs/oinf.md": "openinfer-oinf/tests/test_docs.py",
+    "docs/architecture/targets.md": "tests/documentation/test_plugin_pages.py",
 }
 """Pages whose snippets another test runs."""
 
