@@ -34,6 +34,9 @@ PROGRAMS = {
     "a sum of bytes to nothing": """dynamic { x: u8[0, 3, 3]; }
         constant { k: u8[2, 3, 5] @init(1); } volatile { y: u32[2, 0, 5]; n: u32[2, 5]; }
         block entry { op conv1d(k, x, padding=1, acc=u32) >> y; op sum_axis(y, axes=1) >> n; return y, n; }""",
+    "a product of groups to nothing": """dynamic { x: f32[2, 32]; s: f32[2, 0]; } volatile { y: f32[2, 0]; n: f32[2]; }
+        constant { q: u8[32, 0] @init(1); }
+        block entry { op qmatmul(x, q, group_size=16, scale=s) >> y; op sum_axis(y, axes=1) >> n; return y, n; }""",
     "sums": """dynamic { x: f32[0, 4]; } volatile { y: f32[4]; z: f32; }
         block entry { assign a: f32[0, 4]; op relu(x) >> a; op sum_axis(a, axes=0) >> y;
           op sum_axis(a, axes=[0, 1]) >> z; return y, z; }""",

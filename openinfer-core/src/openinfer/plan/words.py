@@ -182,7 +182,7 @@ def word_array(array: Array, dim: int, outer: int, bits: int) -> Array:
     for place in range(per):
         np.copyto(part, codes[place::per] & mask)
         words |= np.left_shift(part, np.uint32(place * bits), out=part)
-    parts = words.reshape(outer, -1, *words.shape[1:]) if outer else words
+    parts = words.reshape(outer, words.shape[0] // outer, *words.shape[1:]) if outer else words
     starts = (0, 1) if outer else (0,)
     return np.moveaxis(parts, starts, tuple(range(dim, dim + len(starts)))).view(np.int32)
 
