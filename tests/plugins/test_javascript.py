@@ -31,7 +31,7 @@ def ran(program: str, tensors: dict[str, np.ndarray] | None = None, steps: int |
     return synthesis.run(inputs, steps=steps).outputs
 
 
-def test_a_sample_of_the_conformance_kit_passes() -> None:
+def test_a_sample_of_the_conformance_kit_passes(tmp_path: Path) -> None:
     kit = ["--pyargs", "openinfer.testing.conformance", "--openinfer-target", "javascript", "--openinfer-sample", "64"]
     finished = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *kit],
@@ -39,7 +39,7 @@ def test_a_sample_of_the_conformance_kit_passes() -> None:
         text=True,
         timeout=limit_s(300),
         check=False,
-        cwd=Path(oi.__file__).parent,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
 

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from generated_vulkan import needs_headers
 
-import openinfer as oi
 from openinfer.testing.waiting import limit_s
 
 pytestmark = [needs_headers, pytest.mark.usefixtures("vulkan")]
 
 
-def test_the_cells_of_an_operator_that_may_fail_pass() -> None:
+def test_the_cells_of_an_operator_that_may_fail_pass(tmp_path: Path) -> None:
     kit = ["--pyargs", "openinfer.testing.conformance", "--openinfer-target", "vulkan", "--openinfer-sample", "200"]
     finished = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *kit, "--openinfer-op", "gather"],
@@ -25,7 +24,7 @@ def test_the_cells_of_an_operator_that_may_fail_pass() -> None:
         text=True,
         timeout=limit_s(300),
         check=False,
-        cwd=Path(oi.__file__).parent,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
 
