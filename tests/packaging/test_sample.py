@@ -1,4 +1,4 @@
-"""`--sample` and `--cases` run some tests of each file or test, always the same, and count the rest as deselected."""
+"""`--sample` runs some tests of each file, always the same, and counts the rest as deselected."""
 
 import subprocess
 import sys
@@ -38,29 +38,9 @@ def test_a_sample_has_tests_of_every_file(samples: list[str], expected: str, tmp
     assert ran.returncode == 0
 
 
-def test_a_sample_of_cases_has_every_test(tmp_path: Path) -> None:
-    (tmp_path / "test_cases.py").write_text(
-        "import pytest\n"
-        "@pytest.mark.parametrize('number', range(7))\n"
-        "def test_a(number): pass\n"
-        "def test_b(): pass\n"
-        "@pytest.mark.parametrize('number', range(2))\n"
-        "def test_c(number): pass\n",
-        encoding="utf-8",
-    )
-
-    ran = run(tmp_path, "test_cases.py", "some", f"--cases={tmp_path}=3")
-
-    passed = [line.split("::test_")[1].split(" ")[0] for line in ran.stdout.splitlines() if " PASSED" in line]
-    assert passed == ["a[0]", "a[3]", "a[6]", "b", "c[1]", *"abcdefg"]
-    assert "5 deselected" in ran.stdout
-    assert ran.returncode == 0
-
-
-@pytest.mark.parametrize("option", ["--sample", "--cases"])
 @pytest.mark.parametrize("sample", ["some", "some=0", "absent=3", "some=x"])
-def test_a_sample_of_nothing_is_an_error(option: str, sample: str, tmp_path: Path) -> None:
-    ran = run(tmp_path, f"{option}={sample}")
+def test_a_sample_of_nothing_is_an_error(sample: str, tmp_path: Path) -> None:
+    ran = run(tmp_path, f"--sample={sample}")
 
     assert ran.returncode == 4
     assert "expected the path of a folder, `=` and a number from 1 on" in ran.stderr

@@ -19,8 +19,20 @@ constant { W(l): f32[2] @pattern("W.{l}"); }
 volatile { z: f32[2]; }
 block entry { transfer W[t] >> y; op neg(x) >> z; return z; }
 """
+POWER = """
+dynamic { x: f32[2]; e: i32[2]; }
+volatile { z: f32[2]; }
+block entry { op pow(e, e) >> y; op neg(x) >> z; return z; }
+"""
+CONSTANT = """
+dynamic { x: f32[2]; }
+constant { c: i32[2] @init(-1); }
+volatile { z: f32[2]; }
+block entry { op pow(c, c) >> y; op neg(x) >> z; return z; }
+"""
 CASES = {
     "an index of an operator": (ROW, {"x": np.ones((4, 2), np.float32)}, "i", np.int64([3, 0]), np.int64([0, 4])),
+    "an exponent": (POWER, {"x": np.ones(2, np.float32)}, "e", np.int32([1, 2]), np.int32([1, -2])),
     "an entry of a table": (ENTRY, {"x": np.ones(2, np.float32)}, "t", np.int32(1), np.int32(2)),
 }
 
@@ -40,3 +52,13 @@ def test_the_step_ends_with_the_error_and_the_next_one_runs(device: str, case: s
             executor.step(**inputs, **{name: wrong})
         executor.step(**inputs, **{name: right})
         assert np.all(executor.fetch("z") == -1)
+
+
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+def test_what_is_computed_of_constants_fails_too(device: str) -> None:
+    try:
+        executor = oi.Simulator(oi.Model.from_arrays({}), oi.graph(CONSTANT), device=device).make_executor()
+    except DeviceError as error:
+        pytest.skip(str(error))
+    with executor, pytest.raises(ExecutionError, match=r"out of range|negative"):
+        executor.step(x=np.ones(2, np.float32))

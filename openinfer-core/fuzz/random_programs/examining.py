@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from openinfer.errors import OpenInferError
 from openinfer.ir.graph import MemoryKind
-from openinfer.plan.accesses import walk
 from openinfer.plugins.environment import Environment
 from random_programs.agreement import differences
 from random_programs.c_batches import STATUS_OF, Build, Given, compiler_failed, manner_of, run_batch
@@ -235,27 +234,20 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
                 findings.append(Finding(each.number, f"{place}: {manner_of(outcome)}", outcome))
                 continue
             _note(tally, place, each, outcome)
-            lines = _differences(each, _reached(each, program, outcome), outcome, plan)
+            lines = _differences(each, _reached(each, program), outcome, plan)
             findings += [Finding(each.number, f"{place}: value", line) for line in lines]
 
 
-def _reached(each: _Known, program: Written, outcome: Sequence[Step]) -> list[Step]:
-    """Return the steps on cpu as far as a program in C has them: without statements whose results nobody reads.
+def _reached(each: _Known, program: Written) -> list[Step]:
+    """Return the steps on cpu as a program in C has them.
 
-    These report no errors there; and without a return the results are those that statements may write. Some errors have
-    one status in C.
+    Without a return the results are those that statements may write. Some errors have one status in C.
     """
     names = {port.name for port in program.plan.outputs}
-    kept = {
-        statement.node
-        for procedure in program.plan.procedures
-        for step in walk(procedure.steps)
-        for statement in step.origin.statements
-    }
     found: list[Step] = []
-    for step, other in zip(each.ran.steps, outcome, strict=True):
+    for step in each.ran.steps:
         if isinstance(step, Failed):
-            found.append(Failed(STATUS_OF.get(step.code, step.code)) if step.node in kept else other)
+            found.append(Failed(STATUS_OF.get(step.code, step.code)))
         else:
             found.append({name: value for name, value in step.items() if name in names})
     return found

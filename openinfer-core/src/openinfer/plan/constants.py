@@ -23,6 +23,7 @@ from openinfer.expr.linear import linearise
 from openinfer.expr.tree import Input, Literal
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.plan.accesses import mask, members, reads, walk, writes
+from openinfer.plan.failing import may_fail
 from openinfer.plan.steps import ComputeStep, CopyStep, FillStep, LoopStep, Procedure, ValueRef
 from openinfer.plan.weights import bytes_of, stored_array
 
@@ -213,13 +214,21 @@ class _Folding:
         found: dict[int, tuple[Step, ...]] = {}
         for number, known in reversed(steps.items()):
             outputs = writes(known.step) & needed
-            if not outputs:
+            if not outputs and not self._is_refused(known.step):
                 found[number] = ()
-            elif not _is_handed_on(known.step, wanted) and self._becomes_data(known, outputs, needed, spare):
+            elif (
+                outputs and not _is_handed_on(known.step, wanted) and self._becomes_data(known, outputs, needed, spare)
+            ):
                 found[number] = self._with_data(known, outputs, wanted)
             else:
                 needed |= reads(known.step)
         return found
+
+    def _is_refused(self, step: ComputeStep | CopyStep | FillStep) -> bool:
+        """Whether a step whose result nobody reads may refuse its operands, which is an error of the run."""
+        if not isinstance(step, ComputeStep) or not may_fail(step):
+            return False
+        return any(self._array(value) is None for value in step.outputs)
 
     def _becomes_data(self, known: _Known, outputs: int, needed: int, spare: dict[int, int]) -> bool:
         """Whether a result is data from now on; ``spare`` has the bytes of constants that no data has replaced yet."""

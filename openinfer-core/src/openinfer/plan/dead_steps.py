@@ -1,4 +1,4 @@
-"""Dead steps: those whose results nobody reads, such as zeros that the next operator overwrites."""
+"""Dead steps: they cannot fail and nobody reads their results, such as zeros that the next operator overwrites."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
 
 def without_dead_steps(
-    procedures: Sequence[Procedure], wanted: int, kept: int, *, failing: bool = False
+    procedures: Sequence[Procedure], wanted: int, kept: int
 ) -> tuple[tuple[Procedure, ...], Liveness]:
     """Return the procedures without steps whose results nobody reads, and the liveness of what is left.
+
+    Steps that may fail stay: a program ends with the same errors wherever it runs.
 
     Args:
         wanted: values that are needed when the program ends, as bits.
         kept: those that live on between steps of the program: changes that come before a failure stay.
-        failing: whether steps that compute something stay where they may fail, so that every error is found.
     """
     procedures = reached(procedures)
     while True:
         liveness = Liveness(procedures, wanted, kept)
-        left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness, failing=failing)) for p in procedures)
+        left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness)) for p in procedures)
         if all(old.steps == new.steps for old, new in zip(procedures, left, strict=True)):
             return left, Liveness(left, wanted, kept)
         procedures = left
@@ -47,13 +48,13 @@ def reached(procedures: Sequence[Procedure]) -> tuple[Procedure, ...]:
     return tuple(procedure for procedure in procedures if procedure.name in wanted)
 
 
-def _needed_steps(steps: Sequence[Step], liveness: Liveness, *, failing: bool) -> tuple[Step, ...]:
+def _needed_steps(steps: Sequence[Step], liveness: Liveness) -> tuple[Step, ...]:
     left: list[Step] = []
     for step in steps:
-        if writes(step) and not writes(step) & liveness.after(step) and not _stays(step, failing=failing):
+        if writes(step) and not writes(step) & liveness.after(step) and not _stays(step):
             continue
         if isinstance(step, LoopStep):
-            body = _needed_steps(step.body, liveness, failing=failing)
+            body = _needed_steps(step.body, liveness)
             if body:
                 left.append(replace(step, body=body))
             continue
@@ -61,7 +62,7 @@ def _needed_steps(steps: Sequence[Step], liveness: Liveness, *, failing: bool) -
     return tuple(left)
 
 
-def _stays(step: Step, *, failing: bool) -> bool:
+def _stays(step: Step) -> bool:
     """Whether a step is carried out though nobody reads its result."""
     computes = isinstance(step, ComputeStep | KernelStep | LoopProgramStep | CopyStep)
-    return isinstance(step, LoadStep) or (failing and computes and may_fail(step))
+    return isinstance(step, LoadStep) or (computes and may_fail(step))

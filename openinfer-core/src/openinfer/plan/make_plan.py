@@ -77,7 +77,6 @@ def make_plan(
     limits: Mapping[str, int] | None = None,
     given: Mapping[str, int] | None = None,
     inspected: bool = False,
-    every_error: bool = False,
     strict_order: bool = False,
     threads: bool = False,
     scheduled: bool = True,
@@ -100,7 +99,6 @@ def make_plan(
         states_first: whether the nearest memories are for persistent variables before they are for other values.
         inspected: whether memory is looked into between steps: every volatile that the program writes is also a
             result, and the sizes of all caches are kept.
-        every_error: whether statements that may fail are carried out though nobody reads their results.
         strict_order: whether every sum is sequential and without fused multiply-add, where no hint decides.
         threads: whether blocks that wait for what ``entry`` yields run on threads, up to the await.
         scheduled: whether computations get layouts and schedules; else the target chooses them, and all values but
@@ -124,7 +122,7 @@ def make_plan(
     )
     after = _watching(draft, watch)
     after("lower", draft.procedures)
-    started = _started(draft, resolved, inspected=inspected, every_error=every_error)
+    started = _started(draft, resolved, inspected=inspected)
     after("initialise", started.procedures)
     constants = model if (scheduled if folded is None else folded) else None
     fused = partial(_fused, epilogues=epilogues, most_ops=most_ops)
@@ -181,7 +179,6 @@ class _Started:
         names, results: of the outputs, with their values.
         wanted: values that are needed when a step of the program ends, as bits.
         needed: those that a step needs when it begins, as bits.
-        every_error: whether steps that may fail stay in it.
     """
 
     procedures: tuple[Procedure, ...]
@@ -189,10 +186,9 @@ class _Started:
     results: Sequence[int]
     wanted: int
     needed: int
-    every_error: bool
 
 
-def _started(draft: Draft, resolved: ResolvedGraph, *, inspected: bool, every_error: bool) -> _Started:
+def _started(draft: Draft, resolved: ResolvedGraph, *, inspected: bool) -> _Started:
     reachable = reached(draft.procedures)
     changed = written(reachable)
     names = _output_names(draft, resolved, changed, inspected=inspected)
@@ -200,10 +196,10 @@ def _started(draft: Draft, resolved: ResolvedGraph, *, inspected: bool, every_er
     results, copies = output_copies(draft, names, changed)
     kept = mask(state_values(draft))
     wanted = mask(results) | kept
-    procedures, liveness = without_dead_steps(_with_start(reachable, copies), wanted, kept, failing=every_error)
+    procedures, liveness = without_dead_steps(_with_start(reachable, copies), wanted, kept)
     needed = liveness.at_start
     procedures = _with_start(procedures, list(initial_steps(draft, needed, written(procedures))))
-    return _Started(procedures, names, results, wanted, needed, every_error)
+    return _Started(procedures, names, results, wanted, needed)
 
 
 def _rewritten(
@@ -244,7 +240,7 @@ def _arranged(
     Without a machine there are no layouts and schedules.
     """
     kept = mask(state_values(draft))
-    live_steps, _ = without_dead_steps(procedures, started.wanted, kept, failing=started.every_error)
+    live_steps, _ = without_dead_steps(procedures, started.wanted, kept)
     procedures = (Procedure(RESET, reset_steps(draft)), *live_steps)
     store = WeightStore(model)
     values = roles_and_memory(draft, procedures, started.results, store)

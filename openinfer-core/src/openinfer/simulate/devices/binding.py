@@ -95,7 +95,6 @@ class Binder:
                 self._table,
                 limits=limits,
                 inspected=inspected,
-                every_error=True,
                 scheduled=not self._table.fitting_programs,
             )
         given = getattr(self._backend, "schedules", None)
@@ -109,7 +108,6 @@ class Binder:
             schedules=schedules,
             limits=limits,
             inspected=inspected,
-            every_error=True,
         )
         return replace(plan, arch=arch)
 
