@@ -63,15 +63,13 @@ class CTarget:
         if plan.states and repeat > 1:
             message = f"repeat is {repeat}: each step of this program changes its persistent variables, so it runs once"
             raise SynthesisError(message)
-        compiler, *last = find_compiler()
+        compiler = find_compiler()
         with scratch_directory() as directory:
             for file, data in bundle.files.items():
                 (directory / file).write_bytes(data)
             arguments = [
-                compiler,
+                *compiler,
                 *(compiler_flags(plan) if flags is None else flags),
-                # What CC has after the compiler's name comes last, as for device c, to take the place of a flag.
-                *last,
                 "-o",
                 plan.options.prefix,
                 "main.c",

@@ -54,7 +54,7 @@ class VulkanTarget:
         if plan.states and repeat > 1:
             message = f"repeat is {repeat}: each step of this program changes its persistent variables, so it runs once"
             raise SynthesisError(message)
-        compiler, *last = find_compiler()
+        compiler = find_compiler()
         if find_glsl_compiler() is None:
             raise EnvironmentLacksError(f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}")
         with scratch_directory() as directory:
@@ -65,7 +65,7 @@ class VulkanTarget:
                     header = header_of(compile_shader(_code(data)), f"{name}_code")
                     (directory / f"{name}.h").write_text(header, encoding="ascii")
             prefix = plan.options.prefix
-            arguments = [compiler, *FLAGS, *last, "-o", prefix, "main.c", f"{prefix}.c", "-lvulkan", "-lm"]
+            arguments = [*compiler, *FLAGS, "-o", prefix, "main.c", f"{prefix}.c", "-lvulkan", "-lm"]
             run_tool(arguments, directory, timeout, "the C compiler")
             return run_program(plan, directory, given, steps, repeat, timeout)
 
