@@ -177,6 +177,18 @@ def test_arguments_in_cc_take_the_place_of_flags(monkeypatch, builds):
     assert builds[0].index("-O3") < builds[0].index("-O0")
 
 
+def test_a_launcher_in_cc_comes_before_the_compiler_and_both_before_flags(monkeypatch, builds, tmp_path):
+    launcher = tmp_path / "launcher"
+    launcher.write_text('#!/bin/sh\nexec "$@"\n')
+    launcher.chmod(0o700)
+    monkeypatch.setenv("CC", f"{launcher} gcc -O0")
+
+    assert answer(51) == 51
+
+    assert builds[0][:2] == [str(launcher), "gcc"]
+    assert builds[0].index("-O3") < builds[0].index("-O0")
+
+
 def test_where_nothing_can_be_kept_a_library_is_loaded_all_the_same(caches, caplog):
     (caches / "openinfer-c").symlink_to(caches)
 
