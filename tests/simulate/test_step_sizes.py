@@ -109,3 +109,22 @@ def test_the_sizes_used_last_stay_bound(monkeypatch: pytest.MonkeyPatch) -> None
         executor.step(x=prompt(length))
         np.testing.assert_array_equal(executor.fetch("y"), prompt(length))
     assert resolved == [2, 3, 4, 3]
+
+
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+def test_a_value_that_a_step_did_not_leave_is_that_of_its_sizes(device: str) -> None:
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c")
+    text = """
+    dynamic { x: f32[T, D] @init(7.0); }
+    volatile { h: f32[T, D]; y: f32[T, D]; }
+    block entry { op neg(x) >> h; op neg(h) >> y; return y; }
+    """
+    try:
+        executor = oi.Simulator(MODEL, text, device=device).make_executor()
+    except oi.errors.DeviceError as error:
+        pytest.skip(str(error))
+    with executor:
+        executor.step(x=prompt(3))
+        np.testing.assert_array_equal(executor.fetch("h"), -prompt(3))
+        np.testing.assert_array_equal(executor.outputs()["y"], prompt(3))

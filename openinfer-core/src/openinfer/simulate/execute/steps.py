@@ -166,7 +166,7 @@ class Steps:
         log(LogKind.TRACE, "a value other than a result is fetched: the program runs node by node from here on")
         self._whole = None
         self.binding.memory.insert_again()
-        self.run_by_node(None)
+        self._run_by_node(None)
 
     def _is_persistent(self, access: str) -> bool:
         variable = self.binding.resolved.variables.get(_variable_of(access))
@@ -239,6 +239,11 @@ class Steps:
 
     def run_by_node(self, record: Record | None) -> TraceEvent | None:
         """Run a step without a stop, and return its last event where none is recorded."""
+        self.need_idle("begin a step")
+        self._settle_sizes()
+        return self._run_by_node(record)
+
+    def _run_by_node(self, record: Record | None) -> TraceEvent | None:
         machine = self._begin(merged=True, record=record)
         try:
             with np.errstate(all="ignore"):
@@ -263,6 +268,8 @@ class Steps:
             watch: called right after every node, those of consumers included.
         """
         record = self._recorder.record(None if self._tracing else [])
+        self.need_idle("begin a step")
+        self._settle_sizes()
         machine = self._begin(merged=False, record=record, consumers=consumers or watch is not None)
         try:
             while self.is_running:
@@ -299,7 +306,6 @@ class Steps:
 
     def _begin(self, *, merged: bool, record: Record | None, consumers: bool = False) -> Machine:
         self.need_idle("begin a step")
-        self._settle_sizes()
         self._given = {}
         binding = self._ran = self.binding
         if self._whole is not None:
