@@ -14,7 +14,7 @@ from typing import TypeAlias
 from openinfer.dtypes import BITSET, BOOL, F32, F64, I8, I32, PACKED_SINT, PACKED_UINT, SINT, U8, U32, UINT, DType, Kind
 from openinfer.expr.c_low_floats import low_float_helpers
 from openinfer.expr.c_packed import packed_helpers
-from openinfer.expr.c_types import c_type, literal_text
+from openinfer.expr.c_types import c_type, literal_text, operand_text
 from openinfer.expr.elementary import ELEMENTARY
 from openinfer.expr.fragment import Call, Helper
 from openinfer.expr.tree import ExprError
@@ -63,7 +63,7 @@ def _infix(operator: str) -> Writer:
 
 def _comparison(operator: str) -> Writer:
     def write(dtype: DType, x: Sequence[str]) -> Call:
-        known = _known_of_same(operator, dtype, x) or _known_of_unsigned(operator, dtype, x)
+        known = _known_of_same(operator, dtype, x) or _known_at_limit(operator, dtype, x)
         # C compilers warn of comparisons that have one result, and of constants that nothing uses.
         return Call(f"{x[0]} {operator} {x[1]}" if known is None else f"((void){known[0]}, {known[1]})")
 
@@ -76,14 +76,19 @@ def _known_of_same(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str, 
     return None if known is None or dtype.is_float or x[0] != x[1] else (x[0], known)
 
 
-def _known_of_unsigned(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str, str] | None:
-    """Return the operand and the result of a comparison with the least unsigned number that is known beforehand."""
-    zero = literal_text(dtype, 0)
-    if dtype.kind is not Kind.UNSIGNED or zero not in x:
+def _known_at_limit(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str, str] | None:
+    """Return the operand and the result of a comparison that the least or greatest number of a type decides."""
+    if dtype.kind not in (Kind.SIGNED, Kind.UNSIGNED) or dtype.minimum is None or dtype.maximum is None:
         return None
-    turned = operator if x[1] == zero else {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(operator, operator)
-    known = {"<": "false", ">=": "true"}.get(turned)
-    return None if known is None else (x[0] if x[1] == zero else x[1], known)
+    least, greatest = (operand_text(literal_text(dtype, limit)) for limit in (dtype.minimum, dtype.maximum))
+    lower, upper = x if operator.startswith("<") else reversed(x)
+    is_strict = operator in ("<", ">")
+    known = {"<": "false", ">": "false", "<=": "true", ">=": "true"}.get(operator)
+    if known is None:
+        return None
+    if lower == (greatest if is_strict else least):
+        return upper, known
+    return (lower, known) if upper == (least if is_strict else greatest) else None
 
 
 def _helper(name: str) -> Writer:
@@ -132,7 +137,12 @@ def _is_infinite(dtype: DType, x: Sequence[str]) -> Call:
 
 def _extremum(operator: str) -> Writer:
     def write(dtype: DType, x: Sequence[str]) -> Call:
-        return Call(x[0] if x[0] == x[1] else _narrowed(dtype, f"{x[1]} {operator} {x[0]} ? {x[1]} : {x[0]}"))
+        if x[0] == x[1]:
+            return Call(x[0])
+        known = _known_at_limit(operator, dtype, (x[1], x[0]))
+        if known is not None:  # always false: C compilers warn of it
+            return Call(x[0] if known[0] == x[0] else f"((void){known[0]}, {x[0]})")
+        return Call(_narrowed(dtype, f"{x[1]} {operator} {x[0]} ? {x[1]} : {x[0]}"))
 
     return write
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr.c_functions import call_text, helpers
 from openinfer.expr.c_packed import load_text, store_text
-from openinfer.expr.c_types import c_type, item_type, literal_text, literal_texts
+from openinfer.expr.c_types import c_type, item_type, literal_text, literal_texts, operand_text
 from openinfer.expr.elementary import ELEMENTARY, formula
 from openinfer.expr.fragment import Fragment, Helper, in_dependency_order
 from openinfer.expr.linear import linearise
@@ -49,7 +49,7 @@ def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fr
     needed: dict[str, None] = {}
     for number, step in enumerate(program.instructions):
         if step.value is not None:
-            texts.append(_operand(literal_text(step.dtype, step.value)))
+            texts.append(operand_text(literal_text(step.dtype, step.value)))
             continue
         if step.function == "input":
             value = _input_text(inputs, step.index)
@@ -80,10 +80,6 @@ def _elementary(name: str) -> Helper:
     fragment = render(linearise(formula(name)), {0: "x"})
     body = "".join(f"    {line}\n" for line in (*fragment.statements, f"return {fragment.result};"))
     return Helper(f"static inline float oi_{name}_f32(float x)\n{{\n{body}}}\n", fragment.helpers)
-
-
-def _operand(text: str) -> str:
-    return f"({text})" if text.startswith(("-", "(")) else text
 
 
 def _input_text(inputs: Mapping[int, str], index: int) -> str:

@@ -92,6 +92,11 @@ def literal_text(dtype: DType, value: Scalar) -> str:
     return _integer_text(dtype, int(value))
 
 
+def operand_text(literal: str) -> str:
+    """Return the text of a literal as an operand of any operator."""
+    return f"({literal})" if literal.startswith(("-", "(")) else literal
+
+
 def literal_texts(dtype: DType, values: Sequence[float]) -> list[str]:
     """Return numbers that a float type holds as constants, each as `literal_text` returns it."""
     if not all(map(math.isfinite, values)):
