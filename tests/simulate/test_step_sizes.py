@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 import openinfer as oi
 from openinfer.simulate.execute import bindings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MODEL = oi.Model.from_arrays({"W": np.full((2, 2), 0.5, np.float32)}, sizevars={"T": 1, "D": 2})
 PROGRAM = """
@@ -109,6 +114,80 @@ def test_the_sizes_used_last_stay_bound(monkeypatch: pytest.MonkeyPatch) -> None
         executor.step(x=prompt(length))
         np.testing.assert_array_equal(executor.fetch("y"), prompt(length))
     assert resolved == [2, 3, 4, 3]
+
+
+TWO_SIZES = """
+dynamic { x: f32[T]; mask: f32[T] @init(0.0); twice: f32[2 * T] @init(0.0); w: f32[S]; }
+volatile { h: f32[T]; y: f32[T]; z: f32[2 * T]; v: f32[S]; }
+block entry { op neg(x) >> h; op add(h, mask) >> y; op neg(twice) >> z; op neg(w) >> v; return y, z, v; }
+"""
+
+
+def vector(length: int, value: float = 1.0) -> np.ndarray:
+    return np.full(length, value, np.float32)
+
+
+@pytest.fixture(params=["cpu", "c"])
+def two_sizes(request: pytest.FixtureRequest) -> Iterator[oi.Executor]:
+    """An executor whose steps have two sizes, T and S."""
+    if request.param == "c":
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed")
+    model = oi.Model.from_arrays({}, sizevars={"T": 1, "S": 1})
+    with oi.Simulator(model, TWO_SIZES, device=request.param).make_executor() as executor:
+        yield executor
+
+
+@pytest.mark.rule("runtime.sizes.5")
+def test_values_stay_inserted_when_another_value_gives_another_size(two_sizes: oi.Executor) -> None:
+    two_sizes.insert(x=vector(3, 7.0))
+    two_sizes.step(w=vector(2))
+    assert two_sizes.outputs()["y"].tolist() == [-7.0] * 3
+
+
+@pytest.mark.rule("runtime.sizes.4")
+@pytest.mark.parametrize(("name", "extent"), [("mask", 3), ("twice", 6)])
+def test_no_value_of_a_step_is_dropped_for_a_size_that_it_does_not_fit(
+    two_sizes: oi.Executor, name: str, extent: int
+) -> None:
+    two_sizes.insert({"x": vector(3), name: vector(extent, 5.0)})
+    with pytest.raises(oi.ShapeError, match=rf"`{name}` was inserted as f32\[{extent}\].*T = 4 by `x`") as refused:
+        two_sizes.insert(x=vector(4))
+    assert refused.value.code == "insert-mismatch"
+    two_sizes.step(w=vector(1))
+    assert two_sizes.outputs()["y"].shape == (3,)
+    two_sizes.insert({"x": vector(3), name: vector(extent)})
+    two_sizes.insert({"x": vector(4), name: vector(extent // 3 * 4, 5.0)})
+    two_sizes.step(w=vector(1))
+    assert two_sizes.outputs()["y"].shape == (4,)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [{"w": np.ones(2, np.int32)}, {"v": 1}, {"twice": vector(5)}, {"mask": vector(3)}],
+    ids=["type", "variable", "shape", "size"],
+)
+def test_a_refused_insertion_leaves_no_sizes_behind(two_sizes: oi.Executor, refused: dict[str, object]) -> None:
+    two_sizes.insert(x=vector(3), w=vector(2))
+    with pytest.raises(oi.ExecutionError):
+        two_sizes.insert({"x": vector(2, 9.0), **refused})
+    assert two_sizes.program.sizes["T"] == 3
+    two_sizes.step(mask=vector(3, 5.0))
+    assert two_sizes.outputs()["y"].tolist() == [4.0] * 3
+
+
+def test_refused_insertions_of_many_sizes_leave_the_sizes_of_the_step_bound(
+    two_sizes: oi.Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bindings, "MOST_SIZES", 1)
+    two_sizes.insert(x=vector(5))
+    closed = list[str]()
+    consumers = two_sizes._steps.binding.consumers
+    monkeypatch.setattr(consumers, "close", lambda: closed.append("in use"))
+    for length in (2, 3, 4):
+        with pytest.raises(oi.ExecutionError):
+            two_sizes.insert(x=vector(length), w=1.5)
+    two_sizes.step(w=vector(1))
+    assert (closed, two_sizes.outputs()["y"].shape) == ([], (5,))
 
 
 @pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])

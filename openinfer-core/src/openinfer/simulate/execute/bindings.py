@@ -11,7 +11,7 @@ from openinfer.simulate.program.failures import Place
 from openinfer.simulate.program.items import Leave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.simulate.consumers.runs import ConsumerRuns
@@ -87,10 +87,10 @@ class Bindings:
         self._bound = bound
         self._others: dict[tuple[tuple[str, int], ...], Binding] = {}
 
-    def of(self, sizes: Mapping[str, int]) -> Binding:
+    def of(self, sizes: Mapping[str, int], in_use: Collection[Binding] = ()) -> Binding:
         """Return the program bound to the sizes of a step; sizes that are not named are the usual ones.
 
-        The least recently used binding goes where there are too many.
+        Where there are too many, the least recently used binding goes that is not one of ``in_use``.
 
         Raises:
             ShapeError: the program does not fit the sizes.
@@ -103,8 +103,9 @@ class Bindings:
         if binding is None:
             binding = self._made(dict(key))
         self._others[key] = binding
-        if len(self._others) > MOST_SIZES:
-            self._others.pop(next(iter(self._others))).consumers.close()
+        idle = [key for key, other in self._others.items() if other is not binding and other not in in_use]
+        for unused in idle[: len(self._others) - MOST_SIZES]:
+            self._others.pop(unused).consumers.close()
         return binding
 
     def _made(self, sizes: Mapping[str, int]) -> Binding:

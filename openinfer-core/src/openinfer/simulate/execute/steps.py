@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from openinfer.errors import ExecutionError, StepStateError
+from openinfer.errors import ExecutionError, ShapeError, StepStateError
 from openinfer.ir.resolved import Storage
 from openinfer.simulate.execute.results import Results
 from openinfer.simulate.execute.step_sizes import agreed_sizes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from openinfer.events import TraceEvent
     from openinfer.simulate.devices.programs import StartedStep
-    from openinfer.simulate.execute.bindings import Bindings
+    from openinfer.simulate.execute.bindings import Binding, Bindings
     from openinfer.simulate.execute.observers import Observers
     from openinfer.simulate.program.machine import Frame, Record
     from openinfer.simulate.program.recording import Recorder
@@ -112,12 +112,17 @@ class Steps:
         self.need_idle("insert values")
         if not given and not native:
             return
+        sizes = agreed_sizes(self.binding.resolved, self._free, given, self._given) if self._free else self._given
+        binding = self._binding_of(sizes)
+        values = binding.inputs.checked(given)
+        if binding is not self.binding:
+            self._need_fitting(binding, sizes, given)
         self.results.keep(self.binding.host, (*given, *native))
-        if self._free:
-            self._take_sizes(given)
-        self.binding.inputs.insert(given)
+        self._use(binding)
+        self._given = sizes
+        binding.inputs.insert(values)
         for name in native:
-            self.binding.memory.note_inserted(name)
+            binding.memory.note_inserted(name)
         if self._whole is not None:
             self._whole.note_inputs()
 
@@ -174,18 +179,27 @@ class Steps:
 
     # Sizes of steps.
 
-    def _take_sizes(self, given: Mapping[str, Any]) -> None:
-        """Use the sizes that inserted values have; those of this step's other values have to agree.
+    def _binding_of(self, sizes: Mapping[str, tuple[int, str]]) -> Binding:
+        if not self._free:
+            return self.binding
+        extents = {size: extent for size, (extent, _) in sizes.items()}
+        return self._bindings.of(extents, in_use=(self.binding, self._ran))
+
+    def _need_fitting(self, binding: Binding, sizes: Mapping[str, tuple[int, str]], given: Mapping[str, Any]) -> None:
+        """Refuse sizes that earlier values of this step do not fit, unless these are inserted again.
 
         Raises:
-            ShapeError: two values give a size different extents, or the program does not fit the sizes.
+            ShapeError: ``insert-mismatch``.
         """
-        taken = agreed_sizes(self.binding.resolved, self._free, given, self._given)
-        self._use_sizes({size: extent for size, (extent, _) in taken.items()})
-        self._given = taken
+        old, new = self.binding.memory, binding.memory
+        for name in old.inserted():
+            if name not in given and old.variables[name].type != new.variables[name].type:
+                shown = ", ".join(f"{size} = {extent} by `{giver}`" for size, (extent, giver) in sizes.items())
+                message = f"`{name}` was inserted as {old.variables[name].type}, and is {new.variables[name].type} with"
+                raise ShapeError(f"{message} {shown}: insert `{name}` again with them", code="insert-mismatch")
 
-    def _use_sizes(self, sizes: Mapping[str, int]) -> None:
-        binding = self._bindings.of(sizes)
+    def _use(self, binding: Binding) -> None:
+        """Use the program bound for the sizes of the next step; values that were inserted for it go along."""
         if binding is not self.binding:
             self.settle(changing=True)
             self.results.keep(self.binding.host)
@@ -195,7 +209,7 @@ class Steps:
     def _settle_sizes(self) -> None:
         """Use the usual sizes where nothing was inserted that has any."""
         if self._free and not self._given:
-            self._use_sizes({})
+            self._use(self._binding_of({}))
 
     # Whole steps.
 

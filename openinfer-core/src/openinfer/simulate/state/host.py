@@ -48,8 +48,13 @@ class Inputs:
         plain = {name: kind for name, kind in self._dynamic.items() if not kind.dtype.is_packed}
         self._plain = {name: (storage_dtype(kind.dtype), kind.shape) for name, kind in plain.items()}
 
-    def insert(self, values: Mapping[str, Any]) -> None:
-        """Give dynamic variables their values for the next step: all of them, or none."""
+    def checked(self, values: Mapping[str, Any]) -> list[tuple[str, Array]]:
+        """Return values by variable as `insert` takes them, with memory for each.
+
+        Raises:
+            ExecutionError: ``unknown-variable`` or ``not-dynamic``; ``too-large``, there is no memory for one.
+            DTypeError, ShapeError: ``insert-mismatch``.
+        """
         checked: list[tuple[str, Array]] = []
         for name, value in values.items():
             fits = type(value) is np.ndarray and value.flags.c_contiguous
@@ -58,8 +63,14 @@ class Inputs:
             checked.append((name, value))
         held = _Held("")
         with held:
-            for held.access, array in checked:
-                self._memory.insert(held.access, array)
+            for held.access, _ in checked:
+                self._memory.buffer(held.access)
+        return checked
+
+    def insert(self, checked: Iterable[tuple[str, Array]]) -> None:
+        """Give dynamic variables their values for the next step."""
+        for name, array in checked:
+            self._memory.insert(name, array)
 
     def type_of(self, name: str) -> TensorType:
         """Return the type of a dynamic variable.

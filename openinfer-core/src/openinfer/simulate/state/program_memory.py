@@ -85,9 +85,17 @@ class ProgramMemory:
             self._restore[name] = base._restore[name]
         return buffer
 
+    def inserted(self) -> Iterator[str]:
+        """Yield the variables whose values were inserted for the next step, in the order declared."""
+        return (name for name in self._resolved.variables if name in self._inserted)
+
     def take_inserted(self, other: ProgramMemory) -> None:
         """Take over the values that were inserted for the next step into memory of other sizes."""
         kept = {name for name in other._inserted if other.variables[name].type == self.variables[name].type}
+        for name in kept:
+            if self.buffer(name) is not other.buffer(name):
+                self._backend.write(self.buffer(name), self._backend.read(other.buffer(name)))
+        other.available -= other._inserted & other.conditional
         other._inserted.clear()
         self._inserted |= kept
         self.available |= kept
