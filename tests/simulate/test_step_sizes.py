@@ -190,6 +190,27 @@ def test_refused_insertions_of_many_sizes_leave_the_sizes_of_the_step_bound(
     assert (closed, two_sizes.outputs()["y"].shape) == ([], (5,))
 
 
+@pytest.mark.parametrize("given", [{"x": vector(2)}, {"x": vector(3)}, {"w": vector(2)}], ids=["x, resized", "x", "w, resized"])
+def test_a_value_that_a_whole_step_did_not_leave_is_gone_with_its_inputs(
+    two_sizes: oi.Executor, given: dict[str, np.ndarray]
+) -> None:
+    two_sizes.step(x=vector(3, 7.0), w=vector(1))
+    runs_whole = two_sizes.runs_whole
+    two_sizes.insert(given)
+    if not runs_whole:
+        assert two_sizes.fetch("h").tolist() == [-7.0] * 3
+        return
+    with pytest.raises(oi.StepStateError, match=r"`h` is not a result .* fetch it before inserting new values"):
+        two_sizes.fetch("h")
+
+
+def test_the_type_of_a_value_is_that_of_the_step_that_left_it(two_sizes: oi.Executor) -> None:
+    two_sizes.step(x=vector(3), w=vector(1))
+    two_sizes.insert(x=vector(2))
+    assert [two_sizes.type_of(name).shape for name in ("x", "y")] == [(2,), (3,)]
+    assert two_sizes.fetch("y").shape == (3,)
+
+
 @pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
 def test_a_value_that_a_step_did_not_leave_is_that_of_its_sizes(device: str) -> None:
     if device == "c":

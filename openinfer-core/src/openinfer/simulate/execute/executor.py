@@ -259,7 +259,7 @@ class Executor:
             ExecutionError: as for `fetch`.
         """
         self._steps.settle()
-        return self._steps.seen.type_of(access)
+        return self._steps.host_of(access).type_of(access)
 
     def live_bytes(self) -> dict[str, int]:
         """Return the bytes of the values that are held at this moment, by kind of memory.

@@ -123,8 +123,7 @@ class Steps:
         binding.inputs.insert(values)
         for name in native:
             binding.memory.note_inserted(name)
-        if self._whole is not None:
-            self._whole.note_inputs()
+        self._note_inputs()
 
     def settle(self, *, changing: bool = False) -> None:
         """Copy persistent variables that the device keeps to memory; ``changing``: memory is about to change them."""
@@ -149,6 +148,7 @@ class Steps:
 
     def host_of(self, access: str) -> Host:
         """Return where a value is read: where sizes have changed since the last step, in memory of that step."""
+        need_name(access, "fetch")
         variable = self.binding.resolved.variables.get(_variable_of(access))
         if self._ran is self.binding or (variable is not None and variable.storage is Storage.DYNAMIC):
             return self.seen
@@ -161,11 +161,10 @@ class Steps:
         """
         for access in accesses:
             need_name(access, "fetch")
-        if self._whole is None:
-            return
         if any(self._is_persistent(access) for access in accesses):
             self.settle()
-        if self.is_running or not self._whole.needs_rerun(accesses):
+        ran = self._ran.whole
+        if self.is_running or ran is None or not ran.needs_rerun(accesses):
             return
         self.settle()
         log(LogKind.TRACE, "a value other than a result is fetched: the program runs node by node from here on")
@@ -204,7 +203,12 @@ class Steps:
             self.settle(changing=True)
             self.results.keep(self.binding.host)
             binding.memory.take_inserted(self.binding.memory)
+            self._note_inputs()
             self.binding, self._whole = binding, binding.whole
+
+    def _note_inputs(self) -> None:
+        if self._ran.whole is not None:
+            self._ran.whole.note_inputs()
 
     def _settle_sizes(self) -> None:
         """Use the usual sizes where nothing was inserted that has any."""
@@ -322,9 +326,9 @@ class Steps:
         self.need_idle("begin a step")
         self._given = {}
         binding = self._ran = self.binding
-        if self._whole is not None:
-            self._whole.settle(changing=True)
-            self._whole.note_nodes()
+        self.settle(changing=True)
+        if binding.whole is not None:
+            binding.whole.note_nodes()
         self.results.begin()
         binding.memory.begin_step()
         exchange = binding.consumers.exchange(merged=merged, stepping=consumers)
