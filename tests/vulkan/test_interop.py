@@ -182,6 +182,17 @@ def test_a_handle_is_the_value_of_its_own_variable_alone() -> None:
         ex.insert(x=ex.native_buffer("z"))
 
 
+@pytest.mark.rule("runtime.host.22")
+@pytest.mark.usefixtures("vulkan")
+def test_the_handle_of_a_volatile_variable_is_not_a_value() -> None:
+    with executor(SQUARES) as ex:
+        ex.step(x=np.full(64, 3.0, np.float32))
+        with pytest.raises(ExecutionError, match="`y` is volatile: only dynamic variables take values") as refused:
+            ex.insert(x=ex.native_buffer("x"), y=ex.native_buffer("y"))
+        assert refused.value.code == "not-dynamic"
+        assert set(ex.fetch("y").tolist()) == {9.0}
+
+
 @pytest.mark.usefixtures("vulkan")
 def test_a_closed_executor_hands_out_nothing() -> None:
     ex = executor(SQUARES)

@@ -56,12 +56,13 @@ class NativeBuffers:
         return found
 
     def split(self, given: Mapping[str, Any], memory: ProgramMemory) -> tuple[list[str], dict[str, Any]]:
-        """Return the names of values that are the handle of their own buffer, and the other values.
+        """Return the dynamic variables whose value is the handle of their own buffer, and the other values.
 
         Raises:
             DeviceError: the device is closed, or lost, so that such a buffer is gone.
         """
-        native = [name for name, value in given.items() if value is not None and self._known.get(name) is value]
+        known = (name for name, value in given.items() if value is not None and self._known.get(name) is value)
+        native = [name for name in known if memory.variables[name].storage is Storage.DYNAMIC]
         for name in native:
             self._offering().native_buffer(memory.buffer(name))
         return native, {name: value for name, value in given.items() if name not in native}
