@@ -51,7 +51,7 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     if name == "vulkan":
         request.getfixturevalue("vulkan")
     if name == "c" and importlib.util.find_spec("openinfer_synth_c") is None:
-        pytest.skip("the device c is not installed")
+        pytest.skip("device c is not installed: openinfer-synth-c")
     if staged:
         monkeypatch.setenv("OPENINFER_VULKAN_STAGING", "1")
     return name
@@ -179,6 +179,28 @@ def test_shapes_that_the_declaration_rules_out_are_refused(shape: tuple[int, ...
         ex.input_buffer("x", shape)
     assert refused.value.code == "insert-mismatch"
     assert str(list(shape)) in str(refused.value)
+
+
+@pytest.mark.rule("runtime.host.18")
+@pytest.mark.parametrize("shape", [64, 64.0, "64", (64.0,), ("64",), (None,), {"N": 4}], ids=repr)
+def test_shapes_that_are_not_sequences_of_integers_are_refused(shape: Any) -> None:
+    with executor(SQUARES, "cpu") as ex, pytest.raises(ShapeError, match=r"such as \[64\], found ") as refused:
+        ex.input_buffer("x", shape)
+    assert refused.value.code == "insert-mismatch"
+    assert f"{type(shape).__name__}: {shape!r}"[:60] in str(refused.value)
+
+
+def test_extents_are_any_integers() -> None:
+    with executor(SUMS, "cpu") as ex:
+        assert ex.input_buffer("x", np.array([6, 3])).shape == (6, 3)
+        assert ex.input_buffer("x", iter([np.uint8(5), 3])).shape == (5, 3)
+
+
+@pytest.mark.parametrize("extent", [1 << 50, 1 << 62, 10**30])
+def test_more_elements_than_there_is_memory_for_are_refused(device: str, extent: int) -> None:
+    with executor(SUMS, device) as ex, pytest.raises(DeviceError) as refused:
+        ex.input_buffer("x", (extent, 3))
+    assert refused.value.code == "too-large"
 
 
 def test_names_that_take_no_value_are_refused() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from openinfer.array_types import storage_dtype
-from openinfer.errors import ShapeError
+from openinfer.errors import DeviceError, ShapeError
 from openinfer.ir.types import TensorType
 from openinfer.simulate.devices.backend import LendingBackend
 
@@ -34,13 +35,13 @@ class InputBuffers:
         """Return an array for a value, with undefined elements: the device's, where it has memory for that.
 
         Raises:
-            DeviceError: the device is closed, or has no memory for it.
+            DeviceError: the device is closed; ``too-large``, there is no memory for it.
         """
         if isinstance(self._backend, LendingBackend) and not kind.dtype.is_packed:
             array = self._backend.lend(kind)
         else:
             # Packed elements are packed on insertion: the host has each in a byte of its own.
-            array = np.empty(kind.shape, storage_dtype(kind.dtype))
+            array = _allocated(kind)
         number, known = id(array), self._known
         known[number] = weakref.ref(array, lambda _: known.pop(number, None))
         return array
@@ -56,6 +57,14 @@ class InputBuffers:
                 array.flags.writeable = False
 
 
+def _allocated(kind: TensorType) -> Array:
+    try:
+        return np.empty(kind.shape, storage_dtype(kind.dtype))
+    except (MemoryError, ValueError) as error:  # NumPy's ValueError: more bytes than an address can count.
+        message = f"an input buffer {kind} is more than this machine holds: {error}"
+        raise DeviceError(message, code="too-large") from error
+
+
 def shaped(variable: ResolvedVar, kind: TensorType, shape: Sequence[int] | None, free: frozenset[int]) -> TensorType:
     """Return the type of an input with the shape that one step is to have.
 
@@ -66,11 +75,16 @@ def shaped(variable: ResolvedVar, kind: TensorType, shape: Sequence[int] | None,
         free: axes whose extents steps give.
 
     Raises:
-        ShapeError: ``insert-mismatch``, the rank differs, or the extent of an axis that is not free.
+        ShapeError: ``insert-mismatch``, the rank differs, or the extent of an axis that is not free, or it is not a
+            sequence of integers.
     """
     if shape is None:
         return kind
-    wanted = tuple(shape)
+    try:
+        wanted = tuple(index(extent) for extent in shape)
+    except TypeError:
+        message = f"an input buffer of `{variable.name}` has a shape of integers such as {list(kind.shape)}"
+        raise ShapeError(f"{message}, found {type(shape).__name__}: {shape!r:.60}", code="insert-mismatch") from None
     fits = len(wanted) == len(kind.shape) and all(
         extent >= 0 and (axis in free or extent == declared)
         for axis, (extent, declared) in enumerate(zip(wanted, kind.shape, strict=False))
