@@ -1,4 +1,4 @@
-"""Streaming writes, what is refused, and what is left behind when something goes wrong."""
+"""Streaming writes, what is refused, and what remains on disk after a failure."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_values_events_and_errors_depend_on_no_seed_and_no_number_of_threads() -
 @pytest.mark.rule("runtime.determinism.4")
 @pytest.mark.parametrize("attempt", range(3))
 def test_memory_that_nobody_wrote_is_zero(attempt: int) -> None:
-    """Whatever earlier programs left behind in memory that was given back."""
+    """Whatever earlier programs left in memory that was freed."""
     junk = [np.full(4096, float(attempt + 7), np.float32) for _ in range(64)]
     del junk
     program = graph("""

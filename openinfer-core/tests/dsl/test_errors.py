@@ -37,7 +37,7 @@ SYNTAX = {
         "volatile {\n  x: f32[2]«\n  y: f32;\n}",
         "expected `;` at the end of the declaration, found `y`",
     ),
-    "no semicolon behind a statement": (
+    "no semicolon after a statement": (
         entry("op add(x, y) >> z«\n  retrun;"),
         "expected `;` at the end of the statement, found `retrun`",
     ),
@@ -321,7 +321,7 @@ RECOVERED = {
 
 @pytest.mark.rule("language.phases.3")
 @pytest.mark.parametrize(("statements", "lines"), RECOVERED.values(), ids=RECOVERED)
-def test_parsing_goes_on_behind_a_wrong_statement(statements: str, lines: list[int]) -> None:
+def test_parsing_resumes_after_a_wrong_statement(statements: str, lines: list[int]) -> None:
     with pytest.raises(DslSyntaxError) as caught:
         parse(entry(statements))
     assert [finding.span.line for finding in caught.value.diagnostics] == lines
@@ -345,7 +345,10 @@ HINTS = {
     "negated end of a range": (entry("cache.read K[0..-n] >> x;"), "write `0-n`"),
     "negated initial value": (volatile("x: f32 @init(-y);"), "an initial value is a number"),
     "integer as an input": (entry("op mul(x, -1) >> y;"), "declare `name: i32 @init(-1);` under `constant`"),
-    "unknown section": ("static { x: f32; }", "variables stand in `dynamic`, `volatile`, `constant` or `persistent`"),
+    "unknown section": (
+        "static { x: f32; }",
+        "variables go in `dynamic`, `volatile`, `constant` or `persistent`",
+    ),
     "graph JSON": ('{"vars": {}}', "graph JSON is read from"),
 }
 

@@ -31,11 +31,11 @@ STATEMENTS = {
     "cache verb": ("«read» K[0] >> y;", "write `cache.read …;`"),
     "copy": ("«y» = x;", "`transfer source >> target;`"),
     "copy of a variable called like a verb": ("«read» = x;", "`transfer source >> target;`"),
-    "end behind a body": ("loop l (i in 0..3) { barrier; }«;»", "write no `;` after a `}`"),
+    "semicolon after a body": ("loop l (i in 0..3) { barrier; }«;»", "write no `;` after a `}`"),
     "extents in parentheses": ("assign t: f32«(»B);", "such as `f32[B, D]`"),
     "loop without a name": ("loop «(»i in 0..3) { }", "write `loop NAME (i in …)`"),
     "amount with a word": ("cache.increment n by «2»;", "write `cache.increment 2 n;`"),
-    "amount behind": ("cache.decrement n «2»;", "write `cache.decrement 2 n;`"),
+    "amount after the name": ("cache.decrement n «2»;", "write `cache.decrement 2 n;`"),
     "amount with a sign": ("cache.increment n «+»= k;", "write `cache.increment k n;`"),
     "read to nowhere": ("cache.read n«;»", "such as `>> x`"),
     "write to nowhere": ("cache.write x«;»", "such as `>> K[…]`"),
@@ -113,9 +113,9 @@ def test_hints_without_their_end_leave_the_next_statement() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 5_000])
-@pytest.mark.parametrize("behind", [0, 5_000])
-def test_of_a_very_long_line_what_is_near_the_mistake_is_shown(before: int, behind: int) -> None:
-    text = f"block entry {{ {' ' * before}transfer;{' ' * behind} }}"
+@pytest.mark.parametrize("after", [0, 5_000])
+def test_of_a_very_long_line_what_is_near_the_mistake_is_shown(before: int, after: int) -> None:
+    text = f"block entry {{ {' ' * before}transfer;{' ' * after} }}"
     with pytest.raises(DslSyntaxError) as caught:
         graph(text)
     (found,) = caught.value.diagnostics

@@ -132,7 +132,7 @@ def test_a_piece_knows_where_it_stands() -> None:
     ]
 
 
-def test_a_section_behind_a_forgotten_end_stands_at_the_top() -> None:
+def test_a_section_after_a_forgotten_end_is_at_the_top() -> None:
     found = list(recovered("block a {\n  return;\n\nblock b {\n  return;\n}\n").cut.pieces())
     heads = [piece for piece in found if piece.rule == "block_header"]
 

@@ -103,7 +103,7 @@ def test_a_program_that_fits_keeps_its_warnings_and_its_sizes(environment: Envir
     assert found.resolved.variables["z"].type.shape == (3,)
 
 
-def test_a_finding_behind_a_byte_order_mark_has_its_place_in_the_text_shown(environment: Environment) -> None:
+def test_a_finding_after_a_byte_order_mark_has_its_place_in_the_text_shown(environment: Environment) -> None:
     text = "\ufeffblock entry { branch nowhere; return; }"
     (finding,) = analyse(text, environment).findings
 

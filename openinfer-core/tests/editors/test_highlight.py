@@ -47,7 +47,7 @@ def programs_of_pages() -> list[tuple[str, str]]:
     return [(name, found[2]) for name, text in pages.items() for found in fence.finditer(text)]
 
 
-def test_the_lexer_colours_every_program_of_the_documentation_by_the_word_behind_its_fence() -> None:
+def test_the_lexer_colours_every_program_of_the_documentation_by_the_language_of_its_fence() -> None:
     programs = programs_of_pages()
     if not programs:
         pytest.skip("the documentation is not beside the tests")

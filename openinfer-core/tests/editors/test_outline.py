@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "draw"
 
 
 def marked(text: str) -> tuple[str, int]:
-    """The text without its ``^``, and where that stood."""
+    """The text without its ``^``, and the offset of that."""
     return text.replace("^", "", 1), text.index("^")
 
 
@@ -135,13 +135,13 @@ def test_a_declaration_keeps_its_text_on_one_line_without_comments() -> None:
     assert (found.section, found.text) == ("volatile", "x : f32[B] @init(1.0);")
 
 
-def test_names_are_known_before_and_behind_a_mistake() -> None:
+def test_names_are_known_before_and_after_a_mistake() -> None:
     text = 'dynamic { x f32; y: f32; } block b { op relu(y >> ; op add(x, "open) >> z;\n loop (; op f(^y) >> y; } '
 
     assert meaning(text) is not None
 
 
-def test_a_section_behind_a_forgotten_end_is_known() -> None:
+def test_a_section_after_a_forgotten_end_is_known() -> None:
     assert sort_of("block a {\n  loop l (i in 0..2) {\n    return;\n\nblock b {\n  branch ^b;\n}\n") is Sort.BLOCK
 
 

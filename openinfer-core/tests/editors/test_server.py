@@ -243,7 +243,7 @@ def test_columns_are_counted_as_agreed(encoding: str, column: int) -> None:
         assert line["character"] == column
 
 
-def test_types_of_undeclared_temporaries_stand_behind_their_first_output(tmp_path: Path) -> None:
+def test_types_of_undeclared_temporaries_follow_their_first_output(tmp_path: Path) -> None:
     path = tmp_path / "model.oinf"
     with OinfWriter(path) as writer:
         writer.sizevar("B", 5)

@@ -206,7 +206,7 @@ def test_an_access_may_be_a_reference() -> None:
 
 
 def test_statements_are_inside_of_blocks() -> None:
-    with pytest.raises(GraphError, match="statements stand inside of a block"):
+    with pytest.raises(GraphError, match="statements are added inside a block"):
         oi.GraphBuilder().barrier()
 
 

@@ -22,7 +22,7 @@ from openinfer.loops.text import kernel_text
 from openinfer.lower import lowered
 from openinfer.lower.nests import scheduled
 from openinfer.schedule import Loop, Schedule, choose, plain
-from openinfer.schedule.cost import BEHIND
+from openinfer.schedule.cost import STORING
 from openinfer.schedule.text import parse_schedule
 from openinfer.schedule.tiling import estimated
 
@@ -243,4 +243,4 @@ def product(x: f32[60, 8], w: f32[8, 16], b: f32[16], /, y: f32[60, 16]):
     schedule = choose(stage, layouts, target)
 
     (rows,) = [loop.step for loop in schedule.loops if loop.axis.name == "i" and loop.bind is Bind.SERIAL]
-    assert rows + BEHIND <= target.registers
+    assert rows + STORING <= target.registers

@@ -77,7 +77,7 @@ class Fault:
     Attributes:
         what: the operator, and what is indexed or converted.
         shape: shape of the input.
-        wrong: what is wrong with the element, `` at [...]`` standing where ``{at}`` does.
+        wrong: what is wrong with the element; ``{at}`` is replaced with its index, as `` at [...]``.
         legal: which elements are legal.
     """
 

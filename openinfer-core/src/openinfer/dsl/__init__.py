@@ -77,7 +77,7 @@ def _source(text: str, name: str) -> Source:
     """Return a text as a source.
 
     Raises:
-        DslSyntaxError: ``not-text``: half of a surrogate pair stands in it.
+        DslSyntaxError: ``not-text``: it contains half of a surrogate pair.
     """
     source = Source(name, text.removeprefix(_BYTE_ORDER_MARK))
     half = _SURROGATE.search(source.text)

@@ -225,7 +225,7 @@ class GraphBuilder:
     def _add(self, body: Body, hints: Mapping[str, Given] = _NONE, place: Place | None = None) -> None:
         here = place if place is not None else self._sites.here()
         if not self._open:
-            raise GraphError("statements stand inside of a block: `with builder.block(name): …`")
+            raise GraphError("statements are added inside a block: `with builder.block(name): …`")
         self._open[-1].append(Statement(body, settings_of(hints, here), here))
 
     # Statements

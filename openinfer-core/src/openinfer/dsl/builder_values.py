@@ -97,7 +97,7 @@ def string_of(text: object, what: str) -> str:
     """Return a string.
 
     Raises:
-        GraphError: it is none, or half of a surrogate pair stands in it.
+        GraphError: it is none, or it contains half of a surrogate pair.
     """
     if not isinstance(text, str):
         raise GraphError(f"{what} is a string, found {text!r}", code="syntax")

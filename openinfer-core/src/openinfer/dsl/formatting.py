@@ -82,7 +82,7 @@ class _Layout:
         self._position = token.end
 
     def _line_ends(self, token: Token) -> int:
-        """Return how many line ends stand between the last token and the next."""
+        """Return the number of line ends between the last token and the next."""
         return self._plain.count("\n", self._position, token.start)
 
     def _empty_line(self, token: Token) -> None:

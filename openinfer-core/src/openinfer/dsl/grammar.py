@@ -1,8 +1,8 @@
 """The grammar of the language, matched one declaration or statement at a time.
 
-Every terminal swallows the white space behind it, so that the trees hold tokens only; comments are blanked out before.
-Sums are matched flat (the shape of an integer expression is the business of `openinfer.symbolic`), which keeps the
-matcher's recursion to the nesting of parentheses.
+Every terminal includes the white space that follows it, so that trees contain tokens only; comments are blanked out
+before. Sums are matched flat (`openinfer.symbolic` gives integer expressions their shape), so the matcher recurses only
+as deep as the parentheses nest.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TOKEN = (
     rf"(?P<string>{STRING})|(?P<number>{FLOAT}|{INTEGER})|(?P<name>{NAME})|(?P<word>[A-Za-z0-9_]+)"
     r"|(?P<mark>>>|\.\.=|\.+|\S)"
 )
-"""Whatever stands between white space and comments, by the terminals; a word is neither a name nor a number."""
+"""Any token, by the terminals; a word is neither a name nor a number."""
 
 _KEYWORDS = (
     *("block", "assign", "op", "transfer", "cache", "read", "write", "increment", "decrement", "reset", "branch"),
@@ -189,7 +189,7 @@ class _MatchError(ParseError):
 
 
 class _Terminal(Expression):
-    """A token and the white space behind it.
+    """A token and the white space that follows it.
 
     To match one again takes less time than to keep what matched, so that it stays out of the packrat cache.
     """

@@ -23,7 +23,7 @@ _LITERALS = ("true", "false", "inf", "nan")
 _BUFFER = re.compile(rf"{_NAME}\s*:\s*buffer\s*\(")
 _INDEXED_MODEL = re.compile(r"\bmodel\s*\[")
 _TYPED = re.compile(rf"{_NAME}[^:]*:\s*({_NAME})$")
-_NO_ATTRIBUTES = "attributes stand on declarations only: an operator takes `name=value`, a hint `with { name = value }`"
+_NO_ATTRIBUTES = "only declarations have attributes: an operator takes `name=value`, a hint `with { name = value }`"
 
 
 def hint_for(rule: str, text: str, start: int, place: Place, expected: Set[str]) -> str | None:
@@ -37,17 +37,17 @@ def hint_for(rule: str, text: str, start: int, place: Place, expected: Set[str])
     return hint or _upgrade(rule, text, start) or _separator_hint(before, found, expected)
 
 
-_AMOUNT_BEHIND = re.compile(
+_AMOUNT_LAST = re.compile(
     rf"cache\s*\.\s*(increment|decrement)\s+({_NAME})\s*(?:by\b|[-+]=|,)?\s*([0-9]\w*|{_NAME})\s*;"
 )
 
 
 def _part_hint(rule: str, text: str, start: int, place: Place, expected: Set[str]) -> str | None:
-    """Return a hint for statements that lack a part, or have one in another place."""
+    """Return a hint for statements without one of their parts, or with one in the wrong place."""
     found = text[place.start : place.end]
     if rule == "loop" and found == "(" and "name" in expected:
         return "a loop has a name: write `loop NAME (i in …)`"
-    if rule in ("cache_increment", "cache_decrement") and (old := _AMOUNT_BEHIND.match(text, start)) is not None:
+    if rule in ("cache_increment", "cache_decrement") and (old := _AMOUNT_LAST.match(text, start)) is not None:
         return f"the amount comes first: write `cache.{old[1]} {old[3]} {old[2]};`"
     if found == ";" and "arrow" in expected and rule in ("op", "transfer", "cache_read", "cache_write"):
         target = "K[…]" if rule == "cache_write" else "x"
@@ -62,7 +62,7 @@ def _rule_hint(rule: str, before: str, found: str) -> str | None:
     if rule == "declaration":
         return _declaration_hint(before, found)
     if rule == "assign" and found == "(" and ":" in before:
-        return "extents stand in brackets, such as `f32[B, D]`"
+        return "extents are written in brackets, such as `f32[B, D]`"
     if found == "@":
         return _NO_ATTRIBUTES
     is_target = re.search(rf">>\s*{_NAME}$", before) is not None
@@ -95,9 +95,9 @@ def _dtype_of(found: str) -> str | None:
 def _declaration_hint(before: str, found: str) -> str | None:
     typed = _TYPED.fullmatch(before)
     if typed is not None and found == "(" and typed[1] != "buffer":
-        return f"extents stand in brackets, such as `{typed[1]}[B, D]`"
+        return f"extents are written in brackets, such as `{typed[1]}[B, D]`"
     if typed is not None and re.fullmatch(_NAME, found):
-        return f"extents stand in brackets, such as `{typed[1]}[B, D]`, and attributes start with `@`"
+        return f"extents are written in brackets, such as `{typed[1]}[B, D]`, and attributes start with `@`"
     if found == "=" and ":" in before:
         return "an initial value is written `@init(…)`"
     if re.fullmatch(_NAME, before) and found == ";":
@@ -108,7 +108,7 @@ def _declaration_hint(before: str, found: str) -> str | None:
 
 
 def _token_hint(text: str, place: Place, found: str, before: str) -> str | None:
-    """Return a hint for tokens that are wrong wherever they stand."""
+    """Return a hint for tokens that are wrong in any context."""
     if found in ("...", "..="):
         return "ranges are half-open and written `start..end`"
     if found == "." and text[place.end : place.end + 1].isdigit():
@@ -118,7 +118,7 @@ def _token_hint(text: str, place: Place, found: str, before: str) -> str | None:
     if found in (">", "-") and before.endswith((")", "]")) and ">>" not in before:
         return "what is written comes after `>>`"
     if found in _LITERALS:
-        return f"`{found}` is a literal, and no name"
+        return f"`{found}` is a literal, not a name"
     if re.fullmatch(r"[0-9]\w*", found) and not _NUMBER.fullmatch(found):
         return "a name starts with a letter or `_`; an integer is written as 12, 0xFF, 0o17 or 0b11"
     return None
@@ -131,7 +131,7 @@ def _separator_hint(before: str, found: str, expected: Set[str]) -> str | None:
 
 
 def _negation_hint(rule: str, before: str, name: str) -> str:
-    """Return what to write instead of ``-name``: an expression, where one may stand."""
+    """Return what to write instead of ``-name``: an expression, where one is allowed."""
     if re.search(r"init\s*\($", before):
         return "an initial value is a number or truth value"
     is_indexed = before.count("[") > before.count("]")
@@ -180,7 +180,7 @@ def statement_hint(text: str, offset: int, word: str | None) -> str | None:
     if word == "block":
         return "blocks do not nest: put the statements directly into the loop, or the block after this one"
     if word in ("dynamic", "volatile", "constant", "constants", "persistent"):
-        return "memory sections stand outside blocks: is a `}` missing?"
+        return "memory sections are written outside blocks: is a `}` missing?"
     if (call := _ASSIGNED_CALL.match(text, offset)) is not None:
         return f"write `op {call[2]}(…) >> {call[1]};`"
     if (call := _CALL.match(text, offset)) is not None:

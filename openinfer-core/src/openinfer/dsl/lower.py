@@ -45,7 +45,7 @@ class Lowered:
 
 
 def lower(program: Program, positions: Spans | None = None) -> Lowered:
-    """Return the graph of a program; what is wrong in it is left out, or stands in with what is certain of it.
+    """Return the graph of a program; a wrong part is left out, or is a placeholder with the parts that are known.
 
     Places are looked up in ``positions``, or else in the program's source.
     """
@@ -53,7 +53,7 @@ def lower(program: Program, positions: Spans | None = None) -> Lowered:
 
 
 class Spans(Protocol):
-    """Turns places into spans, if there is anything to show."""
+    """Converts places to spans, if there is a source text to show."""
 
     def of(self, place: Place) -> Span | None: ...
 
@@ -133,7 +133,7 @@ class Lowering:
     # Values
 
     def dtype(self, word: Word) -> DType:
-        """Return the element type of that name; report an unknown one, for which any other stands in."""
+        """Return the element type of that name; report an unknown one, and return a placeholder."""
         dtype = BY_NAME.get(word.text)
         if dtype is None:
             self.error("unknown-dtype", f"unknown element type `{word.text}`", word.place, near_dtype(word.text))

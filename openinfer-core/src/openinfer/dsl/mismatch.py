@@ -38,7 +38,7 @@ _TOKEN = re.compile(rf"(?:[-+](?=[0-9]))?(?:{TOKEN})")
 _LONGEST_FIX = 60
 _SECTIONS = ("dynamic", "volatile", "constant", "persistent", "block")
 _SECTIONS_HINT = (
-    "variables stand in `dynamic`, `volatile`, `constant` or `persistent` { … }, statements in `block name { … }`"
+    "variables go in `dynamic`, `volatile`, `constant` or `persistent` { … }, statements in `block name { … }`"
 )
 _EXPRESSION = frozenset({"name", "integer", "open_paren", "rounding"})
 _VALUE = frozenset({"string", "float", "boolean", "integer"})
@@ -58,7 +58,7 @@ def explain(rule: str, text: str, start: int, mismatch: Mismatch) -> Finding:
 
 
 def _is_next_statement(text: str, place: Place) -> bool:
-    """Return whether a token is a brace, the end, or a word that stands on a line of its own behind what was before."""
+    """Return whether a token is a brace, the end, or the first word of a line."""
     if place.start == place.end or text[place.start] == "}":
         return True
     is_word = text[place.start].isalpha() or text[place.start] == "_"
@@ -66,7 +66,7 @@ def _is_next_statement(text: str, place: Place) -> bool:
 
 
 def _missing_semicolon(rule: str, text: str, start: int, place: Place, expected: tuple[str, ...]) -> Finding:
-    """Return the finding at the end of what lacks its ``;``, which is often a line above the next token."""
+    """Return a finding at the end of a statement without its ``;``, often a line above the next token."""
     end = start + len(text[start : place.start].rstrip())
     what = "declaration" if rule == "declaration" else "statement"
     written = " ".join(text[start:end].split())
@@ -140,7 +140,7 @@ def unknown_section(text: str, offset: int, word: str) -> Finding:
     if text[offset] in "{[":
         hint = "graph JSON is read from files that end in .json, and by openinfer.Graph.from_json"
     elif word in STATEMENTS:
-        hint = "statements stand inside `block name { … }`: is a `}` too many before it?"
+        hint = "statements are written inside `block name { … }`: is there an extra `}` before it?"
     return Finding("syntax", message, place, hint, ("a memory section", "a block"))
 
 

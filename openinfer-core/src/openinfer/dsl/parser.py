@@ -126,7 +126,7 @@ class _Parser:
         self.findings = sorted(found, key=lambda f: f[0].span.start if f[0].span is not None else 0)
 
     def _flawed(self, start: int, end: int) -> bool:
-        """Return whether refused characters stand in a piece of the text, apart from the space after it."""
+        """Return whether a piece of the text contains illegal characters, apart from the space after it."""
         if not self._flaws:
             return False
         end = start + len(self._text[start:end].rstrip())
@@ -318,7 +318,7 @@ class _Parser:
     # Movement
 
     def _end_piece(self) -> None:
-        """Move behind a ``}``."""
+        """Move past a ``}``."""
         self._offset += 1
         self.cut.marks.append(("close_brace", self._offset, False, self._around))
 
@@ -345,7 +345,7 @@ class _Parser:
         return bool(self._flaws) and not self._text[self._flaws[-1].start :].strip()
 
     def _match(self, rule: str, start: int | None = None) -> Tree | None:
-        """Match a rule and move behind it; on a mismatch report it and move to where parsing can go on."""
+        """Match a rule and move past the match; report a mismatch and move to where parsing can resume."""
         begin = self._offset if start is None else start
         try:
             result = match(rule, self._text, begin)
@@ -363,7 +363,7 @@ class _Parser:
         return None
 
     def _at_body(self, start: int) -> bool:
-        """Return whether recovery stopped behind the ``{`` of a head that starts at ``start``."""
+        """Return whether recovery stopped after the ``{`` of a head that starts at ``start``."""
         return self._offset > start and self._text[self._offset - 1] == "{"
 
     # Findings

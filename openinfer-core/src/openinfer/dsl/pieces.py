@@ -19,8 +19,8 @@ class Piece(NamedTuple):
     Attributes:
         rule: the rule of the grammar that it matches; of a gap the one that it should have matched, ``section`` for
             what starts none, and ``""`` for a statement of an unknown kind.
-        start, end: its characters; white space and comments belong to the piece behind them.
-        section: where it stands: the kind of a memory section, ``block``, or ``""`` at the top.
+        start, end: its characters; white space and comments belong to the piece that follows them.
+        section: its memory section, ``block`` inside a block, or ``""`` at the top.
         block: the name of the block around it.
         is_gap: it could not be read.
     """

@@ -1,4 +1,4 @@
-"""What stands for the wrong head of a block, loop or scope, so that its body is read all the same."""
+"""Placeholders for malformed heads of blocks, loops and scopes, so that their bodies are still read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where parsing goes on after an error."""
+"""Where parsing resumes after an error."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _SECTION_START = re.compile(
 
 
 def next_section(text: str, offset: int) -> int:
-    """Return the offset of the next section that starts a line behind ``offset``, or the end."""
+    """Return the offset of the next line after ``offset`` that starts a section, or the end."""
     found = _SECTION_START.search(text, offset + 1)
     return found.start() if found is not None else len(text)
 
 
 def next_statement(text: str, start: int, failed: int) -> int:
-    """Return where the statement or declaration behind a wrong one starts.
+    """Return where the statement or declaration after a wrong one starts.
 
-    That is the place of the failure if a statement starts a line there (a ``;`` was forgotten), else behind the ``;``
-    or ``{ … }`` that ends the wrong one, or in front of the next line that starts as a statement. After the head of a
-    loop, scope or block it is behind its ``{``, so that the body is parsed. A ``}`` that closes what is around the
-    wrong one is left to be found.
+    That is the place of the failure if a statement starts a line there (a ``;`` was forgotten), else after the ``;``
+    or ``{ … }`` that ends the wrong one, or before the next line that starts as a statement. After the head of a
+    loop, scope or block it is after its ``{``, so that the body is parsed. A ``}`` that closes the enclosing
+    body is not skipped.
 
     Args:
         start: where the wrong statement starts.
@@ -53,7 +53,7 @@ def next_statement(text: str, start: int, failed: int) -> int:
                 return stop.start()
             depth -= 1
             if depth == 0 and not (is_head and _next_is(text, stop.end(), "{")):
-                return _behind_semicolon(text, stop.end())
+                return _past_semicolon(text, stop.end())
         elif found == ";" and depth == hints:
             if not (hints and _MORE_HINTS.match(text, stop.end())):
                 return stop.end()
@@ -86,6 +86,6 @@ def _next_is(text: str, offset: int, character: str) -> bool:
     return text.startswith(character, skip_blank(text, offset))
 
 
-def _behind_semicolon(text: str, offset: int) -> int:
-    """Return ``offset``, or what is behind a ``;`` if that comes next."""
+def _past_semicolon(text: str, offset: int) -> int:
+    """Return ``offset``, or the offset after a ``;`` if that comes next."""
     return skip_blank(text, offset) + 1 if _next_is(text, offset, ";") else offset

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ListError(ValueError):
-    """A list mixes what cannot stand together."""
+    """A list mixes values of incompatible types."""
 
 
 def attr_value(value: Value, setting: str | None = None) -> AttrValue:

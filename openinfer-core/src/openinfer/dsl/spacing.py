@@ -57,20 +57,20 @@ def _joined(texts: Sequence[str]) -> str:
 
 
 def _bracket(texts: Sequence[str], position: int) -> str:
-    """Return the bracket, ``[index`` where it holds indices: behind a name that is not an element type."""
+    """Return the bracket, ``[index`` where it contains indices: after a name that is not an element type."""
     before = texts[position - 1] if position else ""
     is_type = position > 1 and texts[position - 2] == ":"
     return "[index" if texts[position] == "[" and _is_word(before) and not is_type else texts[position]
 
 
 def _without_last_comma(pieces: list[str], bracket: str) -> None:
-    """Drop a comma with nothing behind it; in an access it is an empty slot."""
+    """Drop a trailing comma; in an access it is an empty slot."""
     if pieces and pieces[-1] == "," and bracket != "[index":
         pieces.pop()
 
 
 def _gap(before: str, text: str, bracket: str, texts: Sequence[str]) -> str:
-    """Return what stands between two tokens inside a bracket."""
+    """Return the white space between two tokens inside a bracket."""
     if before in ("", "(", "[", "@", ".") or text in (",", ":", "."):
         return ""
     if before == ",":

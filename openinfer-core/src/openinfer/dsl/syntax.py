@@ -167,7 +167,7 @@ Body: TypeAlias = (
 class Statement:
     """A statement with its hints; the place of a loop or scope is that of its head.
 
-    ``places`` are those of its parts, where they stand in a text.
+    ``places`` are those of its parts in the text.
     """
 
     body: Body

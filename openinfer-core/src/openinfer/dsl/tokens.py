@@ -20,7 +20,7 @@ _PIECE = re.compile(
     r"|(?P<paren>[()])|(?P<end>[;{}])|(?P<bad>[^A-Za-z0-9_ \t\r\n\f\v;:,.=@(){}\[\]<>*/%+-]+)"
 )
 _CHARACTER_HINTS = {
-    **dict.fromkeys("'\u2018\u2019\u201c\u201d\u201e«»`", 'strings stand in straight double quotes: "…"'),
+    **dict.fromkeys("'\u2018\u2019\u201c\u201d\u201e«»`", 'strings are written in straight double quotes: "…"'),
     "!": "`graph! { … }` is earlier syntax: a program is its memory sections and blocks; "
     "`openinfer fmt --upgrade` rewrites it",
 }

@@ -34,7 +34,7 @@ class LiteralError(ValueError):
 
 
 def place_of(tree: Tree) -> Place:
-    """Return the place of a tree without the white space behind it."""
+    """Return the place of a tree without trailing white space."""
     return Place(tree.start, tree.start + len(tree.text.rstrip()))
 
 

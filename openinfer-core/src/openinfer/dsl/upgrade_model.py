@@ -52,7 +52,7 @@ def _use(first: Token, last: Token, literal: str, *, is_pattern: bool) -> ModelU
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A variable, and the formals behind its name."""
+    """A variable, and the formals after its name."""
 
     name: str
     formals: tuple[str, ...] = ()
@@ -62,24 +62,24 @@ def linked(words: Sequence[Token]) -> dict[str, Declared]:
     """Return variables by the model data that they are declared for."""
     found: dict[str, Declared] = {}
     owner: Declared | None = None
-    for position, (before, word, after, behind) in enumerate(zip(words, words[1:], words[2:], words[3:], strict=False)):
+    for position, (before, word, after, inside) in enumerate(zip(words, words[1:], words[2:], words[3:], strict=False)):
         if before.text in ("{", ";"):
             is_declaration = after.text in (":", "(") and word.kind == "name"
             owner = Declared(word.text, _formals(words[position + 2 :])) if is_declaration else None
             found |= {owner.name: owner} if owner is not None and owner.name not in found else {}
         elif owner is not None and word.text in ("ref", "reference", "pattern") and after.text == "(":
-            found[behind.text.strip('"')] = owner
+            found[inside.text.strip('"')] = owner
     return found
 
 
 def _formals(words: Sequence[Token]) -> tuple[str, ...]:
-    """Return the names in the parentheses that stand at the start, if there are any."""
+    """Return the names in the parentheses at the start, if there are any."""
     inner = takewhile(lambda word: word.text not in (")", ":"), words)
     return tuple(word.text for word in inner if word.kind == "name")
 
 
 def replacement(use: ModelUse, variables: dict[str, Declared]) -> str | None:
-    """Return what stands for a use of model data in the language of today, or None without a declaration for it."""
+    """Return the variable that replaces a use of model data, or None if none is declared for it."""
     if not use.is_pattern:
         return variables[use.data].name if use.data in variables else None
     for pattern, variable in variables.items():

@@ -49,7 +49,7 @@ class Proposal:
 
 
 def completions(analysis: Analysis, offset: int, environment: Environment, model: Model | None) -> list[Proposal]:
-    """Return what may stand at an offset, whether or not a part of it is written."""
+    """Return what may be written at an offset, whether or not part of it is there."""
     outline = analysis.outline
     segment = outline.segment_at(offset)
     before = [token for token in segment.tokens if token.end < offset or (token.end == offset and not _word(token))]
@@ -118,17 +118,17 @@ def _declaration(before: Sequence[Token], environment: Environment, sizes: Seque
     texts = [token.text for token in before]
     if not texts or ":" not in texts:
         return
-    behind = texts[texts.index(":") + 1 :]
-    if not behind:
+    after = texts[texts.index(":") + 1 :]
+    if not after:
         yield from _dtypes()
-    elif behind.count("[") > behind.count("]"):
+    elif after.count("[") > after.count("]"):
         yield from sizes
-    elif behind.count("(") > behind.count(")"):
+    elif after.count("(") > after.count(")"):
         end = texts.index(")") if ")" in texts[: texts.index(":")] else 0
         formals = [token for token in before[:end] if token.kind == "name"][1:]
         yield from _words(token.text for token in formals)
     else:
-        at = "" if behind[-1] == "@" else "@"
+        at = "" if after[-1] == "@" else "@"
         for name in (*ATTRIBUTES, *environment.attributes):
             summary = environment.attributes[name].summary if name in environment.attributes else ""
             yield Proposal(label=f"@{name}", of=Class.KEYWORD, insert=f"{at}{name}", detail=summary)

@@ -1,4 +1,4 @@
-"""Types that a text leaves out: those of temporaries without a declaration, shown behind their first output."""
+"""Types that a text leaves out: those of temporaries without a declaration, shown after their first output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def inlay_hints(analysis: Analysis, environment: Environment, model: Model | None) -> Iterator[tuple[int, str]]:
-    """Yield the offset behind a name and the type to show there, such as ``: f32[B, D]``; none without a model."""
+    """Yield the offset after a name and the type to show there, such as ``: f32[B, D]``; none without a model."""
     if model is None or analysis.resolved is None or not analysis.is_current:
         return
     for found in inferred_types(analysis.resolved, model, environment):

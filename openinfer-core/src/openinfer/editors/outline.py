@@ -1,4 +1,4 @@
-"""Every name of a program with the role it has where it stands, and the definitions that names lead to."""
+"""Every name of a program with its role at that place, and the definitions that names refer to."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Segment:
     """A head, declaration or statement without the ``;`` or brace that ends it.
 
     Attributes:
-        section: where it stands: a kind of memory, ``block``, or ``""`` at the top.
+        section: a kind of memory, ``block`` inside a block, or ``""`` at the top.
         tokens: what it is made of, without comments.
         start, stop: the offsets between which a cursor is inside of it.
     """
@@ -144,7 +144,7 @@ class Names:
         return None if ranges is None else ranges.innermost(occurrence.start)
 
     def _count(self, occurrence: Occurrence) -> Definition | None:
-        """Return the formal that means a count of the growing variable whose brackets the name stands in."""
+        """Return the formal that means a count of the growing variable whose brackets contain the name."""
         formal = self._formals.get((occurrence.name, occurrence.context))
         return formal if formal is not None and formal.section == "auto_dim" else None
 

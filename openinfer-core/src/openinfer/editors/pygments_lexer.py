@@ -69,7 +69,7 @@ def _parts(token: Token, known: dict[int, Any]) -> Iterator[tuple[int, Any, str]
 
 
 def _alone(token: Token) -> Any:
-    """Return the type of a token wherever it stands."""
+    """Return the type of a token that does not depend on its context."""
     match token.kind:
         case "comment":
             return Comment.Single
@@ -88,7 +88,7 @@ def _alone(token: Token) -> Any:
 
 
 def _known(outline: Outline) -> dict[int, Any]:
-    """Return the types that tokens have because of where they stand, by their offsets."""
+    """Return the types that tokens have because of their context, by their offsets."""
     found: dict[int, Any] = {}
     for segment in outline.segments:
         for before, token in zip(segment.tokens, segment.tokens[1:], strict=False):
@@ -119,8 +119,8 @@ def _keywords(tokens: Sequence[Token], section: str) -> Iterator[int]:
     if word in STATEMENTS:
         yield tokens[0].start
     for place, token in enumerate(tokens[1:], 1):
-        behind = tokens[place + 1].text if place + 1 < len(tokens) else ""
-        is_hints = place > 1 and (token.text, behind) == ("with", "{")
-        is_dep = word == "dep" and token.text in ("after", "before") and behind == "("
+        after = tokens[place + 1].text if place + 1 < len(tokens) else ""
+        is_hints = place > 1 and (token.text, after) == ("with", "{")
+        is_dep = word == "dep" and token.text in ("after", "before") and after == "("
         if is_hints or is_dep or (word, place) == ("cache", 2) or (word, place, token.text) == ("loop", 4, "in"):
             yield token.start

@@ -268,15 +268,15 @@ class _Reader:
             self._add(token, role)
 
     def _dep(self, tokens: Sequence[Token]) -> None:
-        for before, token, behind in zip(tokens, tokens[1:], tokens[2:], strict=False):
-            if token.kind == "name" and (before.text, behind.text) == ("(", ")"):
+        for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            if token.kind == "name" and (before.text, after.text) == ("(", ")"):
                 self._add(token, Role.TARGET)
 
 
 def _definition(
     token: Token, sort: Sort, *, text: str, section: str = "", owner: str = "", formals: tuple[str, ...] = ()
 ) -> Definition:
-    """Return what a name defines where it stands."""
+    """Return the definition that a name introduces at its place."""
     return Definition(token.text, sort, token.start, token.end, text, section, owner=owner, formals=formals)
 
 
@@ -294,7 +294,7 @@ def _formals(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _inside(tokens: Sequence[Token]) -> Sequence[Token]:
-    """Return what stands in the parentheses that ``tokens`` begin with."""
+    """Return the tokens in the parentheses that ``tokens`` begin with."""
     if not tokens or tokens[0].text != "(":
         return ()
     closes = len(tokens) > 1 and tokens[-1].text == ")"

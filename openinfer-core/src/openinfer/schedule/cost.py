@@ -42,8 +42,8 @@ FULL = 0.7
 AHEAD = 6
 """One of so many registers holds a number of a stream before it is used."""
 
-BEHIND = 3
-"""Registers besides the totals while results are stored: a bias, a constant to compare with, and the result."""
+STORING = 3
+"""Registers in addition to the totals while results are stored: a bias, a constant to compare with, and the result."""
 
 STARTED = 8.0
 """Cycles to begin and end a tile, in which nothing overlaps."""
@@ -198,7 +198,7 @@ def registers(work: Work, tiling: Tiling, target: TargetInfo) -> int:
         kept = sum(sorted(o.distinct(tile) for o in work.operands)[:-1])
     else:
         kept = 0
-    return tiling.accumulators * work.totals + max(kept + 1 + (work.instructions > 1), BEHIND)
+    return tiling.accumulators * work.totals + max(kept + 1 + (work.instructions > 1), STORING)
 
 
 def cycles(work: Work, tiling: Tiling, target: TargetInfo) -> float:
