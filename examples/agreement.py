@@ -87,7 +87,7 @@ def on_each_target(made: Callable[[str], Synthesis], inputs: Step, steps: int) -
     for target in TARGETS:
         try:
             outputs = made(target).run(inputs, steps=steps).outputs
-        except (oi.EnvironmentLacksError, oi.DeviceError) as problem:
+        except (oi.MissingDependencyError, oi.DeviceError) as problem:
             print(f"{'':6} target {target} not run: {problem}")
         else:
             yield target, outputs

@@ -150,7 +150,7 @@ def in_c(
     heading("Compiled and run")
     try:
         result = synthesis.run({"image": images}, steps=len(images))
-    except oi.EnvironmentLacksError as error:
+    except oi.MissingDependencyError as error:
         print(f"skipped: {error}")
         return []
     answers = Answers(

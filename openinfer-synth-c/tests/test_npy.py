@@ -169,7 +169,7 @@ DAMAGED = {
     "negative extent": (with_header(GOOD.replace("2, 3", "-2, 3")), "shape"),
     "no dictionary": (with_header("[1, 2]\n"), "not a dictionary"),
     "key twice": (with_header("{'descr': '<f4', 'descr': '<f4', 'shape': (2, 3)}"), "a key twice"),
-    "key missing": (with_header("{'descr': '<f4', 'shape': (2, 3)}"), "lacks a key"),
+    "key missing": (with_header("{'descr': '<f4', 'shape': (2, 3)}"), "has a key missing"),
     "unknown key": (with_header("{'descr': '<f4', 'x': 1}"), "unknown key"),
     "endless string": (with_header("{'descr': '<f4"), "element type"),
     "long key": (with_header("{'" + "k" * 100 + "': 1}"), "damaged"),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from openinfer.dsl import graph
-from openinfer.errors import EnvironmentLacksError, SynthesisError
+from openinfer.errors import MissingDependencyError, SynthesisError
 from openinfer.model import Model
 from openinfer.synth import Synthesizer
 from openinfer.synth.c_host.toolchain import find_compiler, run_tool
@@ -31,7 +31,7 @@ def test_a_missing_compiler_is_an_error_of_the_environment(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    with pytest.raises(EnvironmentLacksError, match=r"no C compiler found \(looked for cc, gcc, clang\)") as caught:
+    with pytest.raises(MissingDependencyError, match=r"no C compiler found \(looked for cc, gcc, clang\)") as caught:
         synthesis().run({"x": np.zeros(2, np.float32)})
 
     assert caught.value.code == "no-compiler"
@@ -54,7 +54,7 @@ def test_arguments_after_the_name_in_cc_are_handed_on(monkeypatch):
 def test_quotes_in_cc_that_do_not_close_are_reported(monkeypatch):
     monkeypatch.setenv("CC", "cc 'x")
 
-    with pytest.raises(EnvironmentLacksError, match="which is not a command: No closing quotation"):
+    with pytest.raises(MissingDependencyError, match="which is not a command: No closing quotation"):
         find_compiler()
 
 

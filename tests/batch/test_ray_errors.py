@@ -76,7 +76,7 @@ READY = encode_outputs({})
 def test_a_cluster_that_cannot_start_a_worker_ends_the_batch(error: RayError, text: str) -> None:
     cluster = Cluster(error)
 
-    with pytest.raises(oi.EnvironmentLacksError) as caught:
+    with pytest.raises(oi.MissingDependencyError) as caught:
         worker_of(cluster).open(b"job")
 
     assert text in str(caught.value)

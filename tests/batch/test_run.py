@@ -306,7 +306,7 @@ def test_leaving_early_ends_the_processes() -> None:
 
 def test_processes_that_cannot_start_end_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(oi.EnvironmentLacksError, match=r"do not start: process .* ended with exit code 1"):
+    with pytest.raises(oi.MissingDependencyError, match=r"do not start: process .* ended with exit code 1"):
         list(oi.run_batch(MODEL, GRAPH, MIXED, workers=2))
 
 

@@ -111,7 +111,7 @@ def test_an_interrupt_is_a_document(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_what_fails_after_its_document_is_reported_on_standard_error(folder: Path) -> None:
     """A missing device ends `doctor` with 3, after everything that it found."""
     result = CliRunner().invoke(main, ["doctor", "--device", "nope", "--json"])
-    assert "nope" in json.loads(result.stdout)["lacking"][0]
+    assert "nope" in json.loads(result.stdout)["missing"][0]
     assert "error[environment]" in result.stderr
     assert result.exit_code == 3
 

@@ -278,12 +278,12 @@ def test_a_feature_that_the_hardware_does_not_support_is_missing_and_not_a_failu
 
 def test_an_element_with_no_result_may_meet_hardware_without_a_feature() -> None:
     def refuse(given: Sequence[RefusedCase]) -> list[list[OpenInferError | None]]:
-        raise FeatureMissingError(f"this box lacks what {len(given)} kernels need")
+        raise FeatureMissingError(f"this box does not support what {len(given)} kernels need")
 
     schema, oracle = ENVIRONMENT.op("gather"), known_oracles()["gather"]
     (cell, *others) = check_operator(schema, oracle, replace(CPU, refuse=refuse), ENVIRONMENT, every=EVERY).values()
 
-    assert cell.missing == "this box lacks what 1 kernels need"
+    assert cell.missing == "this box does not support what 1 kernels need"
     assert not any(each.failures for each in (cell, *others))
 
 

@@ -35,12 +35,12 @@ def facts(*arguments: str) -> dict[str, Any]:
     return {**named, **{key: document[key] for key in LISTS}}
 
 
-LISTS = ("problems", "lacking")
+LISTS = ("problems", "missing")
 
 
 def test_a_sound_machine_has_no_problems() -> None:
     found = facts()
-    assert found["problems"] == found["lacking"] == []
+    assert found["problems"] == found["missing"] == []
     assert found["versions"]["numpy"]["detail"] == np.__version__
     assert found["versions"]["openinfer"]["detail"] == version("openinfer-core")
     assert platform.python_version() in found["versions"]["python"]["detail"]
@@ -72,7 +72,7 @@ def test_what_is_missing_is_a_problem_only_when_it_is_requested(monkeypatch: pyt
 def test_what_is_requested_and_unknown_exits_with_3(arguments: tuple[str, ...], told: str) -> None:
     result = doctor(*arguments)
     assert (result.exit_code, told in result.stderr) == (3, True)
-    assert json.loads(doctor(*arguments, "--json").stdout)["lacking"]
+    assert json.loads(doctor(*arguments, "--json").stdout)["missing"]
 
 
 def test_what_is_requested_and_present_exits_with_0() -> None:

@@ -184,14 +184,14 @@ def test_inputs_that_may_be_left_out(run: Any, op: str, given: tuple[str, ...], 
 
 @pytest.mark.parametrize("name", ["add", "concat"])
 def test_a_needed_input_that_is_left_out_is_named(name: str) -> None:
-    lacking = operator("lacking", same, lambda steps, *_: (steps.op(name, None),))
-    module = ModuleType("lacking_operators")
+    partial = operator("partial", same, lambda steps, *_: (steps.op(name, None),))
+    module = ModuleType("without_kernels")
 
     @hookimpl
     def openinfer_ops() -> tuple[OpSchema, ...]:
-        return (lacking,)
+        return (partial,)
 
     module.__dict__.update(OPENINFER_API=1, openinfer_ops=openinfer_ops)
 
     with pytest.raises(OpenInferError, match=f"{name} needs the input"):
-        on_device("cpu")(program("lacking(t) >> y", "y: f32[4];", "y"), ["y"], load_environment(extra=[("l", module)]))
+        on_device("cpu")(program("partial(t) >> y", "y: f32[4];", "y"), ["y"], load_environment(extra=[("l", module)]))

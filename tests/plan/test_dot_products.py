@@ -68,7 +68,7 @@ def in_words(computation: Computation, weight: Array, zero: int) -> tuple[Comput
     """Return the computation in dot products, its weight, and what its sums begin with."""
     (stage,) = computation.stages
     product = dot_products_of(stage, frozenset(("w", "z", "s")))[0]
-    lacking = -(product.lacking + zero) * weight.astype(np.int64).sum(axis=0)
+    correction = -(product.offset + zero) * weight.astype(np.int64).sum(axis=0)
     x, w, z, s = computation.inputs
     inputs = (
         replace(x, dtype=I32, shape=(x.shape[0], Index.of(6))),
@@ -77,7 +77,7 @@ def in_words(computation: Computation, weight: Array, zero: int) -> tuple[Comput
     )
     assert [str(index) for index in own_places(stage, product)] == ["j"]
     changed = replace(computation, inputs=inputs, stages=(in_dot_products(stage, product, "c"),))
-    return changed, word_array(weight, 0, 0, 8), lacking.astype(np.int32)
+    return changed, word_array(weight, 0, 0, 8), correction.astype(np.int32)
 
 
 @pytest.mark.parametrize("w", ["i8", "i4", "u4"])
@@ -87,10 +87,10 @@ def test_words_give_the_sums_of_bytes(x: str, w: str, image: str, zero: int) -> 
     computation = parse_computation(PRODUCT.format(x=x, w=w, image=image))
     row, codes, scale = drawn(x, 3, 24), drawn(w, 24, 20), np.ones(20, np.float32)
     point = np.array(zero, row.dtype)
-    changed, words, lacking = in_words(computation, codes, zero)
+    changed, words, correction = in_words(computation, codes, zero)
 
     (expected,) = evaluate(computation, [row, codes, point, scale])
-    given = [row.view(np.int32), words, point, scale, lacking]
+    given = [row.view(np.int32), words, point, scale, correction]
     (found,) = evaluate(changed, given)
     kernel = lowered(changed, target=SIXTEEN)
     buffers = dict(zip("xwzsc", (array.reshape(-1) for array in given), strict=True))
@@ -156,7 +156,7 @@ def test_words_are_made_of_the_bytes_of_a_window(x: str, rows: int, axes: str) -
     for product in products:
         dim = product.weight_dim
         padded = np.pad(codes, [(0, -size % 4 if dim == d else 0) for d, size in enumerate(codes.shape)])
-        words, lacking = word_array(padded, dim, 0, 8), -product.lacking * codes.sum(axis=(1, 2), dtype=np.int32)
+        words, correction = word_array(padded, dim, 0, 8), -product.offset * codes.sum(axis=(1, 2), dtype=np.int32)
         inputs = (
             computation.inputs[0],
             replace(computation.inputs[1], dtype=I32, shape=tuple(map(Index.of, words.shape))),
@@ -165,10 +165,10 @@ def test_words_are_made_of_the_bytes_of_a_window(x: str, rows: int, axes: str) -
         made = replace(computation, inputs=inputs, stages=(in_dot_products(stage, product, "c0"),))
         around = {"x": channels_last(20, 9, 8, ((1, 7), (1, 1))), "y": channels_last(20, 5, 8, ((0, 0), (0, 0)))}
         kernel = lowered(made, around, SIXTEEN)
-        buffers = {"x": around["x"].pack(image), "w": words.reshape(-1), "c0": lacking, "y": np.zeros(800, np.int32)}
+        buffers = {"x": around["x"].pack(image), "w": words.reshape(-1), "c0": correction, "y": np.zeros(800, np.int32)}
         interpret(kernel, buffers)
 
-        assert (evaluate(made, [image, words, lacking])[0] == expected).all()
+        assert (evaluate(made, [image, words, correction])[0] == expected).all()
         assert (buffers["y"] == around["y"].pack(expected)).all()
         assert verify(kernel).guarded == 0
         assert "word(x" in kernel_text(kernel)

@@ -307,7 +307,7 @@ DEVICES = {
     "bind_kernel": Spot(kernel_on_device, on_device),
     "synchronize": device_spot("synchronize", legal=NO_RESULT),
     "close": device_spot("close", legal=NO_RESULT),
-    "beside": device_spot("beside", hands_over, ("returns None",)),
+    "concurrent_backend": device_spot("concurrent_backend", hands_over, ("returns None",)),
     **part_of(HostAbacus, "scalar_reader", counts),
     **part_of(WholeAbacus, "bind_program", on_device, whole_programs=True),
     **part_of(StagedAbacus, "bind_computation", on_device, with_stages),

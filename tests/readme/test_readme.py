@@ -205,10 +205,10 @@ def test_pages_run_from_top_to_bottom(page: Page, workplace: Path) -> None:
             assert not shown or "".join(printed.split()) == "".join("".join(shown).split()), printed
         for block in blocks:
             if block.info.startswith("console runnable"):
-                lacking = run_console(page, block, workplace)
-                missing += [] if lacking is None else [lacking]
+                absent = run_console(page, block, workplace)
+                missing += [] if absent is None else [absent]
     if missing:
-        pytest.skip(f"all of {page.name} ran but for what needs {', '.join(missing)}, which this machine lacks")
+        pytest.skip(f"{page.name} ran in part: this machine does not have {', '.join(missing)}")
 
 
 def model_of(page: Page) -> oi.Model:

@@ -1,4 +1,4 @@
-"""A device that leaves element types to cpu, beside the same programs on cpu alone."""
+"""A device that falls back to cpu for some element types, compared with the same programs on cpu alone."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class NarrowBackend(CpuBackend):
         used = {each.type.dtype.name for each in (*inputs, output) if each is not None}
         assert used <= NARROW, f"the box was asked to compute in {used}"
         if any(step.dtype.name == "i64" for step in linearise(expr).instructions):
-            raise FeatureMissingError("this box lacks what an expression needs: 64-bit integers")
+            raise FeatureMissingError("this box does not support what an expression needs: 64-bit integers")
         return super().bind_expression(expr, inputs, output)
 
     def bind_fold(self, axes: Any, fold: Any, source: Any, output: Any) -> Any:
         assert source.type.dtype.name in NARROW
         return super().bind_fold(axes, fold, source, output)
 
-    def beside(self) -> Any:
+    def concurrent_backend(self) -> Any:
         return None
 
 
@@ -308,7 +308,7 @@ def test_an_operator_that_needs_a_missing_feature_of_this_hardware_falls_back_to
         assert box.fetch("y").tolist() == cpu.fetch("y").tolist()
         assert [event.kind for event in box.trace()] == ["Transfer", "OpExecute", "Transfer", "Return"] * 2
     (line,) = warnings(capsys)
-    assert "block `entry` runs on cpu: this box lacks what an expression needs: 64-bit integers" in line
+    assert "block `entry` runs on cpu: this box does not support what an expression needs: 64-bit integers" in line
 
 
 BOUND_LATE = {
@@ -343,7 +343,7 @@ def test_an_operator_that_is_bound_while_running_falls_back_for_a_feature_too(
             values[-1].append([event.node_desc for event in made.trace()])
     assert values[0] == values[1]
     (line,) = [line for line in warnings(capsys) if "op relu" in line]
-    assert "runs on cpu: this box lacks what an expression needs: 64-bit integers" in line
+    assert "runs on cpu: this box does not support what an expression needs: 64-bit integers" in line
 
 
 def test_a_feature_found_missing_while_running_is_an_error_of_the_step_when_strict(environment: Environment) -> None:
@@ -358,7 +358,7 @@ def test_a_feature_found_missing_while_running_is_an_error_of_the_step_when_stri
 
 
 def test_a_missing_feature_without_a_fallback_is_an_error(environment: Environment) -> None:
-    with pytest.raises(ExecutionError, match="this box lacks what an expression needs") as caught:
+    with pytest.raises(ExecutionError, match="this box does not support what an expression needs") as caught:
         executor(WIDENED, "chest", environment)
     assert (caught.value.code, caught.value.block, caught.value.node_index) == ("kernel-missing", "entry", 0)
 
@@ -413,7 +413,7 @@ def test_other_devices_are_closed_where_no_executor_comes_about(
     monkeypatch.setattr(CpuBackend, "close", lambda self: closed.append(self.name))
     text = """volatile { y: f64[2]; n: i32[2]; }
     block entry { op neg(y) >> y; op relu(n, negative_slope=2) >> n with { placement = "chest" }; return y; }"""
-    with pytest.raises(ExecutionError, match="this box lacks"):
+    with pytest.raises(ExecutionError, match="this box does not support"):
         executor(text, "box", environment, placement=True)
     assert sorted(closed) == ["box", "box", "cpu"]
 
@@ -421,7 +421,7 @@ def test_other_devices_are_closed_where_no_executor_comes_about(
 class PairedBackend(NarrowBackend):
     """A box that another thread may have a second of."""
 
-    def beside(self) -> PairedBackend:
+    def concurrent_backend(self) -> PairedBackend:
         return PairedBackend()
 
 
@@ -435,7 +435,7 @@ def test_what_consumers_opened_is_closed_where_another_cannot_be_bound(
     block entry { yield y; yield n; await y; await n; return y; }
     block first { await y; op neg(y) >> z; yield y; }
     block second { await n; op relu(n, negative_slope=2) >> n; yield n; }"""
-    with pytest.raises(ExecutionError, match="this box lacks"):
+    with pytest.raises(ExecutionError, match="this box does not support"):
         executor(text, "chest", environment)
     assert closed == ["box"] * 3
 
@@ -457,6 +457,6 @@ def test_the_conformance_kit_does_not_count_what_another_device_computes(environ
     assert (plain["f32"].missing, plain["f32"].failures) == ("", ())
     assert (plain["f64"].ran, plain["f64"].missing) == (0, "box has no neg for f64")
     bent = check_operator(environment.op("relu"), known_oracles()["relu"], place, environment)
-    assert "this box lacks what an expression needs" in bent["i32"].missing
+    assert "this box does not support what an expression needs" in bent["i32"].missing
     assert bent["i32"].ran
     assert not bent["i32"].failures

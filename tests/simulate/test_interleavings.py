@@ -187,7 +187,7 @@ PROGRAMS = {
         """,
         {"h": [3, 5], "out": [4, 6]},
     ),
-    "a writer beside a reader": (
+    "a writer concurrent with a reader": (
         """
         block entry { transfer x >> h; yield h; op add(x, one) >> out; await h; return; }
         block reader { await h; op add(h, one) >> h2; op add(h2, h) >> h2; yield h; }

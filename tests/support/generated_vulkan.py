@@ -38,7 +38,7 @@ VALIDATED = {
 """Environment in which the loader puts the validation layer, with checks of synchronisation, around every device."""
 
 
-def lacking() -> str | None:
+def missing_packages() -> str | None:
     """Return what is missing to build bundles here, or None."""
     tools = {"cc": "gcc", "make": "make", "glslangValidator": "glslang-tools"}
     missing = [package for name, package in tools.items() if shutil.which(name) is None]
@@ -50,7 +50,7 @@ def lacking() -> str | None:
     return f"bundles of target vulkan cannot be built: apt install {' '.join(missing)}" if missing else None
 
 
-needs_headers = pytest.mark.skipif(lacking() is not None, reason=lacking() or "")
+needs_headers = pytest.mark.skipif(missing_packages() is not None, reason=missing_packages() or "")
 
 
 def synthesised(

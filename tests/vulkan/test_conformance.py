@@ -46,7 +46,7 @@ def executor_of(case: dict[str, Any], model: oi.Model) -> Any:
     return Simulator(model, graph(text), device="vulkan").make_executor()
 
 
-def executor_or_lack(case: dict[str, Any], model: oi.Model) -> Any:
+def executor_or_none(case: dict[str, Any], model: oi.Model) -> Any:
     """Return the executor, or None where the device does not support the operator."""
     try:
         return executor_of(case, model)
@@ -67,7 +67,7 @@ def test_an_operator_agrees_with_the_recorded_result_or_is_named_missing(case: d
     with oi.ModelLoader.open(RECORDED / case["file"]) as model:
         infos = [model.var_info(name) for name in (*case["inputs"], case["expected"])]
         *inputs, output = [str(info.dtype) for info in infos if info is not None]
-        if (executor := executor_or_lack(case, model)) is None:
+        if (executor := executor_or_none(case, model)) is None:
             assert not {*inputs, output} <= COMPUTED
             return
         executor.step()

@@ -185,7 +185,7 @@ class CpuBackend:
     def synchronize(self) -> None:
         """Return at once: nothing is queued."""
 
-    def beside(self) -> CpuBackend:
+    def concurrent_backend(self) -> CpuBackend:
         """Return a backend with scratch memory of its own, which is all that calls share."""
         return CpuBackend()
 

@@ -300,7 +300,7 @@ class VulkanBackend:
         self._queue.share(storage)
         return SharedBuffer(type=kind, buffer=number_of(storage.handle), offset=storage.offset, nbytes=kind.nbytes)
 
-    def beside(self) -> None:
+    def concurrent_backend(self) -> None:
         """Return None: the queue of the device serves one thread."""
 
     def close(self) -> None:
@@ -330,9 +330,9 @@ class VulkanBackend:
 
     def _bound(self, shader: Shader, inputs: Sequence[VulkanBuffer], outputs: Sequence[VulkanBuffer]) -> BoundCall:
         self._device.need_open()
-        lacking = shader.features - self._device.physical.features
-        if lacking:
-            needed = ", ".join(sorted(lacking))
+        missing = shader.features - self._device.physical.features
+        if missing:
+            needed = ", ".join(sorted(missing))
             raise FeatureMissingError(f"{self._device.physical.name} does not support what a kernel needs: {needed}")
         if shader.threads == 0:
             return _do_nothing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openinfer.errors import EnvironmentLacksError, UnsupportedError
+from openinfer.errors import MissingDependencyError, UnsupportedError
 from openinfer_backend_vulkan.spirv import compiler
 from openinfer_backend_vulkan.spirv.compiler import ShaderCompiler, compile_shader, find_compiler
 
@@ -84,5 +84,5 @@ def test_refused_source_names_the_compilers_reason(base: Path) -> None:
 def test_without_a_compiler_the_advice_is_given(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(base))
 
-    with pytest.raises(EnvironmentLacksError, match="apt install glslang-tools"):
+    with pytest.raises(MissingDependencyError, match="apt install glslang-tools"):
         compile_shader(GLSL)

@@ -276,7 +276,7 @@ class CalibrationError(OpenInferError):
     default_code = "calibration"
 
 
-class EnvironmentLacksError(OpenInferError):
+class MissingDependencyError(OpenInferError):
     """Something that was requested is missing on the machine, such as a compiler; the command line exits with 3."""
 
     default_code = "environment"

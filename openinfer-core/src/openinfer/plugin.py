@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from openinfer.compute import Operand as StageOperand
     from openinfer.compute import Value as StageValue
     from openinfer.dtypes import BF16, BOOL, BUILTIN, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType, Kind
-    from openinfer.errors import DeviceError, EnvironmentLacksError, FeatureMissingError, OpenInferError, SynthesisError
+    from openinfer.errors import (
+        DeviceError,
+        FeatureMissingError,
+        MissingDependencyError,
+        OpenInferError,
+        SynthesisError,
+    )
     from openinfer.events import TraceEvent
     from openinfer.expr import Expr, Instruction, Program, linearise, tree
     from openinfer.expr.numpy_renderer import compile_program
@@ -104,7 +110,7 @@ __all__ = [
     "DeviceError",
     "DeviceSpec",
     "Elementwise",
-    "EnvironmentLacksError",
+    "MissingDependencyError",
     "ExecutionPlan",
     "Expr",
     "F16",
@@ -220,7 +226,7 @@ _MODULES = {
     "DeviceError": "openinfer.errors",
     "DeviceSpec": "openinfer.plugins.types",
     "Elementwise": "openinfer.ops",
-    "EnvironmentLacksError": "openinfer.errors",
+    "MissingDependencyError": "openinfer.errors",
     "ExecutionPlan": "openinfer.plan",
     "Expr": "openinfer.expr",
     "F16": "openinfer.dtypes",

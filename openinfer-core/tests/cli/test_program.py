@@ -16,7 +16,7 @@ import openinfer
 from openinfer.cli import main
 from openinfer.cli.failures import told
 from openinfer.diagnostics import Diagnostic, Source
-from openinfer.errors import DeviceError, EnvironmentLacksError, OpenInferError, PluginError, ValidationError
+from openinfer.errors import DeviceError, MissingDependencyError, OpenInferError, PluginError, ValidationError
 from openinfer.plugins import discovery, loader
 from openinfer.plugins.discovery import Candidate
 from openinfer.plugins.environment import Environment
@@ -230,7 +230,7 @@ ENDINGS = {
     "wrong input": (OpenInferError("wrong", code="x"), 1, "error[x]: wrong"),
     "device unknown": (DeviceError("unknown device 'gpu'"), 1, "error[device]: unknown device 'gpu'"),
     "device unavailable": (DeviceError("no driver", code="device-unavailable"), 3, "[device-unavailable]: no driver"),
-    "environment lacks": (EnvironmentLacksError("no compiler: install gcc"), 3, "error[environment]: no compiler"),
+    "missing dependency": (MissingDependencyError("no compiler: install gcc"), 3, "error[environment]: no compiler"),
     "file": (FileNotFoundError(2, "No such file", "m.oinf"), 1, "error[file]: No such file: m.oinf"),
     "mistake": (ZeroDivisionError("boom"), 1, "command example raised ZeroDivisionError: boom"),
     "interrupt": (KeyboardInterrupt(), 130, "interrupted"),

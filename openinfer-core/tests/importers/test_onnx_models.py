@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from onnx_models import INT64, agrees, info, model, node, onnx, read, run, saved, weights
 
-from openinfer import EnvironmentLacksError, ModelImportError, ModelLoader, Simulator, load_graph
+from openinfer import MissingDependencyError, ModelImportError, ModelLoader, Simulator, load_graph
 from openinfer.cli import main
 from openinfer.importers import load
 from openinfer.importers.onnx_files.framing import without_large_data
@@ -236,7 +236,7 @@ def test_a_file_that_is_not_a_model_is_an_error(tmp_path: Path) -> None:
 def test_without_the_package_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(network(), tmp_path)
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(EnvironmentLacksError, match=r"pip install openinfer-core\[onnx\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install openinfer-core\[onnx\]"):
         load(path)
 
 

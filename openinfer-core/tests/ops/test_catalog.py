@@ -122,22 +122,22 @@ OPTIONAL_HERE = {"axes"}  # on reductions: all dims
 
 
 def test_the_operators_of_the_reference_take_its_inputs_settings_and_types(catalog: Mapping[str, OpSchema]) -> None:
-    lacking: list[str] = []
+    missing: list[str] = []
     for fact in reference_facts():
         schema = catalog.get(fact["name"])
         if schema is None:
-            lacking.append(fact["name"])
+            missing.append(fact["name"])
             continue
         if [i["name"] for i in fact["inputs"]] != [spec.name for spec in schema.inputs]:
-            lacking.append(f"{fact['name']}: inputs {fact['inputs']}")
-        lacking += [f"{fact['name']} on {d}" for d in fact["dtypes"] if d not in schema.dtypes]
+            missing.append(f"{fact['name']}: inputs {fact['inputs']}")
+        missing += [f"{fact['name']} on {d}" for d in fact["dtypes"] if d not in schema.dtypes]
         for attr in fact["attrs"]:
             spec = schema.setting(attr["name"])
             if spec is None:
-                lacking.append(f"{fact['name']}.{attr['name']}")
+                missing.append(f"{fact['name']}.{attr['name']}")
             elif attr["name"] not in OPTIONAL_HERE and isinstance(spec.default, Required) != attr["required"]:
-                lacking.append(f"{fact['name']}.{attr['name']}: required")
-    assert lacking == []
+                missing.append(f"{fact['name']}.{attr['name']}: required")
+    assert missing == []
 
 
 def test_settings_have_the_defaults_of_the_specification(catalog: Mapping[str, OpSchema]) -> None:
@@ -226,9 +226,9 @@ def test_settings_of_one_name_have_its_other_names_on_every_operator() -> None:
         for spec in schema.settings
         if schema.category == "reduction" or spec.name not in ("axis", "axes")
     ]
-    lacking = [(op, both - found) for op, found in specs for both in OTHER_SETTINGS if found & both and both - found]
+    missing = [(op, both - found) for op, found in specs for both in OTHER_SETTINGS if found & both and both - found]
 
-    assert lacking == []
+    assert missing == []
 
 
 def test_listing_operators_needs_no_array_library() -> None:

@@ -225,12 +225,12 @@ def by_of(op: str, dtype: str, *devices: DeviceSpec) -> tuple[str, str]:
 def test_types_within_an_expression_count(op: str) -> None:
     dtype, inner = INSIDE[op]
     every = frozenset(each.name for each in BUILTIN)
-    lacking, told = device("box", every - {inner}), f"its expression computes in {inner}"
-    optional = replace(lacking, optional_dtypes=frozenset({inner}))
+    incomplete, reason = device("box", every - {inner}), f"its expression computes in {inner}"
+    optional = replace(incomplete, optional_dtypes=frozenset({inner}))
     able = by_of(op, dtype, device("box", every))[0]
 
     assert able in ("expression", "fold")
-    assert by_of(op, dtype, lacking) == ("missing", f"box has no {op} for {dtype}: {told}")
+    assert by_of(op, dtype, incomplete) == ("missing", f"box has no {op} for {dtype}: {reason}")
     assert by_of(op, dtype, optional) == (able, "")
     assert by_of(op, dtype, device("box", None)) == (able, "")
 

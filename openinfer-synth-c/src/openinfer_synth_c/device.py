@@ -251,7 +251,7 @@ class CDevice:
     def synchronize(self) -> None:
         """Return at once: nothing is queued."""
 
-    def beside(self) -> DeviceBackend | None:
+    def concurrent_backend(self) -> DeviceBackend | None:
         """Return another opened device: functions that hold memory of their own wait for one another."""
         return CDevice()
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.codegen import loop_program
-from openinfer.errors import EnvironmentLacksError, SynthesisError
+from openinfer.errors import MissingDependencyError, SynthesisError
 from openinfer.plan.accesses import walk
 from openinfer.plan.indices import constant
 from openinfer.plan.steps import ComputeStep, StoreStep
@@ -63,7 +63,7 @@ def prove(plan: ExecutionPlan, *, timeout: float) -> Proof:
         timeout: seconds that it may take.
 
     Raises:
-        EnvironmentLacksError: Frama-C is not installed.
+        MissingDependencyError: Frama-C is not installed.
         SynthesisError: it failed, took too long, or did not come to the end of a step.
     """
     command = _found()
@@ -88,7 +88,7 @@ def _found() -> str:
     command = shutil.which("frama-c")
     if command is None:
         message = "Frama-C is not installed (looked for frama-c); install it, for example with"
-        raise EnvironmentLacksError(f"{message} `apt-get install frama-c-base`", code="no-analyser")
+        raise MissingDependencyError(f"{message} `apt-get install frama-c-base`", code="no-analyser")
     return command
 
 

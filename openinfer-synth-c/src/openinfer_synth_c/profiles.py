@@ -55,7 +55,7 @@ def host() -> dict[str, Any]:
     """Return the document of this machine: what the C compiler makes for it, and the sizes of its caches.
 
     Raises:
-        EnvironmentLacksError: no C compiler is installed.
+        MissingDependencyError: no C compiler is installed.
         SynthesisError: it fails.
     """
     compiler = find_compiler()

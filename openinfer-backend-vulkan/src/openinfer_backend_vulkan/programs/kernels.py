@@ -138,7 +138,7 @@ def _bytes(numbers: Sequence[int]) -> npt.NDArray[np.uint8]:
 
 def _need_features(features: frozenset[str], engine: Engine) -> None:
     physical = engine.device.physical
-    lacking = features - physical.features
-    if lacking:
-        needed = ", ".join(sorted(lacking))
+    missing = features - physical.features
+    if missing:
+        needed = ", ".join(sorted(missing))
         raise FeatureMissingError(f"{physical.name} does not support what a kernel needs: {needed}")

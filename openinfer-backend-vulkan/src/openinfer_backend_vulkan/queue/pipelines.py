@@ -59,7 +59,7 @@ class Pipelines:
         Known ones are shared.
 
         Raises:
-            EnvironmentLacksError: there is no GLSL compiler.
+            MissingDependencyError: there is no GLSL compiler.
             UnsupportedError: there are more buffers than the device can bind, or the compiler refuses the source.
             DeviceError: the driver refuses the shader.
         """

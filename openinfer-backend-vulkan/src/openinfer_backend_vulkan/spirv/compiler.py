@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 
-from openinfer.errors import EnvironmentLacksError, UnsupportedError
+from openinfer.errors import MissingDependencyError, UnsupportedError
 from openinfer.object_cache import ObjectCache
 from openinfer.scratch import scratch_directory
 
@@ -52,13 +52,13 @@ def compile_shader(source: str) -> bytes:
     """Return the SPIR-V of a compute shader.
 
     Raises:
-        EnvironmentLacksError: there is no compiler.
+        MissingDependencyError: there is no compiler.
         UnsupportedError: the compiler refuses the source; its message is included.
     """
     compiler = find_compiler()
     if compiler is None:
         message = f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}"
-        raise EnvironmentLacksError(message)
+        raise MissingDependencyError(message)
     key = hashlib.sha256("\0".join([compiler.version, *FLAGS, source]).encode()).hexdigest()
     known = _CACHE.read(key)
     if known is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.errors import EnvironmentLacksError, SynthesisError
+from openinfer.errors import MissingDependencyError, SynthesisError
 from openinfer.scratch import scratch_directory
 from openinfer.synth.arrays import given_arrays
 from openinfer.synth.c_host.running import run_program
@@ -56,7 +56,7 @@ class VulkanTarget:
             raise SynthesisError(message)
         compiler = find_compiler()
         if find_glsl_compiler() is None:
-            raise EnvironmentLacksError(f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}")
+            raise MissingDependencyError(f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}")
         with scratch_directory() as directory:
             for file, data in bundle.files.items():
                 (directory / file).write_bytes(data)

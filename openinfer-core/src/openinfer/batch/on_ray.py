@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from openinfer.batch.answers import decode_answer, encode_error
 from openinfer.batch.runner import WorkerLostError
 from openinfer.batch.session import opened
-from openinfer.errors import EnvironmentLacksError, OpenInferError
+from openinfer.errors import MissingDependencyError, OpenInferError
 from openinfer.plugins import switches
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Ray:
         workers: how many; by default as many as the cluster has processors.
 
     Raises:
-        EnvironmentLacksError: Ray is not installed, or there is no cluster.
+        MissingDependencyError: Ray is not installed, or there is no cluster.
     """
 
     inline = False
@@ -115,7 +115,7 @@ class Ray:
         try:
             self._ray.init(**options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            raise EnvironmentLacksError(f"there is no Ray cluster to run on: {error}") from error
+            raise MissingDependencyError(f"there is no Ray cluster to run on: {error}") from error
 
 
 _SWITCHES = (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT)
@@ -133,7 +133,7 @@ class RayWorker:
         """Give the actor its job, which is a reference to bytes in the cluster.
 
         Raises:
-            EnvironmentLacksError: the cluster has no place for it, or cannot start it.
+            MissingDependencyError: the cluster has no place for it, or cannot start it.
             WorkerLostError: it ended before it was ready.
             OpenInferError: the job cannot be opened.
         """
@@ -150,7 +150,7 @@ class RayWorker:
             self.pid = cast("int", self._ray.get(self._actor.pid.remote(), timeout=START_SECONDS))
         except errors.GetTimeoutError as error:
             message = f"the Ray cluster started no worker in {START_SECONDS:.0f} s, perhaps for want of free processors"
-            raise EnvironmentLacksError(f"{message}: ask for fewer workers") from error
+            raise MissingDependencyError(f"{message}: ask for fewer workers") from error
         except (errors.RuntimeEnvSetupError, errors.ActorUnschedulableError, errors.RayTaskError) as error:
             raise _cannot_start(error) from error
         except errors.RayError as error:
@@ -175,10 +175,10 @@ class RayWorker:
         return WorkerLostError(f"{who} ended: {' '.join(_plain(error).split())[:200]}")
 
 
-def _cannot_start(error: Exception) -> EnvironmentLacksError:
+def _cannot_start(error: Exception) -> MissingDependencyError:
     """Return the error of an actor that each attempt would end alike; the last line of Ray's text says why."""
     reason = (_plain(error).strip().splitlines() or [type(error).__name__])[-1]
-    return EnvironmentLacksError(f"the Ray cluster cannot start workers: {reason[:500]}")
+    return MissingDependencyError(f"the Ray cluster cannot start workers: {reason[:500]}")
 
 
 def _plain(error: Exception) -> str:
@@ -190,4 +190,4 @@ def _imported() -> Any:
         return importlib.import_module("ray")
     except ImportError as error:
         message = "the runner ray needs Ray, which is not installed: pip install 'openinfer-core[ray]'"
-        raise EnvironmentLacksError(message) from error
+        raise MissingDependencyError(message) from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from openinfer.batch.answers import decode_answer
 from openinfer.batch.process_worker import read_message, write_message
 from openinfer.batch.runner import WorkerLostError
-from openinfer.errors import EnvironmentLacksError
+from openinfer.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from openinfer.batch.job import Job
@@ -66,7 +66,7 @@ class ProcessWorker:
 
     def __init__(self) -> None:
         if not sys.executable:
-            raise EnvironmentLacksError("there is no Python interpreter to start worker processes with")
+            raise MissingDependencyError("there is no Python interpreter to start worker processes with")
         # -P: what lies in the current directory must not take the place of installed modules.
         command = [sys.executable, "-P", "-m", "openinfer.batch.process_worker"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **_apart())
@@ -84,7 +84,7 @@ class ProcessWorker:
         """Give the process its job.
 
         Raises:
-            EnvironmentLacksError: the process ended by itself before it was ready.
+            MissingDependencyError: the process ended by itself before it was ready.
             WorkerLostError: it was killed.
             OpenInferError: the job cannot be opened.
         """
@@ -94,7 +94,7 @@ class ProcessWorker:
             if self._process.returncode < 0:
                 raise
             message = f"worker processes do not start: {error}; what it wrote to standard error says why"
-            raise EnvironmentLacksError(message) from error
+            raise MissingDependencyError(message) from error
         failure = decode_answer(0, "", answer).error
         if failure is not None:
             self.close()

@@ -92,7 +92,7 @@ def run_batch(
         OpenInferError: ``unknown-runner``; ``batch-state``, the state of several workers was requested; while
             iterating, ``input-timeout``, the runner cannot end an input.
         ExecutionError: ``unknown-variable``, the program has no such output; ``input-file``.
-        DeviceError, EnvironmentLacksError: device or runner cannot be used; while iterating.
+        DeviceError, MissingDependencyError: device or runner cannot be used; while iterating.
         ValueError: a number is out of its range, or ``state`` is none of the two.
     """
     opened = model if isinstance(model, Model) else ModelLoader.open(model, environment=environment)

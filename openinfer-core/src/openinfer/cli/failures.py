@@ -19,10 +19,10 @@ import click
 from openinfer.cli.findings import as_json
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import Diagnostic, near_names, render
-from openinfer.errors import DeviceError, EnvironmentLacksError, OpenInferError
+from openinfer.errors import DeviceError, MissingDependencyError, OpenInferError
 
 WRONG_INPUT = 1
-ENVIRONMENT_LACKS = 3
+MISSING_DEPENDENCY = 3
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -41,9 +41,9 @@ def exit_code(error: BaseException) -> int:
         return BROKEN_PIPE
     if isinstance(error, click.ClickException):
         return error.exit_code
-    lacks = isinstance(error, EnvironmentLacksError)
+    missing = isinstance(error, MissingDependencyError)
     unavailable = isinstance(error, DeviceError) and error.code == DEVICE_UNAVAILABLE
-    return ENVIRONMENT_LACKS if lacks or unavailable else WRONG_INPUT
+    return MISSING_DEPENDENCY if missing or unavailable else WRONG_INPUT
 
 
 def report(error: BaseException, *, debug: bool, json: bool = False) -> None:

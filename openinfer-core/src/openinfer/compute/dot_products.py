@@ -38,7 +38,7 @@ class DotProduct:
         zero: that of ``z``; None: there is none.
         axis: the folded axis; no other element uses it.
         image_dim, weight_dim: the dimensions that it walks. ``image_dim`` is None where words are made of bytes.
-        lacking: what ``w`` is multiplied with in the second sum, but for ``z``: 128 or 0.
+        offset: ``b`` of the formula of this module: 128 for bytes with sign, 0 for others.
     """
 
     image: int
@@ -47,7 +47,7 @@ class DotProduct:
     axis: Var
     image_dim: int | None
     weight_dim: int
-    lacking: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ def dot_products_of(stage: Stage, constants: frozenset[str]) -> tuple[DotProduct
     x, w = stage.elements[found.image], stage.elements[found.weight]
     if not isinstance(x, Read) or not isinstance(w, Read):
         return ()
-    lacking = 128 if x.dtype is I8 else 0
+    offset = 128 if x.dtype is I8 else 0
     whole: list[DotProduct] = []
     made: list[DotProduct] = []
     for axis in _free_axes(stage, fold, found):
         dims = [_alone(axis, read) for read in (x, w)]
         if dims[1] is None:
             continue
-        product = DotProduct(found.image, found.weight, found.zero, axis, dims[0], dims[1], lacking)
+        product = DotProduct(found.image, found.weight, found.zero, axis, dims[0], dims[1], offset)
         if dims[0] is not None:
             whole.append(product)
         if _extent(axis) == BYTES - 1 or _extent(axis) % BYTES == 0:
@@ -161,12 +161,12 @@ def _alone(axis: Var, read: Read) -> int | None:
     return dims[0] if len(dims) == 1 and read.at[dims[0]] == Index.of(axis) else None
 
 
-def in_dot_products(stage: Stage, product: DotProduct, lacking: str | None) -> Stage:
+def in_dot_products(stage: Stage, product: DotProduct, correction: str | None) -> Stage:
     """Return a stage that multiplies four bytes at a time.
 
     Its weight has words where it had four elements along the axis, and so has the image unless words are made of its
-    bytes. ``lacking`` is the tensor of i32, of the shape of the results along the axes of the weight that are not
-    folded, that the sums begin with; None: with 0.
+    bytes. The sums begin with ``correction``, a tensor of i32 of the shape of the results along the axes of the weight
+    that are not folded; None: with 0.
     """
     fold, x, w = stage.fold, stage.elements[product.image], stage.elements[product.weight]
     if fold is None or not isinstance(x, Read) or not isinstance(w, Read):
@@ -183,12 +183,12 @@ def in_dot_products(stage: Stage, product: DotProduct, lacking: str | None) -> S
         fill = None if x.fill is None else tree.literal(0, I32)
         elements[product.image] = Read(x.tensor, _words(x, product.image_dim, quotient), I32, fill, x.guards)
         image = tree.Input(product.image, I32)
-    if product.lacking:
+    if product.offset:
         image = tree.bit_xor(image, tree.literal(-(1 << 31) + 0x00808080, I32))
     start: Expr = tree.literal(0, I32)
-    if lacking is not None:
+    if correction is not None:
         start = tree.Input(len(elements), I32)
-        elements.append(Read(lacking, own_places(stage, product), I32))
+        elements.append(Read(correction, own_places(stage, product), I32))
     term = tree.dot4(image, tree.Input(product.weight, I32), tree.literal(0, I32))
     axes = tuple(quotient if axis == product.axis else axis for axis in fold.axes)
     total = Total(start, term, fold.totals[0].combine)

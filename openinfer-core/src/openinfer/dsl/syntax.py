@@ -77,7 +77,7 @@ Value: TypeAlias = Literal | Indexed | Sum | Items
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """``name=value`` of an operator or of ``with { … }``; an argument of an unknown attribute may lack the name."""
+    """``name=value`` of an operator or of ``with { … }``; an argument of an unknown attribute may have no name."""
 
     name: Word | None
     value: Value

@@ -51,7 +51,7 @@ def load(
 
     Raises:
         ModelImportError: the file is missing, damaged, of an unknown kind, or has nodes that no operator implements.
-        EnvironmentLacksError: a package that reads the format is not installed.
+        MissingDependencyError: a package that reads the format is not installed.
         PluginError: the plugin of its format failed.
     """
     file, offered = Path(path), environment or Environment.default()
@@ -84,7 +84,7 @@ def verify(
 
     Raises:
         ModelImportError: nothing runs the original, or it does not run on these inputs.
-        EnvironmentLacksError: a package that runs it is not installed.
+        MissingDependencyError: a package that runs it is not installed.
     """
     from openinfer.importers.verification import verified
 

@@ -23,10 +23,10 @@ class Doubts:
     nodes: frozenset[int] = frozenset()
     lost: Mapping[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
 
-    def may_lack(self, *words: str, block: str | None = None) -> bool:
-        """Return whether a statement starting with one of ``words`` may be missing, in ``block`` or else anywhere."""
-        asked = self.lost if block is None else (block, "")
-        found = [self.lost[name] for name in asked if name in self.lost]
+    def may_miss(self, *words: str, block: str | None = None) -> bool:
+        """Return whether an unreadable statement, in ``block`` or else anywhere, may start with one of ``words``."""
+        blocks = self.lost if block is None else (block, "")
+        found = [self.lost[name] for name in blocks if name in self.lost]
         return any("" in lost or not lost.isdisjoint(words) for lost in found)
 
     def may_be_block(self, name: str) -> bool:

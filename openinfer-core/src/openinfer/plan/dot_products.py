@@ -131,15 +131,15 @@ def _rewritten(
     packed = word_array(_padded(codes, product.weight_dim), product.weight_dim, 0, 8)
     tensors[names.index(w.tensor)] = Tensor(w.tensor, I32, tuple(map(Index.of, packed.shape)))
     inputs[names.index(w.tensor)] = _constant(packed, weight, values, weights)
-    factor = product.lacking + _zero(step, stage, product, values, weights)
+    factor = product.offset + _zero(step, stage, product, values, weights)
     name = None
     if factor:
         folded = {dim for dim, index in enumerate(w.at) if index.variables() & set(stage.fold.axes)}
-        lacking = (-factor * codes.sum(axis=tuple(folded), dtype=np.int64)).astype(np.int32)
+        correction = (-factor * codes.sum(axis=tuple(folded), dtype=np.int64)).astype(np.int32)
         every = {*names, *(t.name for t in (*computation.outputs, *computation.temporaries))}
         name = next(n for number in range(len(every) + 1) if (n := f"x{number}") not in every)
-        tensors.append(Tensor(name, I32, tuple(map(Index.of, lacking.shape))))
-        inputs.append(_constant(lacking, weight, values, weights))
+        tensors.append(Tensor(name, I32, tuple(map(Index.of, correction.shape))))
+        inputs.append(_constant(correction, weight, values, weights))
     stages = list(computation.stages)
     stages[place] = in_dot_products(stage, product, name)
     made = replace(computation, inputs=tuple(tensors), stages=tuple(stages))

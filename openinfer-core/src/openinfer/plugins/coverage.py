@@ -21,7 +21,7 @@ from openinfer.plugins.selection import (
     Looped,
     choose,
     kernel_table,
-    lacks,
+    missing_kernels,
     select,
 )
 
@@ -124,10 +124,12 @@ def _found(
     choice = choose(call, partial(select, environment, table))
     missing = list(choice.missing())
     if missing:
-        other = place.fallback and devices.get(place.fallback.device)
-        left = place.fallback is not None and all(lack.is_taken_by(place.fallback) for lack in missing)
         reason = missing[0].reason
-        if left and other and isinstance(other.table, KernelTable) and not any(lacks(environment, other.table, call)):
+        other = place.fallback and devices.get(place.fallback.device)
+        if place.fallback is None or not other or not isinstance(other.table, KernelTable):
+            return "missing", reason
+        taken = all(each.is_taken_by(place.fallback) for each in missing)
+        if taken and not any(missing_kernels(environment, other.table, call)):
             return "fallback", f"{reason}: it runs on {other.name}"
         return "missing", reason
     kinds = {
@@ -143,4 +145,4 @@ def _found(
 
 def missing_reason(environment: Environment, table: KernelTable, call: OpCall) -> str | None:
     """Return why the target of ``table`` itself cannot carry out a call, looking into decompositions, or None."""
-    return next((lack.reason for lack in lacks(environment, table, call)), None)
+    return next((each.reason for each in missing_kernels(environment, table, call)), None)

@@ -209,12 +209,12 @@ class _Choosing:
         return Choice(call, chosen, tuple(self.choice(step.call, depth + 1) for step in chosen.decomposition.steps))
 
 
-def lacks(
+def missing_kernels(
     environment: Environment, table: KernelTable, call: OpCall, *, passed_over: tuple[type[Exception], ...] = ()
 ) -> Iterator[Missing]:
-    """Yield what keeps a target from carrying out ``call``, its decomposition included.
+    """Yield the calls without a kernel on a target: ``call`` itself or parts of its decomposition.
 
-    Parts for which `select` raises one of ``passed_over`` are taken to be carried out.
+    Parts for which `select` raises one of ``passed_over`` count as supported.
     """
     later = Missing(call, "it is selected when it runs")
 

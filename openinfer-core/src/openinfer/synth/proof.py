@@ -55,7 +55,7 @@ class Prover(Protocol):
             timeout: seconds that the analyser may take.
 
         Raises:
-            EnvironmentLacksError: the analyser is not installed.
+            MissingDependencyError: the analyser is not installed.
             SynthesisError: it failed, took too long, or did not come to the end of a step.
         """
         ...

@@ -107,7 +107,7 @@ class Synthesis:
             timeout: seconds that the analyser may take.
 
         Raises:
-            EnvironmentLacksError: the analyser is not installed.
+            MissingDependencyError: the analyser is not installed.
             SynthesisError: it failed or took too long, or the target has none.
         """
         if not isinstance(self.target, Prover):

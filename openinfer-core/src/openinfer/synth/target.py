@@ -90,7 +90,7 @@ class SynthTarget(Protocol):
             timeout: seconds that compiling and running may take, each.
 
         Raises:
-            EnvironmentLacksError: there is no compiler.
+            MissingDependencyError: there is no compiler.
             SynthesisError: compiling or running failed or took too long; the message has what the tools said.
         """
         ...

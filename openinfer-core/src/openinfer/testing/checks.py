@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from openinfer.testing.refused import RefusedCase
     from openinfer.testing.values import Array
 
-    Outcome: TypeAlias = "list[Array] | Lacking | str"
+    Outcome: TypeAlias = "list[Array] | Skipped | str"
     """Outputs of a case, why the hardware cannot run it, or the error that it ended with."""
 
 Tried = TypeVar("Tried")
@@ -54,8 +54,8 @@ REFUSED = "out-of-range"
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
-    """Why a place cannot run a case: the hardware has not got an optional feature, or its language no such function."""
+class Skipped:
+    """Why a place cannot run a case: an optional feature or a function that the hardware does not have."""
 
     reason: str
 
@@ -158,9 +158,9 @@ def _run(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Outcome]]
     return found
 
 
-def _refuse(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Lacking | str]]:
+def _refuse(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Skipped | str]]:
     """Run all types together with elements that have no result; return what is wrong or cannot be run, by type."""
-    found: dict[str, list[Lacking | str]] = {name: [] for name in drafts}
+    found: dict[str, list[Skipped | str]] = {name: [] for name in drafts}
     if place.refuse is None:
         return found
     listed = [(name, refused) for name, draft in drafts.items() for refused in draft.refused]
@@ -168,17 +168,17 @@ def _refuse(drafts: Mapping[str, _Draft], place: Place) -> dict[str, list[Lackin
         program = listed[start : start + LONGEST_REFUSED]
         outcomes = _outcomes([refused for _, refused in program], place.refuse)
         for (name, refused), outcome in zip(program, outcomes, strict=True):
-            found[name] += [outcome] if isinstance(outcome, str | Lacking) else unrefused(refused, outcome)
+            found[name] += [outcome] if isinstance(outcome, str | Skipped) else unrefused(refused, outcome)
     return found
 
 
-def _outcomes(given: Sequence[Tried], run: Callable[[Sequence[Tried]], Sequence[Found]]) -> list[Found | Lacking | str]:
+def _outcomes(given: Sequence[Tried], run: Callable[[Sequence[Tried]], Sequence[Found]]) -> list[Found | Skipped | str]:
     """Run cases as a program; one that fails is halved, so that an error stays with the case that it comes from."""
     try:
         return list(run(given))
     except OpenInferError as error:
         if len(given) == 1 and (isinstance(error, FeatureMissingError) or error.code == MISSING):
-            return [Lacking(str(error))]
+            return [Skipped(str(error))]
         if len(given) == 1:
             return [f"{given[0]}: {type(error).__name__}: {error}"]
     half = len(given) // 2
@@ -186,16 +186,19 @@ def _outcomes(given: Sequence[Tried], run: Callable[[Sequence[Tried]], Sequence[
 
 
 def _judged(
-    draft: _Draft, found: Sequence[Outcome], refusals: Sequence[Lacking | str], judge: Callable[[int, Any], list[str]]
+    draft: _Draft,
+    found: Sequence[Outcome],
+    refusals: Sequence[Skipped | str],
+    judge: Callable[[int, Any], list[str]],
 ) -> Cell:
     failures = [*draft.failures]
     for number, outcome in enumerate(found):
-        if not isinstance(outcome, Lacking):
+        if not isinstance(outcome, Skipped):
             failures += [outcome] if isinstance(outcome, str) else judge(number, outcome)
-    failures += [line for line in refusals if not isinstance(line, Lacking)]
-    lacking = [each.reason for each in (*found, *refusals) if isinstance(each, Lacking)]
-    ran = len(draft.cases) + len(draft.refused) - len(lacking)
-    return Cell(ran=ran, missing=draft.missing or next(iter(lacking), ""), failures=tuple(failures))
+    failures += [line for line in refusals if not isinstance(line, Skipped)]
+    reasons = [each.reason for each in (*found, *refusals) if isinstance(each, Skipped)]
+    ran = len(draft.cases) + len(draft.refused) - len(reasons)
+    return Cell(ran=ran, missing=draft.missing or next(iter(reasons), ""), failures=tuple(failures))
 
 
 def unrefused(refused: RefusedCase, errors: Sequence[OpenInferError | None]) -> list[str]:
@@ -233,7 +236,7 @@ def unlike(schema: OpSchema, case: Case, reference: Outcome, found: Sequence[Arr
 
     Both may be off, so that functions of a library may differ by twice the tolerance.
     """
-    if isinstance(reference, str | Lacking):
+    if isinstance(reference, str | Skipped):
         told = reference if isinstance(reference, str) else reference.reason
         return [f"nothing to compare with, the definition fails on cpu: {told}"]
     outputs = [out.dtype for out in case.call.outputs]

@@ -8,7 +8,7 @@ from openinfer.compute import ComputationError
 from openinfer.errors import PluginError
 from openinfer.ops.calls import OpCall, call_of
 from openinfer.ops.schema import OpTypeError
-from openinfer.plugins.selection import KernelTable, kernel_table, lacks
+from openinfer.plugins.selection import KernelTable, kernel_table, missing_kernels
 from openinfer.validate.placement import hinted_devices
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ class _Kernels:
         missing = [] if spec is None else self._missing(op, spec)
         if spec is None or not missing:
             return device
-        if spec.fallback is None or not all(lack.is_taken_by(spec.fallback) for lack in missing):
-            for lack in missing:
-                self._findings.error("kernel-missing", lack.reason)
+        if spec.fallback is None or not all(each.is_taken_by(spec.fallback) for each in missing):
+            for each in missing:
+                self._findings.error("kernel-missing", each.reason)
             return device
         return self._fallen_back(op, spec, spec.fallback.device, _reasons(missing)) or device
 
@@ -132,11 +132,11 @@ class _Kernels:
             table = self._tables[spec.name] = kernel_table(self._environment, spec)
         try:
             call = call_of_node(op, self._environment.op(op.op))
-            return list(lacks(self._environment, table, call, passed_over=_passed_over(op)))
+            return list(missing_kernels(self._environment, table, call, passed_over=_passed_over(op)))
         except PluginError as error:
             self._findings.fault(error)
             return []
 
 
 def _reasons(missing: list[Missing]) -> str:
-    return "; ".join(dict.fromkeys(lack.reason for lack in missing))
+    return "; ".join(dict.fromkeys(each.reason for each in missing))

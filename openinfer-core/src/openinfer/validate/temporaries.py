@@ -24,7 +24,7 @@ def check_temporaries(graph: Graph, findings: Findings, doubts: Doubts) -> None:
     What branches, other blocks and loops without iterations leave out is known to the run only.
     """
     entry = graph.blocks.get("entry")
-    if entry is None or doubts.may_lack("assign"):
+    if entry is None or doubts.may_miss("assign"):
         return
     waiting: dict[str, Node] = {}
     for node in entry.walk():
@@ -98,10 +98,10 @@ def _check_threads(graph: Graph, findings: Findings, doubts: Doubts) -> None:
     }
     reported: set[tuple[int, str]] = set()
     for thread, found in blocks.items():
-        lacking = inferred - written[thread] - written["entry"]
+        unavailable = inferred - written[thread] - written["entry"]
         for block in found:
             for node in graph.blocks[block].walk():
-                for name in dict.fromkeys(name for name in operands(node) if name in lacking):
+                for name in dict.fromkeys(name for name in operands(node) if name in unavailable):
                     if (node.index, name) in reported:
                         continue
                     reported.add((node.index, name))

@@ -23,7 +23,7 @@
 #define OPENINFER_MOST_BOUND 16
 #define OPENINFER_MOST_GROUPS 65535u
 
-/* The offset of an entry that a table lacks. */
+/* The offset of a missing table entry. */
 #define OPENINFER_NOWHERE UINT64_MAX
 
 /* What kernels need of a device.

@@ -10,7 +10,7 @@ import click
 from openinfer.cli import diagnosis
 from openinfer.cli.terminal import print_document, table
 from openinfer.diagnostics import did_you_mean
-from openinfer.errors import EnvironmentLacksError
+from openinfer.errors import MissingDependencyError
 from openinfer.plugins.environment import Environment
 
 if TYPE_CHECKING:
@@ -46,19 +46,19 @@ def command(*, devices: tuple[str, ...], targets: tuple[str, ...], compilers: tu
         "caches": [*diagnosis.caches()],
         "switches": [*diagnosis.variables(environment)],
     }
-    lacking = [
-        *_lacking("device", devices, found["devices"]),
-        *_lacking("synth target", targets, found["targets"]),
-        *_lacking("compiler", [name.upper() for name in compilers], found["compilers"]),
+    missing = [
+        *_missing("device", devices, found["devices"]),
+        *_missing("synth target", targets, found["targets"]),
+        *_missing("compiler", [name.upper() for name in compilers], found["compilers"]),
     ]
     problems = [fact.problem for facts in found.values() for fact in facts if fact.problem]
     if as_json:
         facts = {name: [asdict(fact) for fact in each] for name, each in found.items()}
-        print_document({**facts, "problems": problems, "lacking": lacking})
+        print_document({**facts, "problems": problems, "missing": missing})
     else:
         click.echo("\n".join(_lines(found, problems)))
-    if lacking:
-        raise EnvironmentLacksError("; ".join(lacking))
+    if missing:
+        raise MissingDependencyError("; ".join(missing))
 
 
 def _lines(found: Mapping[str, Sequence[Fact]], problems: Sequence[str]) -> list[str]:
@@ -69,7 +69,7 @@ def _lines(found: Mapping[str, Sequence[Fact]], problems: Sequence[str]) -> list
     return [*lines, *(f"problem: {problem}" for problem in problems), *([] if problems else ["no problems found"])]
 
 
-def _lacking(what: str, wanted: Iterable[str], facts: Sequence[Fact]) -> list[str]:
+def _missing(what: str, wanted: Iterable[str], facts: Sequence[Fact]) -> list[str]:
     """Return a line for everything that was requested and cannot be used."""
     known = {fact.name: fact for fact in facts}
     found: list[str] = []

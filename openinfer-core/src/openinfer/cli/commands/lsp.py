@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import click
 
 import openinfer
-from openinfer.errors import EnvironmentLacksError
+from openinfer.errors import MissingDependencyError
 
 
 @click.command(name="lsp", short_help="Serve an editor on standard input and output.")
@@ -17,7 +17,7 @@ def command(*, model: str | None, stdio: bool) -> None:
     """Answer an editor on standard input and output: diagnostics, hover, definitions, completion, rename."""
     del stdio  # There is no other way to speak.
     if find_spec("pygls") is None:
-        raise EnvironmentLacksError(
+        raise MissingDependencyError(
             "`openinfer lsp` needs pygls, which is not installed: pip install 'openinfer-core[lsp]'"
         )
     from openinfer.editors.server import serve

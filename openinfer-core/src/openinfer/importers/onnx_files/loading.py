@@ -39,7 +39,7 @@ def load(path: Path, options: ImportOptions, environment: Environment) -> Import
 
     Raises:
         ModelImportError: the file is damaged, or has nodes that cannot be imported.
-        EnvironmentLacksError: the package ``onnx`` is not installed.
+        MissingDependencyError: the package ``onnx`` is not installed.
     """
     return imported(read_model(path), options, environment)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from openinfer.errors import EnvironmentLacksError
+from openinfer.errors import MissingDependencyError
 
 
 def onnx_module(name: str = "onnx") -> Any:
     """Import and return the package ``onnx`` or a module of it.
 
     Raises:
-        EnvironmentLacksError: it is not installed.
+        MissingDependencyError: it is not installed.
     """
     try:
         return importlib.import_module(name)
@@ -20,4 +20,4 @@ def onnx_module(name: str = "onnx") -> Any:
         message = (
             f"reading ONNX models needs the package onnx ({error}): install it with `pip install openinfer-core[onnx]`"
         )
-        raise EnvironmentLacksError(message) from error
+        raise MissingDependencyError(message) from error

@@ -55,7 +55,7 @@ def read_model(path: Path) -> SourceModel:
 
     Raises:
         ModelImportError: it is not an ONNX model, or is damaged, newer than the package, or claims what cannot be.
-        EnvironmentLacksError: the package ``onnx`` is not installed.
+        MissingDependencyError: the package ``onnx`` is not installed.
     """
     onnx = onnx_module()
     try:

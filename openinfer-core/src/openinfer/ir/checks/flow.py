@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def check_flow(blocks: list[Block], consumers: frozenset[str], findings: Findings) -> None:
     """Warn about odd flow of control."""
     for block in blocks:
-        if block.name not in consumers and not findings.doubts.may_lack("return", "yield", "await", block=block.name):
+        if block.name not in consumers and not findings.doubts.may_miss("return", "yield", "await", block=block.name):
             _check_end(block, findings)
         _check_unreachable_statements(block, block.nodes, findings)
     by_name = {block.name: block for block in blocks}
-    if not findings.doubts.may_lack("branch", "await") and _all_targets_exist(by_name):
+    if not findings.doubts.may_miss("branch", "await") and _all_targets_exist(by_name):
         _check_unreachable_blocks(by_name, consumers, findings)
-    if not findings.doubts.may_lack("return"):
+    if not findings.doubts.may_miss("return"):
         _check_cycles(by_name, findings)
 
 

@@ -26,7 +26,7 @@ def check_yields(graph: Graph, findings: Findings) -> None:
     blocks = ordered_blocks(graph)
     for block in blocks:
         _check_names(graph, block, findings)
-    if findings.doubts.may_lack("yield", "await"):
+    if findings.doubts.may_miss("yield", "await"):
         return
     consumers = [block for block in blocks if block.name != "entry" and _awaited(block)]
     for block in blocks:

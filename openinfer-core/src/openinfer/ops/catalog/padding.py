@@ -97,8 +97,8 @@ def _mirrored(k: Builder, axis: Var, margin: Margin, mode: str) -> Index:
     return margin.kept.start + k.lookup(table[axis], count, "margins hold elements of x")
 
 
-def _example(*shape: int, pads: tuple[int, ...], lacking: str | None = None, **more: SettingValue) -> OpExample:
-    dtypes = EVERY - {lacking} if lacking else None
+def _example(*shape: int, pads: tuple[int, ...], without: str | None = None, **more: SettingValue) -> OpExample:
+    dtypes = EVERY - {without} if without else None
     return OpExample(inputs=(Operand(shape=shape),), settings={"pads": pads, **more}, dtypes=dtypes)
 
 
@@ -129,12 +129,12 @@ PAD = OpSchema(
     in_place=True,
     onnx="Pad",
     examples=(
-        _example(3, 5, pads=(1, 2, 0, 3), value=1, lacking="i1"),
-        _example(3, 5, pads=(2, -1, -1, 4), lacking="t1"),
+        _example(3, 5, pads=(1, 2, 0, 3), value=1, without="i1"),
+        _example(3, 5, pads=(2, -1, -1, 4), without="t1"),
         _example(3, 5, pads=(2, 1, 1, 3), mode="reflect"),
         _example(3, 5, pads=(2, 1, 0, 7), mode="edge"),
         _example(3, 5, pads=(4, -1, 1, 3), mode="wrap"),
-        _example(0, 2, pads=(1, 0, 1, 0), value=1, lacking="i1"),
-        _example(pads=(), value=1, lacking="i1"),
+        _example(0, 2, pads=(1, 0, 1, 0), value=1, without="i1"),
+        _example(pads=(), value=1, without="i1"),
     ),
 )

@@ -316,7 +316,7 @@ def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], S
 
 
 def _elsewhere(run: BoundCall, instead: Instead) -> BoundCall:
-    """Return a call that switches to another for good if binding fails for lack of a hardware feature."""
+    """Return a call that switches to another for good if a hardware feature is missing when it is bound."""
     other: BoundCall | None = None
 
     def call() -> None:

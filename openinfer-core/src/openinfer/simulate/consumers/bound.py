@@ -77,7 +77,7 @@ def _bound(
     placements: Placements,
     opened: ExitStack,
 ) -> BoundConsumer:
-    concurrent = backend.beside()
+    concurrent = backend.concurrent_backend()
     if concurrent is not None:
         opened.callback(concurrent.close)
     used, bound = (backend, binder) if concurrent is None else (concurrent, binder.on(concurrent))

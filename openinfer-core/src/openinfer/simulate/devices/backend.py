@@ -103,9 +103,11 @@ class DeviceBackend(Protocol):
         """Wait until all work is done."""
         ...
 
-    def beside(self) -> DeviceBackend | None:
-        """Return a backend that another thread may use at the same time, each working on buffers of both; None where
-        the device has no such thing."""
+    def concurrent_backend(self) -> DeviceBackend | None:
+        """Return a second backend of the device for another thread, or None if the device supports one thread only.
+
+        Both may run at the same time, and each may use the buffers of the other.
+        """
         ...
 
     def close(self) -> None:

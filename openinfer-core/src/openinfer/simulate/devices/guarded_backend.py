@@ -103,7 +103,7 @@ class GuardedBackend:
             "bind_program": self._program,
             "open_program": self._state_program,
             "direct_kernel": self._call_or_none,
-            "beside": self._beside,
+            "concurrent_backend": self._concurrent_backend,
             "timed_synchronize": self._nanoseconds,
         }
 
@@ -182,7 +182,7 @@ class GuardedBackend:
             raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'nanoseconds, an int from 0, or None')}")
         return found
 
-    def _beside(self, _: str, found: Any) -> GuardedBackend | None:
+    def _concurrent_backend(self, _: str, found: Any) -> GuardedBackend | None:
         return None if found is None else GuardedBackend(self._owner, self._what, found)
 
 

@@ -147,9 +147,9 @@ def restore_snapshot(
         advice = "use another file for this one, or restore it in Python with force=True"
         raise ExecutionError(f"{message}: {advice}", code=MISMATCH)
     changes = {name: _change(memory, name, snapshot, backend) for name in memory.persistent()}
-    lacking = [f"`{name}`" for name, change in changes.items() if change is None]
-    if lacking and not force:
-        message = f"the state is incomplete, it has no {', '.join(lacking)}: restore it with force=True to keep those"
+    missing = [f"`{name}`" for name, change in changes.items() if change is None]
+    if missing and not force:
+        message = f"the state is incomplete, it has no {', '.join(missing)}: restore it with force=True to keep those"
         raise ExecutionError(message, code=MISMATCH)
     for change in changes.values():
         if change is not None:

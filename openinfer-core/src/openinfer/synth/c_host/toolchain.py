@@ -12,7 +12,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic
-from openinfer.errors import EnvironmentLacksError, SynthesisError
+from openinfer.errors import MissingDependencyError, SynthesisError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def find_compiler() -> tuple[str, ...]:
     """Return the path of a C compiler, followed by the arguments that ``CC`` has after its name.
 
     Raises:
-        EnvironmentLacksError: there is none.
+        MissingDependencyError: there is none.
     """
     named = _words(os.environ.get("CC", ""))
     for name, *arguments in [named] if named else [[name] for name in COMPILERS]:
@@ -41,14 +41,14 @@ def find_compiler() -> tuple[str, ...]:
             return (found, *arguments)
     looked = f"{named[0]!r}, which CC names" if named else ", ".join(COMPILERS)
     message = f"no C compiler found (looked for {looked}); install one, for example with `apt-get install gcc`"
-    raise EnvironmentLacksError(message, code="no-compiler")
+    raise MissingDependencyError(message, code="no-compiler")
 
 
 def _words(command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
-        raise EnvironmentLacksError(
+        raise MissingDependencyError(
             f"CC is {command!r}, which is not a command: {error}", code="no-compiler"
         ) from error
 

@@ -258,7 +258,7 @@ static inline const char *npy_check_dictionary(
             break;
         }
     }
-    return seen == 7u ? NULL : "its header lacks a key";
+    return seen == 7u ? NULL : "its header has a key missing";
 }
 
 /* Reads the header of a file; the data come next. */

@@ -87,7 +87,7 @@ class AbacusBackend:
     def synchronize(self) -> None:
         """Nothing is queued."""
 
-    def beside(self) -> None:
+    def concurrent_backend(self) -> None:
         """Return None: one thread at a time."""
 
     def close(self) -> None:

