@@ -1,4 +1,4 @@
-"""How long `openinfer plugins` takes, beside what the interpreter and click take alone.
+"""How long `openinfer plugins` takes, and how much of it the interpreter and click take.
 
 Run where openinfer-core is installed: `python benchmarks/startup.py [RUNS]`. Prints medians in seconds of whole
 processes, after one unmeasured run of each, and the ratio to `python -c "import click"`, which says more than seconds

@@ -1,4 +1,4 @@
-"""What a step costs on device vulkan besides its kernels: submissions, time of the host's thread, wall clock.
+"""What a step costs on device vulkan in addition to its kernels: submissions, time of the host's thread, wall clock.
 
     python benchmarks/gpu/steps.py
     python benchmarks/gpu/steps.py --against ../other-checkout

@@ -1,4 +1,4 @@
-"""How many elements a second are packed, unpacked and rounded, beside ml_dtypes where it does the same.
+"""How many elements a second are packed, unpacked and rounded, compared with ml_dtypes where it does the same.
 
 Run where openinfer-oinf and ml_dtypes are installed, on one core: `taskset -c 0 python benchmarks/oinf/encoding.py`.
 Prints the best of at least 7 turns, and of a second of them, over 64 Mi elements (32 Mi floats): the fastest turn is

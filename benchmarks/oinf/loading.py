@@ -1,4 +1,4 @@
-"""How long it takes to sum a 256 MiB tensor of a file, beside `safetensors.numpy.load_file`.
+"""How long it takes to sum a 256 MiB tensor of a file, compared with `safetensors.numpy.load_file`.
 
 Run where openinfer-oinf and safetensors are installed: `python benchmarks/oinf/loading.py [FOLDER]`. Prints the medians
 of 9 turns, interleaved, from a warm page cache: the file is opened, the tensor (f32) taken as a mapped view or as a

@@ -1,4 +1,4 @@
-"""How long opening a container takes, beside `safetensors.safe_open`, and what a large one costs.
+"""How long opening a container takes, compared with `safetensors.safe_open`, and what a large one costs.
 
 Run where openinfer-oinf and safetensors are installed: `python benchmarks/oinf/opening.py [FOLDER]`. Prints processor
 time (nothing waits for a disk), the best of 25 interleaved turns: 10,000 tensors of 15 elements, opened with every

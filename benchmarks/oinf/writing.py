@@ -1,4 +1,4 @@
-"""How fast 1 GiB is written, beside `numpy.ndarray.tofile` and `fsync` to the same disk, and at what peak memory.
+"""How fast 1 GiB is written compared with `numpy.ndarray.tofile` and `fsync` to the same disk, and at what peak memory.
 
 Run where openinfer-oinf is installed: `python benchmarks/oinf/writing.py [FOLDER]`. Prints the best of 7
 turns, interleaved (the one that nothing disturbed); every turn replaces the file of the turn before, as `OinfWriter`

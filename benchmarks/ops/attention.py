@@ -1,4 +1,4 @@
-"""One query over a cache of keys and values, beside the same in NumPy by hand, one thread, f32.
+"""One query over a cache of keys and values, compared with hand-written NumPy, one thread, f32.
 
 Twelve heads of 64 elements, as in a small decoder. ``sdpa`` takes keys as [heads, keys, elements], ``attn`` as [keys,
 heads, elements], the order in which a decoder's cache grows: both read them where they lie. The aim is 1.1 times NumPy.

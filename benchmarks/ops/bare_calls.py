@@ -1,8 +1,8 @@
-"""Operators on device cpu beside the bare NumPy call that does the same, one thread each.
+"""Operators on device cpu compared with the bare NumPy call that does the same, one thread each.
 
 Elementwise operators over 16 M elements of f32 (aim: at most 1.05 times NumPy with ``out=``), and matrix products of
 512 and above (aim: 1.03 times `numpy.matmul`). Both sides write an array that exists before the run; ours runs each
-operator several times in a step, so that what a step does besides (giving ``y`` its initial value) hardly counts.
+operator several times in a step, so that the rest of the step (giving ``y`` its initial value) hardly counts.
 
 Run: OPENBLAS_NUM_THREADS=1 python benchmarks/ops/bare_calls.py
 """

@@ -1,4 +1,4 @@
-"""Convolutions on the device cpu beside ONNX Runtime, one thread each; ratios above 1 are slower than it.
+"""Convolutions on the device cpu compared with ONNX Runtime, one thread each; ratios above 1 are slower than it.
 
 Printed too: the time of the matrix product alone that a convolution comes down to, by NumPy's library, the least that
 can be had with it.

@@ -1,4 +1,4 @@
-"""Elementwise operators on bf16, f16 and f8, in elements a second, beside the functions of ml_dtypes, one thread.
+"""Elementwise operators on bf16, f16 and f8, in elements a second, compared with ml_dtypes, one thread.
 
 Run: python benchmarks/ops/low_floats.py
 """
@@ -60,9 +60,9 @@ def main() -> None:
                 runs["by hand"] = by_hand(op, arrays)
             found = medians(runs)
             rate = COUNT / found["ours"]
-            beside = f", ratio to ml_dtypes or NumPy {found['ours'] / found['by hand']:.2f}" if op in BY_HAND else ""
+            ratio = f", ratio to ml_dtypes or NumPy {found['ours'] / found['by hand']:.2f}" if op in BY_HAND else ""
             aim = f" (aim {AIMS[name] / 1e6:.0f})" if name in AIMS else ""
-            print(f"{name:4} {op:4} {rate / 1e6:7.0f} M elements/s{aim}{beside}")
+            print(f"{name:4} {op:4} {rate / 1e6:7.0f} M elements/s{aim}{ratio}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Softmax, normalised rows and gelu over f32 [1024, 1024], beside NumPy by hand and ONNX Runtime, one thread each.
+"""Softmax, normalised rows and gelu over f32 [1024, 1024], compared with plain NumPy and ONNX Runtime, one thread each.
 
 By hand means: written with care, every array there before the run. Ratios below 1 mean that we are faster; the aim is
 1.1 times NumPy. ONNX Runtime is left out where it is not installed.

@@ -1,4 +1,4 @@
-"""Matrix products on device cpu with one thread and with as many as there are processors, beside NumPy with as many.
+"""Matrix products on device cpu with one thread and with as many as there are processors, and NumPy with as many.
 
 Ours are cut into pieces by their shapes, and give the same bytes for any number of threads; NumPy's library cuts them
 by its number of threads. Times are those of the clock, so that nothing else should run on the machine.

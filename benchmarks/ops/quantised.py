@@ -1,4 +1,4 @@
-"""Products with quantised weights beside the f32 product of the same shape, one thread.
+"""Products with quantised weights compared with the f32 product of the same shape, one thread.
 
 A row of 4096 by a 4096x4096 matrix, as in the generation of text: what counts is how fast the weights are read.
 Transposed weights are those of `trans_w`: a row of them for each column, as most files of language models have them.

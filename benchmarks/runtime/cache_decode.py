@@ -1,4 +1,4 @@
-"""A decoder's key cache over many steps, beside a hand-written NumPy cache with room for all of them.
+"""A decoder's key cache over many steps, compared with a hand-written NumPy cache with room for all of them.
 
 Every step stores a row for each layer and multiplies a query with all rows so far, so that no two steps have the same
 shapes. The ratio at the end of the run shows whether the cost of a step depends on how far the cache has grown; that of

@@ -1,4 +1,4 @@
-"""Decoder layers of GPT-2's small size in a step, beside NumPy by hand and ONNX Runtime: one thread, f32, batch 1.
+"""Decoder layers of GPT-2's small size in a step, compared with plain NumPy and ONNX Runtime: one thread, f32, batch 1.
 
 Width 768, 12 heads, the last of 256 tokens, the cache longer with each: layer_norm, queries with keys, values, writes
 to the cache, attention over it, projection, residual, layer_norm, the feed-forward part with gelu, residual. By hand

@@ -1,4 +1,4 @@
-"""What a node costs beyond its arithmetic: a loop of tiny additions beside the same NumPy calls in a Python loop.
+"""What a node costs beyond its arithmetic: a loop of tiny additions and the same NumPy calls in a Python loop.
 
 Times are processor time.
 

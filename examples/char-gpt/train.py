@@ -183,12 +183,12 @@ def main() -> None:
     torch.set_num_threads(1)
     text = encoded(read_text())
     split = len(text) * 19 // 20
-    print(f"{len(text):,} characters, {len(text) - split:,} of them held back")
+    print(f"{len(text):,} characters, {len(text) - split:,} of them held out")
     model = train(text[:split], options.steps, options.batch)
     before = held_back_bits(model, text[split:])
     weights = quantised(model)
     after = held_back_bits(model, text[split:])
-    print(f"held back: {before:.3f} bits a character in f32, {after:.3f} in int8")
+    print(f"held out: {before:.3f} bits a character in f32, {after:.3f} in int8")
 
     sizes = {"V": len(CHARACTERS), "D": WIDTH, "H": HEADS, "Dh": WIDTH // HEADS, "L": LAYERS, "C": CONTEXT, "S": 1}
     record = {"characters.utf8": CHARACTERS, "bits.f32": before, "bits.int8": after}

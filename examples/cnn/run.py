@@ -1,7 +1,7 @@
 """Runs MobileNetV1 0.25 and ResNet-8, in f32 and in int8, everywhere; compares with PyTorch and counts right answers.
 
 `python run.py` needs neither PyTorch nor ONNX. `--quantise` makes the int8 programs again, `--accuracy` compares all
-500 held-back images everywhere, `--time DIR` measures a step, and onnxruntime on the ONNX files that `train.py --keep
+500 held-out images everywhere, `--time DIR` measures a step, and onnxruntime on the ONNX files that `train.py --keep
 DIR` writes.
 """
 
@@ -36,7 +36,7 @@ MOST = 1e-4
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quantise", action="store_true", help="make the int8 programs")
-    parser.add_argument("--accuracy", action="store_true", help="compare all held-back images, not the first eight")
+    parser.add_argument("--accuracy", action="store_true", help="compare all held-out images, not the first eight")
     parser.add_argument("--time", type=Path, metavar="DIR", help="measure microseconds per step; ONNX files are here")
     options = parser.parse_args()
     claims = agreement.Claims()

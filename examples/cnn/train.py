@@ -108,7 +108,7 @@ def main() -> None:
         images, labels = make(HELD_BACK_SEED, HELD_BACK, SIDES[name])
         with torch.no_grad():
             logits = torch.cat([model(part) for part in torch.from_numpy(images).split(50)]).numpy()
-        print(f"{name}: {np.mean(logits.argmax(axis=1) == labels):.1%} of {HELD_BACK} held-back images")
+        print(f"{name}: {np.mean(logits.argmax(axis=1) == labels):.1%} of {HELD_BACK} held-out images")
         np.savez_compressed(HERE / f"{name}.npz", logits=logits)
         with tempfile.TemporaryDirectory() as scratch:
             folder = options.keep or Path(scratch)

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scans, labels = held_back["images"], held_back["labels"].astype(np.int64)
     images = (scans.astype(np.float32) / 16.0)[:, None, None, :, :]
 
-    heading(f"Simulated on cpu: {len(images)} held-back scans")
+    heading(f"Simulated on cpu: {len(images)} held-out scans")
     on_cpu = simulate(model, graph, "cpu", images)
     show(scans, labels, on_cpu.digits)
     correct = int(np.sum(on_cpu.digits == labels))
@@ -173,7 +173,7 @@ def compare(name: str, found: Answers, expected: Answers) -> list[bool]:
 
 
 def show(scans: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64], digits: npt.NDArray[np.int64]) -> None:
-    """Print as many scans as fit beside each other, a wrong answer among them where there is one."""
+    """Print as many scans as fit next to each other, a wrong answer among them if there is one."""
     width, gap, shades = 16, "   ", " .:-=+*#%@"
     room = max(1, (shutil.get_terminal_size().columns + len(gap)) // (width + len(gap)))
     wrong = np.flatnonzero(digits != labels)[:1]

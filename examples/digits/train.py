@@ -1,7 +1,7 @@
 """Train the digit recogniser on scikit-learn's 8x8 scans and write `digits.oinf` and `held_back.npz`.
 
 Development only: nothing in the repository needs this script to run, and its libraries (PyTorch,
-scikit-learn) are not a dependency of any package. `README.md` beside this file gives the commands and figures.
+scikit-learn) are not a dependency of any package. The `README.md` in this folder gives the commands and figures.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def write_artefacts(folder: Path, rest: Samples, held_back: Samples, recipe: Rec
     np.savez_compressed(folder / "held_back.npz", images=held_back.images, labels=held_back.labels)
     parameters = sum(parameter.numel() for parameter in net.parameters())
     print(f"{parameters} parameters, {(folder / 'digits.oinf').stat().st_size} bytes")
-    for samples, name in ((rest, "training"), (held_back, "held-back")):
+    for samples, name in ((rest, "training"), (held_back, "held-out")):
         print(f"{count_correct(net, samples)} of {len(samples)} {name} images right")
 
 

@@ -1,4 +1,4 @@
-"""Runs the imported encoder over held-back digits everywhere, and compares with PyTorch.
+"""Runs the imported encoder over held-out digits everywhere, and compares with PyTorch.
 
 `python run.py` needs neither PyTorch nor ONNX. `--time` measures a step, and onnxruntime where it is installed;
 `--picture` draws `sure.svg`.
@@ -35,7 +35,7 @@ def main() -> int:
         expected = golden["logits"]
     model, graph = oi.ModelLoader.open(HERE / "encoder.oinf"), oi.load_graph(HERE / "encoder.oi")
     wanted = int(np.sum(expected.argmax(axis=1) == labels))
-    print(f"PyTorch reads {wanted} of {len(labels)} held-back scans right")
+    print(f"PyTorch reads {wanted} of {len(labels)} held-out scans right")
     claims = agreement.Claims()
 
     def on_device(device: str) -> None:

@@ -99,7 +99,7 @@ def main() -> None:
 
     with torch.no_grad():
         logits = model(images[held_back]).numpy()
-    print(f"{np.mean(logits.argmax(axis=1) == scans.target[held_back]):.2%} of {HELD_BACK} held-back scans")
+    print(f"{np.mean(logits.argmax(axis=1) == scans.target[held_back]):.2%} of {HELD_BACK} held-out scans")
     np.savez_compressed(HERE / "golden.npz", logits=logits)
     torch.onnx.export(
         model,

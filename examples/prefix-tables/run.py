@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Run one step; the same products in NumPy beside it."""
+    """Run one step, and compute the same products in NumPy."""
     make(HERE / "model.oinf")
     with oi.ModelLoader.open(HERE / "model.oinf") as model:
         executor = oi.Simulator(model).make_executor(oi.load_graph(HERE / "tables.oi"))

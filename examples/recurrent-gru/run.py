@@ -58,7 +58,7 @@ def main() -> int:
     print(agreement.shown_sizes(made("c")))
 
     if options.picture:
-        lines = {"held back": series[1:, 0, 0], "forecast": expected[:-1, 0, 0]}
+        lines = {"held out": series[1:, 0, 0], "forecast": expected[:-1, 0, 0]}
         agreement.write_chart(HERE / "forecast.svg", "One series, and what the step before said of each value", lines)
     if options.time:
         measure(model, graph, series)

@@ -18,7 +18,7 @@ from openinfer import importers
 HERE = Path(__file__).parent
 HIDDEN = 32
 LENGTH = 96
-"""Values of a series in training; the held-back one is four times as long."""
+"""Values of a series in training; the held-out one is four times as long."""
 
 
 def make_series(rng: np.random.Generator, count: int, length: int) -> np.ndarray:

@@ -20,7 +20,7 @@ def count(request: pytest.FixtureRequest) -> Iterator[int]:
     """Let the library under NumPy use so many threads."""
     threads = linear_algebra().threads
     if not isinstance(threads, ProcessThreads | OwnThreads):
-        pytest.skip(f"{linear_algebra().name}: a library whose threads cannot be held")
+        pytest.skip(f"{linear_algebra().name}: a library whose threads cannot be limited")
     before = threads.count()
     threads.set_count(request.param)
     yield request.param

@@ -1,4 +1,4 @@
-"""The library under NumPy is held at one thread while a call runs, and has its number back afterwards."""
+"""The library under NumPy is limited to one thread while a call runs; its own number is restored afterwards."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def test_calls_of_several_threads_end_in_any_order() -> None:
         first_over.wait()
         found.append(library.number)
 
-    beside = Thread(target=threads.alone, args=(second,))
-    beside.start()
+    second_thread = Thread(target=threads.alone, args=(second,))
+    second_thread.start()
     threads.alone(lambda: found.append(both.wait() * 0 + library.number))
     first_over.set()
-    beside.join()
+    second_thread.join()
     assert (found, library.number) == ([1, 1], 4)
 
 
@@ -107,14 +107,14 @@ def test_a_call_that_begins_while_another_holds_the_library_holds_it_too() -> No
         inside.set()
         over.wait()
 
-    beside = Thread(target=threads.alone, args=(first,))
+    second_thread = Thread(target=threads.alone, args=(first,))
 
     def second() -> None:
         over.set()
-        beside.join()
+        second_thread.join()
         found.append(library.number)
 
-    beside.start()
+    second_thread.start()
     inside.wait()
     threads.alone(second)
     assert (found, library.number) == ([1], 4)
@@ -185,7 +185,7 @@ def held() -> ProcessThreads | OwnThreads:
     """Return the threads of the library under NumPy."""
     threads = linear_algebra().threads
     if not isinstance(threads, ProcessThreads | OwnThreads):
-        pytest.skip(f"{linear_algebra().name}: a library whose threads cannot be held")
+        pytest.skip(f"{linear_algebra().name}: a library whose threads cannot be limited")
     return threads
 
 
@@ -222,5 +222,5 @@ def test_the_probe_names_the_library() -> None:
 def test_the_probe_says_where_results_may_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "linear_algebra", lambda: LinearAlgebra("accelerate", UnknownThreads()))
     assert probe.probe().detail.endswith(
-        "accelerate, whose threads cannot be held: results of matrix products may depend on their number"
+        "accelerate, whose threads cannot be limited: results of matrix products may depend on their number"
     )

@@ -22,7 +22,7 @@ COUNT = 1 << 16
 
 
 def every_pair(dtype: DType) -> list[np.ndarray]:
-    """Return every code, beside every other one for 8 bits."""
+    """Return two arrays with every code: all pairs of codes of 8 bits, some pairs of codes of 16 bits."""
     codes = np.arange(COUNT, dtype=np.uint16)
     if dtype.bits == 16:
         return [codes.view(storage_dtype(dtype)), np.roll(codes, 12345).view(storage_dtype(dtype))]

@@ -117,7 +117,7 @@ def told(threads: int) -> str:
 @pytest.mark.rule("runtime.determinism.2")
 def test_products_do_not_depend_on_the_number_of_threads() -> None:
     if not linear_algebra().threads.held:
-        pytest.skip(f"{linear_algebra().name}: a library whose threads cannot be held")
+        pytest.skip(f"{linear_algebra().name}: a library whose threads cannot be limited")
     alone = told(1)
     assert alone.count("\n") > 70
     for threads in (2, 4):

@@ -1,4 +1,4 @@
-"""The earlier module names: importable beside the two scripts, for programs that still use them."""
+"""The earlier module names: importable in addition to the two scripts, for programs that still use them."""
 
 from __future__ import annotations
 

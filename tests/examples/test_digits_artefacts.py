@@ -1,4 +1,4 @@
-"""The committed digit model, its held-back scans and its program agree with one another.
+"""The committed digit model, its held-out scans and its program agree with one another.
 
 The forward pass below is written in NumPy and f64 from the formulas alone, so the accuracy that the container
 records is measured without any executor of this repository.

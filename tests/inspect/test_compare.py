@@ -1,4 +1,4 @@
-"""Devices beside each other: a device that is wrong in a known way is caught where it goes wrong."""
+"""Comparison of devices: a device with a known defect is reported at the statement where it goes wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `openinfer run` prints besides results: nodes with types and settings, memory, traces."""
+"""What `openinfer run` prints in addition to results: nodes with types and settings, memory, traces."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ PACKAGES = {
     "openinfer-backend-vulkan": "openinfer_backend_vulkan",
     "openinfer-synth-c": "openinfer_synth_c",
 }
-# The container's two scripts are importable modules of their own, beside the package.
+# The container's two scripts are importable modules of their own, outside of the package.
 TOP_LEVEL_MODULES = {"openinfer-oinf": {"dataclass_to_oinf.py", "verify_oinf.py"}}
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -78,7 +78,7 @@ def told(seed: str, threads: str) -> str:
 
 @pytest.mark.rule("runtime.determinism.1", "runtime.determinism.2")
 def test_values_events_and_errors_depend_on_no_seed_and_no_number_of_threads() -> None:
-    """Products of floats, by a library that cannot always be held, have a test of their own."""
+    """Products of floats, by a library that cannot always be limited to one thread, have a test of their own."""
     alone = told("0", "1")
     assert alone.count("OpExecute") == 14
     assert alone.count("unknown-op") == 2

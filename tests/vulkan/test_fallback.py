@@ -1,4 +1,4 @@
-"""Elements of 64 bits on the device vulkan: held and moved by it, computed by cpu."""
+"""Elements of 64 bits on the device vulkan: stored and moved by it, computed by cpu."""
 
 from __future__ import annotations
 

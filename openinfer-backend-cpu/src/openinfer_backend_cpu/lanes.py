@@ -22,7 +22,7 @@ def in_lanes(bind: Callable[[], Sequence[BoundCall]]) -> BoundCall:
     """Return one call that makes those that ``bind`` returns, in any order.
 
     Calls that ``bind`` returns at once share scratch memory; it is called once for each lane. The linear algebra
-    library is held while they run.
+    library is limited to one thread while they run.
     """
     first = bind()
     lanes = [first, *(bind() for _ in range(min(LANES, len(first)) - 1))]

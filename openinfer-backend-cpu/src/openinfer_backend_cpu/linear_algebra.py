@@ -1,7 +1,7 @@
 """The linear algebra library under NumPy, and how many threads it uses.
 
 It rounds differently with each number of threads: it splits a product among them, and the pieces decide which of its
-inner loops meets an element. Held at one thread it gives the same bits on a machine, whatever number its user set.
+inner loops meets an element. Limited to one thread it gives the same bits on a machine, whatever number its user set.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ProcessThreads:
         self._lock = Lock()
         self._users = 0
         self._before = 1
-        # Odd while the library is held; never the same again.
+        # Odd while the library is limited to one thread; never the same value again.
         self._turn = 0
 
     def _after_fork(self) -> None:
@@ -185,7 +185,7 @@ def openblas_in(path: Path) -> LinearAlgebra | None:
 def _paths() -> Iterator[Path]:
     """Yield where functions of the library are found: what a library is linked with is searched too, but on Windows.
 
-    NumPy's wheels bring theirs in a folder beside the package.
+    NumPy's wheels have theirs in a folder next to the package.
     """
     extension = getattr(sys.modules.get("numpy._core._multiarray_umath"), "__file__", None)
     if extension is not None:

@@ -1,7 +1,7 @@
 """Matrix products whose bits do not depend on the number of threads.
 
-The linear algebra library is held at one thread. Large products are cut into tiles, over which as many threads of our
-own go as the library may use: what limits its threads (such as the variable ``OPENBLAS_NUM_THREADS``) limits ours.
+The linear algebra library is limited to one thread. Large products are cut into tiles, over which as many threads of
+our own go as the library may use: what limits its threads (such as the variable ``OPENBLAS_NUM_THREADS``) limits ours.
 """
 
 from __future__ import annotations

@@ -27,4 +27,4 @@ def _linear_algebra() -> str:
     found = linear_algebra()
     if found.threads.held:
         return found.name
-    return f"{found.name}, whose threads cannot be held: results of matrix products may depend on their number"
+    return f"{found.name}, whose threads cannot be limited: results of matrix products may depend on their number"

@@ -84,7 +84,7 @@ class Staging:
 
 
 def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the NumPy type that elements held as ``dtype`` are computed in."""
+    """Return the NumPy type in which elements stored as ``dtype`` are computed."""
     element = element_type(dtype)
     return dtype if element is None else storage_dtype(compute_type(element))
 

@@ -1,4 +1,4 @@
-"""The modules beside the tests can be imported by them."""
+"""Puts the folder of the tests on the import path, for its support modules."""
 
 import sys
 from pathlib import Path

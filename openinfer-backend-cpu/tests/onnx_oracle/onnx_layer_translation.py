@@ -148,7 +148,7 @@ def _heads(node: Node, x: Array | None, whose: str) -> Array:
 
 
 def _folded(node: Node, found: Call) -> Call:
-    """Return the result with the heads beside each other where the queries came so."""
+    """Return the result with the heads concatenated if the queries had that form."""
     if node.given(0).ndim == 4:
         return found
     together = Call("transpose", [found], {"perm": [0, 2, 1, 3]})

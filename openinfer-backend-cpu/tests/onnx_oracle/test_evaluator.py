@@ -140,7 +140,7 @@ def _tagged(array: Array, dtype: DType) -> Array:
 
 
 def _evenly(arrays: Sequence[Array | None]) -> list[Array | None]:
-    """Return inputs for the evaluator: low floats, and floats beside f64, widened."""
+    """Return inputs for the evaluator: low floats are widened, and so are other floats if there is an f64."""
     floats = [a for a in arrays if a is not None and a.dtype.kind not in "iub"]
     wide = np.float64 if any(a.dtype == np.float64 for a in floats) else np.float32
     return [a if a is None or a.dtype.kind in "iub" else a.astype(wide) for a in arrays]

@@ -68,7 +68,7 @@ def test_a_forked_process(child: str, said: str) -> None:
         pytest.skip("drivers of hardware may end the devices of both when a forked process ends, NVIDIA's does")
     program = PROGRAM.replace("{child}", child)
 
-    # Python warns from 3.12 on of a fork beside any threads, such as those of the driver.
+    # From 3.12 on, Python warns of a fork while other threads exist, such as those of the driver.
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=limit_s(60), check=False)
 

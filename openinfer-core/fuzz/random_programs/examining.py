@@ -68,7 +68,7 @@ class Plan:
     """Where programs are run.
 
     Attributes:
-        devices: names of devices of the simulator, besides cpu; ``device-c`` is device c, ``+trace`` runs it traced.
+        devices: names of devices of the simulator other than cpu; ``device-c`` is device c, ``+trace`` runs it traced.
         builds: how programs in C are compiled.
         thorough: whether every program is run in every way on cpu.
     """

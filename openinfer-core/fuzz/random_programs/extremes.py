@@ -39,8 +39,8 @@ FARTHEST = 2.0**31
 
 @dataclass(slots=True)
 class Range:
-    """What a variable held at any time: of floats the greatest finite magnitude, and whether one was subnormal in f32;
-    of integers the greatest magnitude."""
+    """The values of a variable during a run: of floats the greatest finite magnitude, and whether one was subnormal in
+    f32; of integers the greatest magnitude."""
 
     greatest: float = 0.0
     subnormal: bool = False
@@ -97,7 +97,7 @@ def open_statements(sample: Sample, environment: Environment, *, flushes: bool) 
 
 
 def _ranges(sample: Sample, executor: Executor) -> dict[str, Range]:
-    """Run the steps of a sample, and return what its variables held at any time."""
+    """Run the steps of a sample, and return the values that its variables had at any time."""
     ranges = {name: Range() for name in sample.graph.vars}
     for name, declared in sample.graph.vars.items():
         stored = declared.ref or name

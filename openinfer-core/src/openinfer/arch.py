@@ -138,7 +138,7 @@ class Compiler:
     Attributes:
         dialect: ``"c99"`` for plain C, ``"vector"`` where the compiler has the vector types of GCC and Clang. Results
             are the same.
-        flags: for the processor, beside those that every program is compiled with.
+        flags: for the processor, in addition to those for every program.
     """
 
     dialect: str = "c99"

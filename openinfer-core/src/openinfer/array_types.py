@@ -1,4 +1,4 @@
-"""NumPy types in which elements are held in memory (``specification: dtypes.types``)."""
+"""NumPy types in which elements are stored in memory (``specification: dtypes.types``)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def need_room(shape: Sequence[int], itemsize: int) -> None:
 
 
 _BY_STORAGE: Mapping[str, DType] = {dtype.storage: dtype for dtype in reversed(BUILTIN) if not dtype.is_packed}
-"""The first type that is held in memory as each NumPy type."""
+"""The first type that is stored in memory as each NumPy type."""
 
 
 def element_type(dtype: np.dtype[Any]) -> DType | None:
-    """Return the element type that is held in memory as a NumPy type, or None when OpenInfer has none for it."""
+    """Return the element type that is stored in memory as a NumPy type, or None when OpenInfer has none for it."""
     return _BY_STORAGE.get(dtype.name)
 
 

@@ -239,7 +239,7 @@ GIVEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "tool-failed": with_compiler("sh", "-c", "echo cannot write objects >&2; exit 4"),
     "tool-timeout": with_compiler("sh", "-c", "sleep 60"),
 }
-"""What makes true what examples are `given`, beside the plugin."""
+"""How to set up the condition that an example is `given`, in addition to the plugin."""
 
 
 @pytest.mark.parametrize("code", RUN)
@@ -375,13 +375,13 @@ def raised() -> set[str]:
 @pytest.mark.rule("api.codes.1")
 def test_the_codes_that_are_raised_are_those_that_are_explained() -> None:
     if len(SOURCES) < 5:
-        pytest.skip("the sources of the other packages are not beside the tests")
+        pytest.skip("the sources of the other packages are not next to the tests")
     assert raised() - {"utf-8-sig"} == set(codes())
 
 
 def test_the_error_index_is_up_to_date() -> None:
     if not PAGE.parent.is_dir():
-        pytest.skip("the documentation is not beside the tests")
+        pytest.skip("the documentation is not next to the tests")
     page = error_index()
     if os.environ.get("OPENINFER_UPDATE_GOLDEN"):
         PAGE.write_text(page, encoding="utf-8", newline="\n")

@@ -32,7 +32,7 @@ TEXTS = int(os.environ.get("OPENINFER_FUZZ_TEXTS", "2000"))
 def fuzzing(tmp_path: Path, texts: int, seeds: tuple[int, ...]) -> Iterator[list[subprocess.Popen[str]]]:
     """Start the fuzzer once for each seed, and end those that run when it is left."""
     if not FUZZER.is_file():
-        pytest.skip("the fuzzer is not beside the tests")
+        pytest.skip("the fuzzer is not next to the tests")
     command = [sys.executable, str(FUZZER), "--keep", str(tmp_path / "kept"), "--texts", f"{texts}"]
     command += ["--limit", f"{LIMIT}", "--seed"]
     with ExitStack() as stack:

@@ -28,7 +28,7 @@ Edge = tuple[str, str]
 def programs() -> Iterator[str]:
     """Yield the programs of the page that are run or checked, parts of programs as whole ones."""
     if not PAGE.is_file():
-        pytest.skip("the documentation is not beside the tests")
+        pytest.skip("the documentation is not next to the tests")
     for words, body in re.findall(r"^```oi ?([^\n]*)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S):
         kind, _, section = words.partition(" ")
         if kind == "declarations":

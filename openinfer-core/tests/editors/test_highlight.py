@@ -50,7 +50,7 @@ def programs_of_pages() -> list[tuple[str, str]]:
 def test_the_lexer_colours_every_program_of_the_documentation_by_the_language_of_its_fence() -> None:
     programs = programs_of_pages()
     if not programs:
-        pytest.skip("the documentation is not beside the tests")
+        pytest.skip("the documentation is not next to the tests")
     lexer = get_lexer_by_name("oi")
     wrong = [(name, value) for name, text in programs for kind, value in lexer.get_tokens(text) if kind in Error]
     assert wrong == []

@@ -45,7 +45,7 @@ def rows(x: GLOBAL[f32, 12], y: GLOBAL[f32, 12]):
     ]
 
 
-def test_statements_besides_loops_keep_their_order():
+def test_statements_between_loops_keep_their_order():
     assert (
         backwards(
             parse_kernel("""

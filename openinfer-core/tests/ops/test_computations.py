@@ -44,7 +44,7 @@ ENVIRONMENT = Environment.default()
 COMPUTED = sorted(name for name, schema in ENVIRONMENT.ops.items() if isinstance(schema.definition, Compute))
 LOOPED = sorted(name for name, schema in ENVIRONMENT.ops.items() if isinstance(schema.definition, Loops))
 SOME_TYPES = ("f32", "f16", "i64", "u8", "i4", "t2", "bool")
-"""Types that stand for the ways in which elements are held."""
+"""One type for each way in which elements are stored."""
 
 LARGEST = 4000
 """Most elements of a case that the interpreter, which goes one by one, is tried with."""

@@ -69,7 +69,7 @@ def test_states_lie_one_after_the_other_at_words_in_a_part_of_their_own():
 
 
 def test_a_small_value_that_is_used_often_does_not_keep_a_large_one_from_the_only_memory_that_holds_it():
-    # In order of use the first memory holds 200 and no 600 beside it, the second one 600, the third none.
+    # In order of use the first memory has room for 200 but not for 600 more, the second for 600, the third for nothing.
     found = spread_over([700, 700, 300], values_of([600, 600, 200]), {2: 9})
 
     assert sorted(banks_of(found).items()) == [(0, 0), (1, 1), (2, 2)]

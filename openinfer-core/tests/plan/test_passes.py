@@ -361,8 +361,8 @@ def test_conflicting_values_get_disjoint_aligned_places(extents, data):
 
 def test_a_result_lies_exactly_where_what_it_overwrites_does_or_elsewhere():
     sizes = {0: 1536, 1: 1024, 2: 1024, 3: 1024}
-    larger, beside, read, result = range(4)
-    conflicts = {larger: 0, beside: 1 << read, read: 0, result: 1 << larger}
+    larger, operand, read, result = range(4)
+    conflicts = {larger: 0, operand: 1 << read, read: 0, result: 1 << larger}
     classes = dict.fromkeys(sizes, "f32")
     anywhere, _ = place(sizes, classes, conflicts)
     assert 0 < anywhere[result] - anywhere[read] < 1024

@@ -64,7 +64,7 @@ def json_file(path: Path, code: str) -> dict[str, object]:
 
 
 def shard_paths(index: Path, code: str) -> dict[str, Path]:
-    """The file of each tensor that the `weight_map` of a shard index names: plain names of files beside the index.
+    """The file of each tensor that the `weight_map` of a shard index names: plain names of files in its folder.
 
     Raises `OinfError` with `code` for anything that leads elsewhere.
     """

@@ -26,7 +26,7 @@ def pack(values: NDArray[Any], value_type: ValueType) -> NDArray[np.uint8]:
 def _pack_lanes(codes: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
     """Join the 2-bit or 4-bit codes of each byte of the result in one word; its lowest byte is kept.
 
-    A shift brings each code beside the one before it; for 2 bits a second one brings the pairs together.
+    A shift moves each code next to the one before it; for 2 bits a second one brings the pairs together.
     """
     per_byte = 8 // bits
     word = np.dtype(f"<u{per_byte}")

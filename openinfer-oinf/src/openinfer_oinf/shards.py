@@ -139,9 +139,9 @@ def save_shards(
 ) -> tuple[Path, ...]:
     """Write tensors in files of at most `shard_nbytes` bytes of values (a larger tensor has its own), and an index.
 
-    `path` ends in `.oinf.index.json`; the files are `NAME-00001-of-N.oinf` beside it. Size variables and metadata go
-    to the first. Returns the paths of the shards. Raises `OinfError` and `OSError`. All shards are complete before they
-    take their places, so that a failure leaves what was there as it was, and the index comes last.
+    `path` ends in `.oinf.index.json`; the files are `NAME-00001-of-N.oinf` in the same folder. Size variables and
+    metadata go to the first. Returns the paths of the shards. Raises `OinfError` and `OSError`. All shards are complete
+    before they take their places, so that a failure leaves what was there as it was, and the index comes last.
     """
     index = Path(path)
     if not index.name.endswith(INDEX_SUFFIX):

@@ -24,8 +24,8 @@ FLAGS = (
     *("-std=c99", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
     *("-fPIC", "-shared"),
 )
-"""Flags of the compiler, besides that for the processor at hand (`native`). None changes a result: contraction is off,
-and nobody reads errno or exception flags."""
+"""Flags of the compiler, in addition to that for the processor of this machine (`native`). None changes a result:
+contraction is off, and nobody reads errno or exception flags."""
 
 LONGEST_BUILD = 300.0
 """Seconds that compiling may take."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     BoundCall: TypeAlias = Callable[[], object]
 
 WEIGHTS = 4 << 20
-"""Bytes of weights (queries times keys) that are held at once, unless one query of one head needs more."""
+"""Bytes of weights (queries times keys) that are stored at once, unless one query of one head needs more."""
 
 _FLOAT = frozenset(dtype.name for dtype in FLOAT)
 

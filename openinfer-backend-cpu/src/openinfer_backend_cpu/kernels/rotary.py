@@ -80,7 +80,7 @@ def _turned(
     """Return the calls that turn the pairs of x and copy the rest; positions come before all dims but the last."""
     wide = dtype or widest_float([x])
     source, target = (np.moveaxis(a, how.axis, -2) for a in (staging.load(x, wide), staging.store(out, wide)))
-    c, s = (_beside(table, source.ndim, how) for table in (cos, sin))
+    c, s = (_broadcastable(table, source.ndim, how) for table in (cos, sin))
     halves = (slice(0, 2 * how.pairs, 2), slice(1, 2 * how.pairs, 2))
     if not how.interleaved:
         halves = (slice(0, how.pairs), slice(how.pairs, 2 * how.pairs))
@@ -98,7 +98,7 @@ def _turned(
     ]
 
 
-def _beside(table: Array, rank: int, how: Rotary) -> Array:
+def _broadcastable(table: Array, rank: int, how: Rotary) -> Array:
     """Return cosines or sines [S, pairs], or [B, S, pairs], so that they broadcast to x [B, ..., S, pairs]."""
     if not how.batched:
         return table

@@ -39,7 +39,7 @@ class StageShaders:
 
     Attributes:
         reads, writes: names of the tensors that are bound to them: those that they only read, then the others.
-        scratch: what is among them beside the tensors of the computation.
+        scratch: those of them that are not tensors of the computation.
     """
 
     shaders: tuple[Shader, ...]

@@ -24,7 +24,7 @@ _WORD_BITS = 32
 class Elements:
     """The elements of a type in a storage buffer.
 
-    Registers hold what is computed in as `openinfer.expr.glsl_types` says. What is only moved is held as its bits, in
+    Registers hold what is computed in as `openinfer.expr.glsl_types` says. What is only moved is stored as its bits, in
     words, whatever it means.
 
     Attributes:

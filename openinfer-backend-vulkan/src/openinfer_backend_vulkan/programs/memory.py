@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ProgramMemory:
-    """Memory of a program: the arena, weights and states, besides the buffers of its inputs and outputs.
+    """Memory of a program: the arena, weights and states, but not the buffers of its inputs and outputs.
 
     Attributes:
         of_host: values that the host keeps; they lie nowhere.

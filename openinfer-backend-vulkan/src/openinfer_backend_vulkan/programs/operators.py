@@ -86,7 +86,7 @@ class Operators:
         return run
 
     def _of(self, computation: Computation) -> tuple[list[FixedKernel], dict[str, Place]]:
-        """Return the kernels of a computation, and what they read and write besides its operands."""
+        """Return the kernels of a computation, and their buffers other than its operands."""
         if computation not in self._kernels:
             engine = self._engine
             known, rest = without_constants(computation)

@@ -150,7 +150,7 @@ def _header(found: Written) -> dict[str, object]:
 
 
 def _source(found: Written, apart: bytes | None) -> dict[str, object]:
-    """Return what the source of the model has beside the header's."""
+    """Return the values that only the source of the model uses, not its header."""
     plan, names, places = found.program.plan, found.program.names, found.program.places
     known = np.frombuffer(places.known_data(), "<u8").tolist()
     return {

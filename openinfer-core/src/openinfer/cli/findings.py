@@ -1,4 +1,4 @@
-"""Findings as JSON, for editors and other tools, and warnings beside what a command prints."""
+"""Findings as JSON, for editors and other tools, and warnings printed in addition to the output of a command."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def save_array(file: Path, tensor: Tensor) -> None:
 
 
 def memory_lines(uses: Sequence[MemoryUse]) -> list[str]:
-    """Return a table of live bytes by kind of memory: where most are held, and at the end."""
+    """Return a table of live bytes by kind of memory: at the peak, and at the end."""
     from openinfer.inspect.memory_use import peak
 
     most = peak(uses)

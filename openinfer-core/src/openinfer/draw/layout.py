@@ -1,4 +1,4 @@
-"""Where blocks go on the page: layers by distance from ``entry``, cards beside each other, edges between rows.
+"""Where blocks go on the page: layers by distance from ``entry``, cards side by side, edges between rows.
 
 Lengths are CSS pixels. The page's style sheet takes the same numbers, so that rows are where edges end.
 """

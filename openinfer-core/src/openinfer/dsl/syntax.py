@@ -1,6 +1,6 @@
 """The syntax tree: a program as it was written, with the place of every word that a later finding may point at.
 
-Statements that mean the same before and after lowering are held as the graph's own node kinds; the rest have classes
+Statements that mean the same before and after lowering are node kinds of the graph; the rest have classes
 of their own here. Offsets are character offsets into the source.
 """
 

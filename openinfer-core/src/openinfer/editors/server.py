@@ -1,4 +1,4 @@
-"""The language server: what editors ask over standard input and output, answered by the modules beside this one."""
+"""The language server: answers requests of editors over standard input and output with the modules of this package."""
 
 from __future__ import annotations
 

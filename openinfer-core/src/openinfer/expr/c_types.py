@@ -1,6 +1,6 @@
 """Element types and constants in C99 (``<math.h>``, ``<stdbool.h>`` and ``<stdint.h>`` included).
 
-An element of a low float is held as its bits, one of a packed type as its number in a byte.
+An element of a low float is stored as its bits, one of a packed type as its number in a byte.
 """
 
 from __future__ import annotations

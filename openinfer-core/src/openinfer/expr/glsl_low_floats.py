@@ -1,4 +1,4 @@
-"""Conversion between f32 and the low floats, held as bits in a ``uint``, in GLSL 4.50: as `c_low_floats` does it.
+"""Conversion between f32 and the low floats, stored as bits in a ``uint``, in GLSL 4.50: as `c_low_floats` does it.
 
 No step passes through a subnormal f32 but where the number is one (of bf16), since devices may take those for zeros.
 """

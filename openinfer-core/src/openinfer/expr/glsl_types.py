@@ -1,6 +1,6 @@
 """Element types and constants in GLSL 4.50.
 
-Integers of less than 32 bits are held in ``int`` and ``uint`` within their range, low floats as their bits in a
+Integers of less than 32 bits are stored in ``int`` and ``uint`` within their range, low floats as their bits in a
 ``uint``; 64-bit integers need an extension (`INT64`), and ``double`` needs the device feature ``shaderFloat64``.
 """
 
@@ -48,7 +48,7 @@ _LEAST_NORMAL = {F32.name: math.ldexp(1.0, -126), F64.name: math.ldexp(1.0, -102
 
 
 def glsl_type(dtype: DType) -> str:
-    """Return the GLSL type in which an element is held.
+    """Return the GLSL type in which an element is stored.
 
     Raises:
         ExprError: generated GLSL does not hold this element type.

@@ -1,6 +1,6 @@
 """The graph with every size, element type and operator known: what simulator and planner read.
 
-A `ResolvedGraph` keeps the `Graph` as written and adds tables beside it, keyed by variable name and node index. It is
+A `ResolvedGraph` keeps the `Graph` as written and adds tables, keyed by variable name and node index. It is
 plain frozen data: an operator is its canonical name, to be looked up in the environment.
 """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def backwards(kernel: Kernel) -> Kernel | None:
     """Return a loop program whose outermost loops run from their last iteration to their first, the last loop first.
 
-    That is the same where no iteration uses what another one stores. None: it has statements besides loops, or loops
+    That is the same where no iteration uses what another one stores. None: it has statements other than loops, or loops
     whose iterations are known at run time only.
     """
     body = [_reversed(statement) for statement in reversed(kernel.body)]

@@ -176,7 +176,7 @@ class _Fusion:
         return statements
 
     def _slid(self, loop: Loop, part: Part) -> tuple[Statement, ...]:
-        """Return the innermost loop, after what its first step reads besides the new places."""
+        """Return the innermost loop, after the places that its first step reads in addition to the new ones."""
         count = part.left[loop.axis] // loop.step
         begin = _parts(self.computation, _moved(part, loop, Index()))
         statements: tuple[Statement, ...] = ()

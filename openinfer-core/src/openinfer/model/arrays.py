@@ -1,4 +1,4 @@
-"""Models held in memory, made of arrays."""
+"""Models in memory, made of arrays."""
 
 from __future__ import annotations
 

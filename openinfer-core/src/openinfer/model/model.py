@@ -60,12 +60,12 @@ class Model:
         sizevars: Mapping[str, int] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Model:
-        """Return a model held in memory.
+        """Return a model in memory.
 
         Args:
             arrays: tensors; anything `numpy.asarray` takes, with an element type of OpenInfer.
             sizevars: named sizes.
-            metadata: bools, integers, floats (held as f32), strings, or arrays.
+            metadata: bools, integers, floats (stored as f32), strings, or arrays.
 
         Raises:
             ModelError: an array has an element type that OpenInfer does not have.

@@ -26,7 +26,7 @@ def converted(x: Expr, target: DType) -> Expr:
 
 
 def clipped(x: Expr, target: DType) -> Expr:
-    """Return an integer held within the range of another integer type."""
+    """Return an integer clamped to the range of another integer type."""
     low, high = max(target.minimum or 0, x.dtype.minimum or 0), min(target.maximum or 0, x.dtype.maximum or 0)
     if low != x.dtype.minimum:
         x = tree.maximum(x, tree.literal(low, x.dtype))

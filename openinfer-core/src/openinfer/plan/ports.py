@@ -106,7 +106,7 @@ def _with_border(step: ComputeStep, values: list[PlanValue], borders: Borders) -
             continue
         if needs_no_copy(step, tensor.name, layout, borders.layouts, values, borders.weights, target):
             continue
-        copy = _beside(values, value, "bordered", layout)
+        copy = _relaid(values, value, "bordered", layout)
         inputs[number] = ValueRef(copy.number)
         yield _copy(step, "border", operand.value, copy)
     yield replace(step, inputs=tuple(inputs))
@@ -121,7 +121,7 @@ def _with_collection(step: ComputeStep, values: list[PlanValue], free: int, targ
         if free >> output & 1 or not value.type.count or not _reads_apart(step, tensor, values):
             continue
         itemsize = max(value.type.dtype.bits // 8, 1)
-        made = _beside(values, value, "collected", channels_last(value.type.shape, itemsize, target))
+        made = _relaid(values, value, "collected", channels_last(value.type.shape, itemsize, target))
         outputs[number] = made.number
         copies.append(_copy(step, "transpose", made.number, value))
     yield replace(step, outputs=tuple(outputs))
@@ -144,7 +144,7 @@ def _reads_apart(step: ComputeStep, output: Tensor, values: Sequence[PlanValue])
     return False
 
 
-def _beside(values: list[PlanValue], value: PlanValue, suffix: str, layout: Layout) -> PlanValue:
+def _relaid(values: list[PlanValue], value: PlanValue, suffix: str, layout: Layout) -> PlanValue:
     """Append a value of the same type in another layout."""
     name, number = f"{value.name}.{suffix}", len(values)
     values.append(replace(value, name=name, number=number, role=Role.TEMPORARY, memory=NoMemory(), layout=layout))

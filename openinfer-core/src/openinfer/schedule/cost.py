@@ -184,7 +184,7 @@ class Work:
 
 
 def registers(work: Work, tiling: Tiling, target: TargetInfo) -> int:
-    """Return how many vector registers a tile keeps in use: totals, and what its terms or its results need besides.
+    """Return how many vector registers a tile keeps in use: for totals, and for terms or results.
 
     The terms need what stays and what passes by: of numbers that several lanes share some more, since compilers load
     them ahead.

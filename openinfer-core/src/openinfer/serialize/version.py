@@ -23,7 +23,7 @@ VERSION = 3
 def needed_version(graph: Graph) -> int:
     """Return the oldest version whose readers misread nothing.
 
-    Fields beside the ones of version 1 (hints, scopes, results, unknown attributes) do not count: such readers skip
+    Fields that version 1 does not have (hints, scopes, results, unknown attributes) do not count: such readers skip
     them and lose annotations only.
     """
     nodes = [node for _, node in graph.nodes()]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def accumulated(values: Exact, settings: Mapping[str, SettingValue], out: DType) -> Exact:
-    """Return a result after it was held in the accumulator: with ``acc=[A, O]`` it is converted from A to O as by
+    """Return a result as the accumulator stores it: with ``acc=[A, O]`` it is converted from A to O as by
     ``cast``; otherwise it goes to the output's type directly. What accumulates in a low float does so in f32, and is
     rounded once."""
     listed = settings.get("acc")
@@ -29,7 +29,7 @@ def accumulated(values: Exact, settings: Mapping[str, SettingValue], out: DType)
 
 
 def converted(values: Exact, out: DType) -> Exact:
-    """Return values converted as by ``cast`` with its defaults: fractions dropped, integers held within range."""
+    """Return values converted as by ``cast`` with its defaults: fractions dropped, integers clamped to the range."""
     if out.is_float:
         return values.astype(np.float64)
     whole = np.empty(values.shape, dtype=object)

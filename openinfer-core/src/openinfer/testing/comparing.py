@@ -28,7 +28,7 @@ class Tolerance:
         reach: magnitude in whose units cancellation is judged, where it is greater than that of a result: one for
             all, or for each one its own.
         zero_signs: whether zeros of other sign are wrong.
-        error: returns how far each element may be off besides.
+        error: returns an additional tolerance for each element.
     """
 
     ulps: float = 0.0
@@ -85,7 +85,7 @@ def _near(expected: Exact, found: Exact, dtype: DType, tolerance: Tolerance) -> 
     if computed is not dtype:
         allowed = allowed + 0.5 * _spacing(np.abs(expected), dtype)
     close = np.abs(found - expected) <= allowed
-    # Beside the greatest number of the type, an infinity is as near as it gets.
+    # For results near the largest number of the type, an infinity may be the nearest value.
     edge = np.isinf(found) & (np.sign(found) == np.sign(expected))
     beyond = np.isinf(exact(stored(expected + np.sign(expected) * allowed, dtype), dtype))
     return np.asarray(close | (edge & beyond))

@@ -24,7 +24,7 @@ MOST_ELEMENTS = 1 << 11
 """Elements up to which an oracle that goes element by element computes them all."""
 
 RANDOM_ELEMENTS = 64
-"""Elements of a larger result at random, beside those at its corners and at both sides of powers of two."""
+"""Random elements of a larger result, in addition to those at its corners and on both sides of powers of two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue
 
 LARGE_TYPES = frozenset({"f32", "f64", "bf16", "f8", "i8", "i32", "i64", "u4"})
-"""Element types that large examples run with: one for each way that elements are held and computed in. Small cases meet
-the others."""
+"""Element types that large examples run with: one for each way in which elements are stored and computed. Small cases
+meet the others."""
 
 
 def example(

@@ -1,6 +1,6 @@
-"""Scales and zero points that a quantised tensor of the model brings along, as variables and inputs.
+"""Scales and zero points of the quantised tensors of a model, as variables and inputs.
 
-A variable ``W`` of the integer type of a quantised tensor has beside it the constants ``W@scale`` and ``W@zero_point``
+A variable ``W`` of the integer type of a quantised tensor comes with the constants ``W@scale`` and ``W@zero_point``
 (names that no program can write), and a family ``W(l)`` has families of them. Operators whose schema says so read them
 where a program gives no scale.
 """
@@ -32,7 +32,7 @@ PARTS = ("scale", "zero_point")
 
 
 def scale_variables(variables: Iterable[ResolvedVar], model: Model) -> dict[str, ResolvedVar]:
-    """Return the constants beside variables that are quantised tensors of the model, by name."""
+    """Return the scales and zero points of the variables that are quantised tensors of the model, by name."""
     found: dict[str, ResolvedVar] = {}
     for variable in variables:
         tensor = _tensor(variable)
@@ -47,7 +47,7 @@ def scale_variables(variables: Iterable[ResolvedVar], model: Model) -> dict[str,
 
 
 def scale_tables(tables: Iterable[PrefixTable], model: Model) -> dict[str, PrefixTable]:
-    """Return the families beside families of quantised tensors, of the types that the first one's parts have."""
+    """Return the scales and zero points of families of quantised tensors; their types are those of the first member."""
     found: dict[str, PrefixTable] = {}
     for table in tables:
         first = next(iter(_entries(table, model)), None)

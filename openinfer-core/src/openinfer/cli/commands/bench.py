@@ -112,7 +112,7 @@ def command(
 
 
 def _machine() -> str:
-    """Return what the times depend on beside the program."""
+    """Return what else than the program the times depend on."""
     import numpy as np
 
     python = f"{platform.python_implementation()} {platform.python_version()}"

@@ -63,7 +63,7 @@ class Explanation:
         wrong: an example that gets the finding; empty where a text alone cannot get it.
         right: the same without the mistake; may be empty.
         given: what has to be true of the machine or of its plugins; empty where nothing has.
-        files: texts by file name, beside `example.oi` (which is ``wrong``) and `example.oinf` (its model).
+        files: texts by file name, in addition to `example.oi` (which is ``wrong``) and `example.oinf` (its model).
         host: Python that gets the finding, from an ``executor`` of ``wrong``; empty where checks alone find it.
         command: a command that gets the finding; empty where checks or the host find it.
         said: the message that the host or the command then gets.

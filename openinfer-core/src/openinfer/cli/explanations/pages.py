@@ -76,7 +76,7 @@ def _examples(explained: Explanation) -> Iterator[tuple[str, str]]:
         where = "and then"
     for name, text in explained.files.items():
         file = f"{'a' if text else 'an empty'} file `{name}`"
-        yield f"{where}, {file}" if where != "and then" else f"beside {file}", text
+        yield f"{where}, {file}" if where != "and then" else f"next to {file}", text
         where = "and then"
     if explained.host:
         yield "and in the host" if explained.wrong else where, explained.host

@@ -1,7 +1,7 @@
-"""Positions in a sequence, once how much caches hold is a number that the program reads.
+"""Positions in a sequence, where the length of the caches is a number that the program reads.
 
-The extents of a declaration are sizes, and how much a cache holds is none. Positions of what a step adds are counted
-from 0 and shifted; those of all that is held are kept in a cache of their own.
+The extents of a declaration are sizes, and the length of a cache is not a size. Positions of the entries that a step
+adds are counted from 0 and shifted; the positions of all entries are in a cache of their own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def with_positions(program: Program) -> None:
 
 
 def _declare(program: Program) -> None:
-    """Declare results whose extents are sizes, of calls that read what is as long as what is held.
+    """Declare results whose extents are sizes, of calls that read values as long as the caches.
 
     Inputs with a size of their own are as long as that only when the program runs, which no rule of types can know.
     """
@@ -101,7 +101,7 @@ def _start(call: Call) -> IntExpr | None:
 
 
 def _shifted(call: Call, start: IntExpr, counter: Counter) -> list[Call]:
-    """Count from 0, and add how much is held."""
+    """Count from 0, and add the length of the cache."""
     rest = simplified(BinOp("-", start, Name(counter.value.name)))
     if counter.value.name in names(rest):
         return [call]

@@ -114,7 +114,7 @@ class Cache(Value):
 
     Attributes:
         axis: the dim that grows.
-        length: the size that says how much is held.
+        length: the size that is its length.
     """
 
     axis: int = 0

@@ -131,7 +131,7 @@ def _selu(x: Expr) -> Expr:
 
 
 def _unit(x: Expr) -> Expr:
-    """Return x held between 0 and 1."""
+    """Return x clamped to [0, 1]."""
     return _at_most(_at_least(x, _constant(x, 0)), _constant(x, 1))
 
 
@@ -283,7 +283,7 @@ HARD_SIGMOID = elementwise(
     "x",
     FLOATS,
     _hard_sigmoid,
-    summary="alpha * x + beta, held between 0 and 1",
+    summary="alpha * x + beta, clamped to [0, 1]",
     category=CATEGORY,
     examples=(example(FLOATS, alpha=0.25, beta=0.4),),
     settings=(_number("alpha", 0.2, "slope"), _number("beta", 0.5, "value at 0")),
@@ -295,7 +295,7 @@ HARD_SWISH = elementwise(
     "x",
     FLOATS,
     of_elements(_hard_swish),
-    summary="x * (x/6 + 1/2 held between 0 and 1)",
+    summary="x * clamp(x/6 + 1/2, 0, 1)",
     category=CATEGORY,
     onnx="HardSwish",
 )

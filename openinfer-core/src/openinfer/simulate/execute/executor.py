@@ -262,7 +262,7 @@ class Executor:
         return self._steps.host_of(access).type_of(access)
 
     def live_bytes(self) -> dict[str, int]:
-        """Return the bytes of the values that are held at this moment, by kind of memory.
+        """Return the bytes of the values that are stored at this moment, by kind of memory.
 
         Weights count once something has used them, tables by the entries that are there, temporaries from their
         ``assign`` to the end of the step.

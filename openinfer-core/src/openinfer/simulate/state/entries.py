@@ -29,7 +29,7 @@ LOOSE_BYTES = 1 << 20
 """Size up to which a table is one array, however few of its entries are there."""
 
 LOOSE_SHARE = 8
-"""Beyond that size, most cells that a table held in one array may have for each entry that is there."""
+"""Beyond that size, the maximum number of cells per existing entry of a table in one array."""
 
 
 class Entries(Protocol):

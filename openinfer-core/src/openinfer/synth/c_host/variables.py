@@ -26,7 +26,7 @@ class Variable:
 
     Attributes:
         member: name of the member of the structure, or of the macro of its place where `memory` is not None.
-        memory: name of the memory beside the structure that holds it; None: the structure.
+        memory: name of the memory outside of the structure that contains it; None: the structure.
         offset: bytes from the start of that memory.
         constant: name of its constant.
         macro: the macro of its size.

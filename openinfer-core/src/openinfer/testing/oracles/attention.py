@@ -142,7 +142,7 @@ def _turned(x: Any, cos: Any, sin: Any, settings: Settings) -> Any:
     return y
 
 
-def _beside_tables(call: OpCall) -> Iterator[Element]:
+def _outside_tables(call: OpCall) -> Iterator[Element]:
     """Yield positions that cosines and sines have no row for."""
     cos = call.inputs[1]
     if cos is not None:
@@ -157,5 +157,5 @@ ORACLES: dict[str, Oracle] = {
 }
 
 REFUSED: dict[str, RefusedElements] = {
-    "rope_cached": _beside_tables,
+    "rope_cached": _outside_tables,
 }

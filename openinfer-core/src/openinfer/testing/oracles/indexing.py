@@ -123,17 +123,17 @@ def _shape(call: OpCall, number: int) -> Place:
     return () if given is None else given.shape
 
 
-def _beside_an_axis(call: OpCall) -> Iterator[Element]:
+def _outside_an_axis(call: OpCall) -> Iterator[Element]:
     axis = int(str(call.settings["axis"]))
     yield from past_the_ends(1, _shape(call, 0)[axis])
 
 
-def _beside_a_table(call: OpCall) -> Iterator[Element]:
+def _outside_a_table(call: OpCall) -> Iterator[Element]:
     yield Element(0, _shape(call, 1)[0])
     yield Element(0, -1)
 
 
-def _beside_dims(call: OpCall) -> Iterator[Element]:
+def _outside_dims(call: OpCall) -> Iterator[Element]:
     """Yield indices past each of the dims that the last tuple names."""
     settings: Mapping[str, Any] = call.settings
     length, batch = _shape(call, 1)[-1], settings.get("batch_dims", 0)
@@ -162,10 +162,10 @@ ILLEGAL: dict[str, Illegal] = {
 }
 
 REFUSED: dict[str, RefusedElements] = {
-    "gather": _beside_an_axis,
-    "embedding": _beside_a_table,
-    "gather_elements": _beside_an_axis,
-    "gather_nd": _beside_dims,
-    "scatter": _beside_an_axis,
-    "scatter_nd": _beside_dims,
+    "gather": _outside_an_axis,
+    "embedding": _outside_a_table,
+    "gather_elements": _outside_an_axis,
+    "gather_nd": _outside_dims,
+    "scatter": _outside_an_axis,
+    "scatter_nd": _outside_dims,
 }

@@ -59,7 +59,7 @@ const float = (fit, array) => ({
   ...Object.fromEntries(functions.map((name) => [name, (x) => fit(Math[name](x))])),
 });
 
-// Floats of m fraction bits and a biased exponent, held as their bits.
+// Floats of m fraction bits and a biased exponent, stored as their bits.
 const narrow = (m, bias, array) => ({
   ...plain(array, 0),
   narrow: (x) => {
