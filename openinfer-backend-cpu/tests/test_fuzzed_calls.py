@@ -73,7 +73,7 @@ def fail(source: Any, target: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "reported"),
     [
         (write_past_the_end, "wrote outside of a buffer"),
         (read_before_the_start, "depends on what lies around"),
@@ -83,11 +83,11 @@ def fail(source: Any, target: Any) -> None:
     ],
 )
 def test_the_fuzzer_sees_broken_kernels(
-    fuzzer: Any, monkeypatch: pytest.MonkeyPatch, broken: Callable[[Any, Any], None], told: str
+    fuzzer: Any, monkeypatch: pytest.MonkeyPatch, broken: Callable[[Any, Any], None], reported: str
 ) -> None:
     monkeypatch.setattr(fuzzer, "run", lambda _device, _call, sources, targets: broken(sources[0], targets[0]))
     random, schema = Random(0), Environment.default().op("identity")
     calls = (importlib.import_module("calls").drawn_call(schema, random) for _ in range(500))
     call = next(c for c in calls if c and c.call.inputs[0].dtype.name == "u8" and np.prod(c.call.inputs[0].shape) > 3)
-    with pytest.raises(fuzzer.BrokenRuleError, match=told):
+    with pytest.raises(fuzzer.BrokenRuleError, match=reported):
         fuzzer.check(call, random)

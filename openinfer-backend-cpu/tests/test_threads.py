@@ -101,7 +101,7 @@ show("cell", "gru_cell", [noise(65, 130), noise(65, 70), noise(210, 130), noise(
 """
 
 
-def told(threads: int) -> str:
+def reported(threads: int) -> str:
     """Return what the work prints in a process with a number of threads."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", WORK, str(threads)],
@@ -118,10 +118,10 @@ def told(threads: int) -> str:
 def test_products_do_not_depend_on_the_number_of_threads() -> None:
     if not linear_algebra().threads.held:
         pytest.skip(f"{linear_algebra().name}: a library whose threads cannot be limited")
-    alone = told(1)
+    alone = reported(1)
     assert alone.count("\n") > 70
     for threads in (2, 4):
-        assert told(threads).splitlines() == alone.splitlines()
+        assert reported(threads).splitlines() == alone.splitlines()
 
 
 REACHING = {

@@ -137,8 +137,8 @@ def test_a_directory_that_others_can_reach_is_not_used(
         assert CACHE.find("ab") is CACHE.read("ab") is CACHE.keep("cd", b"object") is None
 
     assert [file.name for file in directory.iterdir()] == ["ab.obj"]
-    told = f"compiled tests are not kept in {directory}: its mode is {mode:04o}, expected 0700"
-    assert [record.getMessage() for record in caplog.records] == [told]
+    reported = f"compiled tests are not kept in {directory}: its mode is {mode:04o}, expected 0700"
+    assert [record.getMessage() for record in caplog.records] == [reported]
 
 
 def test_a_link_in_place_of_the_directory_is_not_used(directory: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -160,13 +160,13 @@ def test_a_compiler_that_does_not_know_the_processor_makes_portable_code(monkeyp
 
 
 def test_the_processor_is_identified_by_its_instructions():
-    told = processor()
+    reported = processor()
 
-    if told is None:
+    if reported is None:
         pytest.skip("the system does not describe its processor in /proc/cpuinfo")
-    assert "MHz" not in told
-    assert told == processor()
-    assert re.search(r"^(flags|Features|isa|cpu)\b", told, re.MULTILINE)
+    assert "MHz" not in reported
+    assert reported == processor()
+    assert re.search(r"^(flags|Features|isa|cpu)\b", reported, re.MULTILINE)
 
 
 def test_arguments_in_cc_take_the_place_of_flags(monkeypatch, builds):
@@ -202,7 +202,7 @@ def test_the_output_of_the_compiler_is_reported(builds):
         load_library({"wrong.c": "nonsense"})
 
 
-def test_a_failed_build_leaves_nothing_behind(caches):
+def test_a_failed_build_leaves_no_files(caches):
     with pytest.raises(DeviceError):
         load_library({"wrong.c": "nonsense"})
 

@@ -229,7 +229,7 @@ def test_no_damage_to_a_header_does_harm(program, tmp_path, data):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         (("--steps", "0"), "--steps 0: expected a number from 1 to 1000000000"),
         (("--steps", "-1"), "--steps -1: expected a number from 1 to 1000000000"),
@@ -244,11 +244,11 @@ def test_no_damage_to_a_header_does_harm(program, tmp_path, data):
         (("--steps",), "--steps: an argument is missing"),
     ],
 )
-def test_wrong_arguments_are_named_before_the_usage(program, tmp_path, options, told):
+def test_wrong_arguments_are_named_before_the_usage(program, tmp_path, options, reported):
     finished = run(program, tmp_path, options=options)
 
     assert finished.returncode == 2
-    assert finished.stderr.startswith(f"model: {told}\nusage: model ")
+    assert finished.stderr.startswith(f"model: {reported}\nusage: model ")
 
 
 @pytest.mark.parametrize("option", ["--input", "--output"])

@@ -98,7 +98,7 @@ def test_debug_shows_the_traceback(workspace: Path) -> None:
     assert "Traceback" in result.stderr
 
 
-def test_a_failed_emit_leaves_nothing_behind(workspace: Path) -> None:
+def test_a_failed_emit_leaves_no_files(workspace: Path) -> None:
     (workspace / "taken").mkdir()
     (workspace / "taken" / "mine.txt").write_text("keep me")
     result = openinfer(workspace, "synth", "program.oi", "--model", "model.oinf", "--target", "c", "-o", "taken")

@@ -115,7 +115,7 @@ def test_sizes_may_be_overridden(files: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         ((), 1, "--input NAME=FILE.npy"),
         (("--input", "x=none.npy"), 1, "none.npy"),
@@ -148,7 +148,7 @@ def test_sizes_may_be_overridden(files: Path) -> None:
         (("--input", "x=1", "--state", "no/where.oinf"), 1, "no/where.oinf"),
     ],
 )
-def test_a_mistake_is_reported_in_one_message(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_a_mistake_is_reported_in_one_message(files: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
     Path("m.oinf.npy").write_bytes(Path("m.oinf").read_bytes())
     for archive in ("archive.npy", "archive.npz"):
         with Path(archive).open("wb") as stream:
@@ -160,7 +160,7 @@ def test_a_mistake_is_reported_in_one_message(files: Path, arguments: tuple[str,
             np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": extents})
     result = run(*arguments)
     assert result.exit_code == code
-    assert told in result.output
+    assert message in result.output
     assert "Traceback" not in result.output
 
 

@@ -221,21 +221,21 @@ def test_verification_takes_inputs_where_random_ones_mean_nothing(files):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ("ids=[1.5, 0]", "i32 takes an integer, found 1.5"),
         ("ids=[2147483648, 0]", "2147483648 does not fit"),
         ("nibble=8", "8 does"),
     ],
 )
-def test_verification_refuses_inputs_that_do_not_fit_as_run_does(files, given, told):
+def test_verification_refuses_inputs_that_do_not_fit_as_run_does(files, given, reported):
     (files / "lookup.oi").write_text(LOOKUP)
 
     result = synth(files, "--target", "c", "--verify", "--input", given, graph="lookup.oi")
 
     assert result.exit_code == 1
     assert f"error[insert-mismatch]: `{given.partition('=')[0]}`: " in result.stderr
-    assert told in result.stderr
+    assert reported in result.stderr
 
 
 def test_verification_names_the_statement_that_a_random_input_does_not_suit(files):

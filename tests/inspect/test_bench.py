@@ -120,7 +120,7 @@ def test_a_program_without_operators_has_no_nodes(files: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "reported"),
     [
         ((), 1, "--input NAME=FILE.npy"),
         (("--repeat", "0"), 2, "--repeat"),
@@ -128,6 +128,6 @@ def test_a_program_without_operators_has_no_nodes(files: Path) -> None:
         (("--input", "x"), 2, "NAME=FILE.npy"),
     ],
 )
-def test_mistakes_are_reported(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_mistakes_are_reported(files: Path, arguments: tuple[str, ...], code: int, reported: str) -> None:
     result = bench(*arguments)
-    assert (result.exit_code, told in result.output) == (code, True)
+    assert (result.exit_code, reported in result.output) == (code, True)

@@ -317,7 +317,7 @@ block unused { op sin(b) >> b; }"""
 
 
 @pytest.mark.parametrize(
-    ("text", "breakpoint_", "told"),
+    ("text", "breakpoint_", "reported"),
     [
         (PROGRAM, OperatorBreakpoint("rellu"), "did you mean `relu`"),
         (PROGRAM, LineBreakpoint(1), "no statement that begins on line 1: line 5 has"),
@@ -331,8 +331,8 @@ block unused { op sin(b) >> b; }"""
         (CONSUMER, BlockBreakpoint("unused"), "`unused` only"),
     ],
 )
-def test_breakpoints_that_can_never_be_met_are_refused(text: str, breakpoint_: Breakpoint, told: str) -> None:
-    with pytest.raises(oi.ExecutionError, match=told) as caught:
+def test_breakpoints_that_can_never_be_met_are_refused(text: str, breakpoint_: Breakpoint, reported: str) -> None:
+    with pytest.raises(oi.ExecutionError, match=reported) as caught:
         Inspector(executor_of(text), [breakpoint_])
     assert caught.value.code in ("bad-breakpoint", "unknown-variable")
 

@@ -203,7 +203,7 @@ def test_the_command_shows_the_line_and_exits_with_1(files: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "reported"),
     [
         (("--device", "cpu"), 2, "at least two devices"),
         (("--device", "cpu", "--device", "cpuu", "--input", "x=1"), 1, "did you mean `cpu`"),
@@ -214,9 +214,9 @@ def test_the_command_shows_the_line_and_exits_with_1(files: Path, monkeypatch: p
         ((*BOTH, "--steps", "0"), 2, "--steps"),
     ],
 )
-def test_mistakes_are_reported(files: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_mistakes_are_reported(files: Path, arguments: tuple[str, ...], code: int, reported: str) -> None:
     result = compare(*arguments)
-    assert (result.exit_code, told in result.output) == (code, True)
+    assert (result.exit_code, reported in result.output) == (code, True)
 
 
 @pytest.mark.rule("dtypes.drift.2", "runtime.determinism.3")

@@ -244,6 +244,6 @@ def test_the_log_shows_consumers_and_the_iteration_stays_in_entry(
     finally:
         monkeypatch.delenv("OPENINFER_TRACE")
         logs.read_environment()
-    told = [line.partition(" -- ")[2].split(" -- ")[0] for line in capsys.readouterr().err.splitlines()]
-    assert [place.split()[0] for place in told].count("[writer]") == len(WRITER) - 1
+    reported = [line.partition(" -- ")[2].split(" -- ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert [place.split()[0] for place in reported].count("[writer]") == len(WRITER) - 1
     assert [event.node_desc for event in loud.trace()] == [event.node_desc for event in quiet.trace()]

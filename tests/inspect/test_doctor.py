@@ -62,16 +62,16 @@ def test_what_is_missing_is_a_problem_only_when_it_is_requested(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("--device", "cpuu"), "there is no device 'cpuu': did you mean `cpu`"),
         (("--target", "fortran"), "there is no synth target 'fortran'"),
         (("--device", "cpu", "--device", "npu"), "there is no device 'npu'"),
     ],
 )
-def test_what_is_requested_and_unknown_exits_with_3(arguments: tuple[str, ...], told: str) -> None:
+def test_what_is_requested_and_unknown_exits_with_3(arguments: tuple[str, ...], reported: str) -> None:
     result = doctor(*arguments)
-    assert (result.exit_code, told in result.stderr) == (3, True)
+    assert (result.exit_code, reported in result.stderr) == (3, True)
     assert json.loads(doctor(*arguments, "--json").stdout)["missing"]
 
 

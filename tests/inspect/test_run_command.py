@@ -109,8 +109,8 @@ def test_the_environment_asks_for_the_same_log(files: Path, monkeypatch: pytest.
         monkeypatch.delenv("OPENINFER_TRACE")
         logs.read_environment()
     assert loud.stdout == quiet.stdout
-    told = [line.partition(" [TRACE] -- ")[2] for line in loud.stderr.splitlines()]
-    assert told[1:] == run("--verbose").stderr.splitlines()
+    reported = [line.partition(" [TRACE] -- ")[2] for line in loud.stderr.splitlines()]
+    assert reported[1:] == run("--verbose").stderr.splitlines()
 
 
 def test_a_shape_that_changes_is_the_one_of_the_moment(files: Path) -> None:

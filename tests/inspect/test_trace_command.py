@@ -198,7 +198,7 @@ def test_a_script_is_a_file(files: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("commands", "told"),
+    ("commands", "reported"),
     [
         (("contineu",), "did you mean `continue`"),
         (("st",), "may be step, stack"),
@@ -220,10 +220,10 @@ def test_a_script_is_a_file(files: Path) -> None:
         (("watch nothing",), "unknown variable `nothing`"),
     ],
 )
-def test_a_mistake_ends_a_script(files: Path, commands: tuple[str, ...], told: str) -> None:
+def test_a_mistake_ends_a_script(files: Path, commands: tuple[str, ...], reported: str) -> None:
     result = trace(*commands, "print n")
     assert result.exit_code == 1
-    assert told in result.output
+    assert reported in result.output
     assert "(trace) print n" not in result.output
     assert "Traceback" not in result.output
 

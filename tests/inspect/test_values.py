@@ -79,7 +79,7 @@ def test_an_expression_is_worth_what_numpy_says(values: Values, text: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "told"),
+    ("text", "code", "reported"),
     [
         ("nothing", "unknown-variable", "nothing"),
         ("x[2, 0]", "out-of-range", "shape [2, 3]"),
@@ -92,10 +92,10 @@ def test_an_expression_is_worth_what_numpy_says(values: Values, text: str) -> No
         ("max(e)", "bad-condition", "max of no elements"),
     ],
 )
-def test_what_has_no_value_says_why(values: Values, text: str, code: str, told: str) -> None:
+def test_what_has_no_value_says_why(values: Values, text: str, code: str, reported: str) -> None:
     with pytest.raises(oi.ExecutionError) as caught:
         values.evaluate(parse(text))
-    assert (caught.value.code, told in str(caught.value)) == (code, True)
+    assert (caught.value.code, reported in str(caught.value)) == (code, True)
 
 
 def test_a_condition_has_one_element(values: Values) -> None:

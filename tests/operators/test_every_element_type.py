@@ -346,8 +346,8 @@ def test_traces_show_operators_on_every_type(name: str) -> None:
     )
     ex.step(x=rows(name)[0])
     document = json.loads(json.dumps(trace_to_json(ex.trace())))
-    told = [(e["params"], e["output"]) for e in document if e["kind"] == "OpExecute"]
-    assert told == [(["x"], ["y"]), (["x", "y"], ["z"])]
+    reported = [(e["params"], e["output"]) for e in document if e["kind"] == "OpExecute"]
+    assert reported == [(["x"], ["y"]), (["x", "y"], ["z"])]
     assert np.asarray(ex.fetch("z")).all()
 
 

@@ -80,8 +80,8 @@ def test_c_writes_a_kernel_that_is_given_or_named(kernel: Any) -> None:
 
 def test_a_kernel_that_cannot_be_loaded_is_named() -> None:
     environment = offering("cpu", KernelSpec(op="relu", kernel="nosuch:thing", cost=0.0))
-    told = r"op relu\(x: f32\[2\]\) >> y: plugin 'example' of distribution .*: cannot load 'nosuch:thing'"
-    with pytest.raises(PluginError, match=told):
+    reported = r"op relu\(x: f32\[2\]\) >> y: plugin 'example' of distribution .*: cannot load 'nosuch:thing'"
+    with pytest.raises(PluginError, match=reported):
         Simulator(MODEL, RELU, environment=environment).make_executor().step(x=[1.0, 2.0])
 
 
@@ -97,10 +97,10 @@ def crashes(call: Any) -> bool:
 def test_a_constraint_that_raises_names_operator_and_kernel(supports: Any, reason: str) -> None:
     environment = offering("cpu", KernelSpec(op="relu", kernel="heavy:part", supports=supports, cost=0.0))
     simulator = Simulator(MODEL, environment=environment)
-    told = f"`supports` of the kernel heavy:part of relu raised {reason}"
-    with pytest.raises(PluginError, match=told):
+    reported = f"`supports` of the kernel heavy:part of relu raised {reason}"
+    with pytest.raises(PluginError, match=reported):
         simulator.validate(RELU)
-    with pytest.raises(PluginError, match=told):
+    with pytest.raises(PluginError, match=reported):
         simulator.make_executor(RELU)
 
 

@@ -25,8 +25,8 @@ from openinfer_oinf import SizeVar, write_oinf
 try:
     distribution("openinfer-example-op")
 except PackageNotFoundError:
-    told = "the packages under tests/plugins are not installed here: tox run -e dist,plugins"
-    pytest.skip(told, allow_module_level=True)
+    reason = "the packages under tests/plugins are not installed here: tox run -e dist,plugins"
+    pytest.skip(reason, allow_module_level=True)
 
 BROKEN = {
     "broken_import": ("failed", "No module named 'library_that_nobody_has'"),

@@ -62,7 +62,7 @@ for each in (wrong, GraphDeserialize.from_json(GraphSerialize.json(wrong))):
 """
 
 
-def told(seed: str, threads: str) -> str:
+def reported(seed: str, threads: str) -> str:
     """Return what the work prints in a process with a seed of hashes and a number of threads."""
     limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
     done = subprocess.run(
@@ -79,10 +79,10 @@ def told(seed: str, threads: str) -> str:
 @pytest.mark.rule("runtime.determinism.1", "runtime.determinism.2")
 def test_values_events_and_errors_depend_on_no_seed_and_no_number_of_threads() -> None:
     """Products of floats, by a library that cannot always be limited to one thread, have a test of their own."""
-    alone = told("0", "1")
+    alone = reported("0", "1")
     assert alone.count("OpExecute") == 14
     assert alone.count("unknown-op") == 2
-    assert told("1", "2") == alone
+    assert reported("1", "2") == alone
 
 
 @pytest.mark.rule("runtime.determinism.4")

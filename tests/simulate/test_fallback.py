@@ -196,7 +196,7 @@ def test_a_breakpoint_stops_at_the_operator_that_makes_an_infinity(environment: 
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def reported(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.setenv("OPENINFER_TRACE", "full")
         logs.read_environment()
@@ -210,7 +210,7 @@ def warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 @pytest.mark.rule("runtime.devices.5")
 def test_it_is_logged_once_for_each_statement_and_not_in_every_step(
-    environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
+    environment: Environment, reported: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with executor(SMALL, "box", environment, trace=False) as box:
         for _ in range(3):
@@ -300,7 +300,7 @@ WIDENED = "volatile { y: i32[2] @init(-8); } block entry { op relu(y, negative_s
 
 @pytest.mark.rule("runtime.devices.7")
 def test_an_operator_that_needs_a_missing_feature_of_this_hardware_falls_back_too(
-    environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
+    environment: Environment, reported: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with executor(WIDENED, "box", environment, trace=True) as box, executor(WIDENED, "cpu", environment) as cpu:
         for each in (box, cpu, box, cpu):
@@ -323,7 +323,7 @@ BOUND_LATE = {
 @pytest.mark.rule("runtime.devices.7")
 @pytest.mark.parametrize("statements", BOUND_LATE.values(), ids=BOUND_LATE.keys())
 def test_an_operator_that_is_bound_while_running_falls_back_for_a_feature_too(
-    statements: str, environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
+    statements: str, environment: Environment, reported: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = f"""
     constant {{ w(l): i32[2] @pattern("w.{{l}}"); slope: i32 @init(3); }}
@@ -441,7 +441,7 @@ def test_what_consumers_opened_is_closed_where_another_cannot_be_bound(
 
 
 def test_the_log_shows_types_of_transfers_and_settings_of_operators(
-    environment: Environment, told: None, capsys: pytest.CaptureFixture[str]
+    environment: Environment, reported: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = """dynamic { x: f64[2]; } volatile { y: f64[1]; }
     block entry { op sum_axis(x, axes=[0], keepdims=true) >> y; return y; }"""

@@ -87,7 +87,7 @@ def test_every_device_takes_them(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "c"])
-def test_a_step_that_failed_leaves_no_sizes_behind(device: str) -> None:
+def test_a_step_that_failed_leaves_no_sizes(device: str) -> None:
     text = """
     dynamic { x: f32[T]; scale: f32[T] @init(1.0); place: i64; }
     volatile { y: f32[T]; }

@@ -112,8 +112,8 @@ def test_a_step_without_tracing_reports_its_last_node_each_time() -> None:
     block entry { loop rows (l in 0..n) { transfer W[l] >> y; } }
     """
     executor = Simulator(MODEL, graph(text)).make_executor()
-    told = [executor.step(n=n) for n in (1, 2, 2, 0)]
-    assert [(event.node_desc, event.start_ns) for event in told if event] == [
+    reported = [executor.step(n=n) for n in (1, 2, 2, 0)]
+    assert [(event.node_desc, event.start_ns) for event in reported if event] == [
         ("transfer W[l=0] >> y", 0),
         ("transfer W[l=1] >> y", 0),
         ("transfer W[l=1] >> y", 0),

@@ -174,7 +174,7 @@ def test_the_environment_asks_what_the_device_does(
     program = graph(
         "volatile { y: f32[3]; z: f32[3]; } block entry { op exp(y) >> y; op cumsum(y, axis=0) >> z; return; }"
     )
-    told = []
+    reported = []
     for value in ("", "1"):
         with monkeypatch.context() as patch:
             patch.delenv("OPENINFER_TRACE", raising=False)
@@ -183,8 +183,8 @@ def test_the_environment_asks_what_the_device_does(
             with Simulator(oi.Model.from_arrays({}), program, device="vulkan").make_executor() as ex:
                 ex.step()
         logs.read_environment()
-        told.append(capsys.readouterr().err.splitlines())
-    silent, lines = told
+        reported.append(capsys.readouterr().err.splitlines())
+    silent, lines = reported
     assert silent == []
     assert all("[VK_TRACE] -- " in line for line in lines)
     assert " as vulkan" in lines[0]

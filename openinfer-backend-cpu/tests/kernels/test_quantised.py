@@ -145,7 +145,7 @@ def test_conv_integer_agrees_with_onnx() -> None:
 
 
 @pytest.mark.rule("operators.windows.3")
-def test_padding_of_conv_integer_stands_for_the_zero_point() -> None:
+def test_padding_of_conv_integer_is_the_zero_point() -> None:
     x, w, zero = np.full((1, 1, 1, 1), 7, np.int8), np.ones((1, 1, 3, 3), np.int8), np.array(5, np.int8)
     given = {"x": ("i8", x), "w": ("i8", w), "x_zero": ("i8", zero)}
     assert computed("conv_integer", given, "i32[1,1,1,1]", padding=1)[0].tolist() == [[[[2]]]]
@@ -222,7 +222,7 @@ def test_qmatmul_is_the_product_with_the_dequantised_matrix(
 @pytest.mark.parametrize("dtype", ["i8", "i4", "u2", "t1"])
 @pytest.mark.parametrize("trans", [False, True])
 @pytest.mark.parametrize("rows", [1, 20])
-def test_one_scale_and_zero_point_stand_for_all_weights(dtype: str, trans: bool, rows: int) -> None:
+def test_one_scale_and_zero_point_apply_to_all_weights(dtype: str, trans: bool, rows: int) -> None:
     x, w, zero = floats(rows, 32), integers(dtype, 32, 32), integers(dtype)
     given = {
         "x": ("f32", x), "w": (dtype, w), "scale": ("f32", np.asarray(np.float32(0.5))), "zero_point": (dtype, zero)
@@ -277,7 +277,7 @@ F32_23, I4_34 = TensorType(BY_NAME["f32"], (2, 3)), TensorType(BY_NAME["i4"], (3
 
 
 @pytest.mark.parametrize(
-    ("shapes", "settings", "told"),
+    ("shapes", "settings", "reported"),
     [
         ([(3, 4)], {"group_size": 2}, "group_size is 2: it divides the 3 rows of w"),
         ([(3,)], {}, r"scale is f32\[3\]; for i4\[3,4\] along axis 1 it has shape \[4\], or \[\]"),
@@ -285,10 +285,10 @@ F32_23, I4_34 = TensorType(BY_NAME["f32"], (2, 3)), TensorType(BY_NAME["i4"], (3
     ],
 )
 def test_scales_that_do_not_fit_are_named(
-    shapes: list[tuple[int, ...]], settings: Mapping[str, Any], told: str
+    shapes: list[tuple[int, ...]], settings: Mapping[str, Any], reported: str
 ) -> None:
     scale = TensorType(BY_NAME["f32"], shapes[0])
-    with pytest.raises(OpTypeError, match=told):
+    with pytest.raises(OpTypeError, match=reported):
         call_of(Environment.default().op("qmatmul"), [F32_23, I4_34, scale], settings)
 
 

@@ -158,7 +158,7 @@ def test_a_sum_is_kept_unrounded_between_dispatches(carry_out: CarryOut, dtype: 
     assert found.tolist() == np.full((2, 3), 2500).astype(dtype).tolist()
 
 
-def test_a_label_of_an_equation_may_stand_for_several_dims(carry_out: CarryOut) -> None:
+def test_a_label_of_an_equation_may_mean_several_dims(carry_out: CarryOut) -> None:
     x = normal(4, 4)
 
     np.testing.assert_allclose(carry_out("einsum", x, equation="ii->i"), np.diagonal(x))

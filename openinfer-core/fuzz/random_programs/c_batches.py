@@ -187,10 +187,10 @@ def compiler_failed(outcome: str) -> bool:
 def manner_of(outcome: str) -> str:
     """Return how a program fails to compile or run, alike for failures that are alike."""
     way = outcome.split(":")[0]
-    told = _TOLD.search(outcome)
-    if told is None:
+    reported = _TOLD.search(outcome)
+    if reported is None:
         return way
-    return f"{way} [{_VARYING.sub('', told[1] or told[2] or told[3]).strip()}]"
+    return f"{way} [{_VARYING.sub('', reported[1] or reported[2] or reported[3]).strip()}]"
 
 
 def _code(status: int) -> str:

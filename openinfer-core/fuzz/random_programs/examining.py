@@ -132,8 +132,8 @@ def _guarded(
     except HangError as error:
         findings.append(Finding(number, f"{place}: hangs", str(error)))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the fuzzer looks for
-        told = "".join(traceback.format_exception(error)[-4:])
-        findings.append(Finding(number, f"{place}: raises {type(error).__name__}", told))
+        reported = "".join(traceback.format_exception(error)[-4:])
+        findings.append(Finding(number, f"{place}: raises {type(error).__name__}", reported))
     return None
 
 

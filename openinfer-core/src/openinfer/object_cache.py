@@ -70,7 +70,7 @@ class ObjectCache:
         try:
             kept = _write_by_rename(directory / f"{key}{self.suffix}", data + _digest(data))
         except OSError as error:
-            _tell(self.holds, directory, error.strerror or str(error))
+            _warn(self.holds, directory, error.strerror or str(error))
             return None
         _remove_oldest(directory, self.suffix, limit, kept)
         return kept
@@ -93,11 +93,11 @@ class ObjectCache:
     def _directory(self) -> Path | None:
         base = cache_base()
         if base is None:
-            _tell(self.holds, None, "there is no home directory")
+            _warn(self.holds, None, "there is no home directory")
             return None
         directory, reason = _made(base / self.name)
         if reason is not None:
-            _tell(self.holds, directory, reason)
+            _warn(self.holds, directory, reason)
             return None
         return directory
 
@@ -179,7 +179,7 @@ def _digest(data: bytes) -> bytes:
 
 
 @cache
-def _tell(holds: str, directory: Path | None, reason: str) -> None:
+def _warn(holds: str, directory: Path | None, reason: str) -> None:
     """Log, once, that objects are not kept."""
     _LOGGER.warning("%s are not kept%s: %s", holds, "" if directory is None else f" in {directory}", reason)
 

@@ -317,7 +317,7 @@ for _ in range(100_000):
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "reported"),
     [
         ({"x": HostileArray()}, "KeyError: 'oops'"),
         ({"x": [HostileArray()]}, "cannot be sent"),
@@ -328,13 +328,13 @@ for _ in range(100_000):
     ids=["array", "array in a list", "dlpack", "mapping", "nesting"],
 )
 @pytest.mark.parametrize("inline", [False, True])
-def test_an_input_whose_values_fail_fails_alone(values: Any, told: str, inline: bool) -> None:
+def test_an_input_whose_values_fail_fails_alone(values: Any, reported: str, inline: bool) -> None:
     given = [Task.given(index, "", each) for index, each in enumerate(({"x": 1}, values, {"x": 3}))]
     runner = Runner(2)
     runner.inline = inline
     found = list(outcomes(runner, job_of(), given, look_ahead=3, retries=0))
     assert results(found) == [1, "insert-mismatch", 3]
-    assert told in str(found[1].error)
+    assert reported in str(found[1].error)
 
 
 @pytest.mark.parametrize("inline", [False, True])

@@ -59,19 +59,19 @@ def box(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "code", "told"),
+    ("dtype", "code", "reported"),
     [
         ("f32", 0, "no errors, no warnings"),
         ("f64", 0, "warning[kernel-fallback]: box has no relu for f64: it runs on host"),
         ("i8", 1, "error[kernel-missing]: box has no relu for i8"),
     ],
 )
-def test_a_program_is_checked_for_a_device(write, tmp_path, box: str, dtype: str, code: int, told: str) -> None:
+def test_a_program_is_checked_for_a_device(write, tmp_path, box: str, dtype: str, code: int, reported: str) -> None:
     model = str(tmp_path / "m.oinf")
     save_model(ModelContents(sizevars={"B": 2}, metadata={}, tensors={}), model)
     path = write(GOOD.replace("f32", dtype))
     result = run("check", path, "--model", model, "--device", box)
-    assert (result.exit_code, told in result.output) == (code, True), result.output
+    assert (result.exit_code, reported in result.output) == (code, True), result.output
     assert run("check", path, "--model", model).output == f"{path}: no errors, no warnings\n"
 
 
@@ -88,7 +88,7 @@ COUNTING = GOOD.replace("block", "persistent { n: i32; }\nblock").replace("retur
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "told"),
+    ("text", "code", "reported"),
     [
         (GOOD, 0, "no errors, no warnings"),
         (COUNTING, 1, "`cache.increment` cannot be synthesised: device box supports neither persistent memory nor"),
@@ -96,7 +96,7 @@ COUNTING = GOOD.replace("block", "persistent { n: i32; }\nblock").replace("retur
     ],
     ids=["plain", "persistent memory", "no result"],
 )
-def test_what_a_device_for_whole_programs_refuses_is_found(write, monkeypatch, box: str, text, code, told) -> None:
+def test_what_a_device_for_whole_programs_refuses_is_found(write, monkeypatch, box: str, text, code, reported) -> None:
     offered = Environment.default()
     whole = replace(offered.devices[box], whole_programs=True)
     monkeypatch.setattr(
@@ -109,7 +109,7 @@ def test_what_a_device_for_whole_programs_refuses_is_found(write, monkeypatch, b
     result = run("check", path, "--model", model, "--device", box)
     node_by_node = run("check", path, "--model", model, "--device", "host")
 
-    assert (result.exit_code, told in result.output) == (code, True), result.output
+    assert (result.exit_code, reported in result.output) == (code, True), result.output
     assert node_by_node.exit_code == 0
 
 
@@ -202,7 +202,7 @@ def test_many_programs_are_checked_in_one_go(write, tmp_path) -> None:
     assert run("check", "--strict", good, odd).exit_code == 1
 
 
-def test_a_folder_stands_for_the_programs_in_it(write, tmp_path) -> None:
+def test_a_folder_means_the_programs_in_it(write, tmp_path) -> None:
     for name in ("b/two.oi", "b/.hidden/three.oi", ".git/four.oi", "b/graph.json", "notes.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(BROKEN, name)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import openinfer
 from openinfer.cli import main
-from openinfer.cli.failures import told
+from openinfer.cli.failures import rendered
 from openinfer.diagnostics import Diagnostic, Source
 from openinfer.errors import DeviceError, MissingDependencyError, OpenInferError, PluginError, ValidationError
 from openinfer.plugins import discovery, loader
@@ -85,7 +85,7 @@ def test_every_command_that_takes_a_model_takes_the_short_option_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "shown"),
     [
         ("run g.oi -m m.oinf --trace-format json", "--trace-format is about the file of --trace"),
         ("synth g.oi -m m.oinf --target c -o out --tolerance 1e-3", "--tolerance goes with --verify"),
@@ -96,11 +96,11 @@ def test_every_command_that_takes_a_model_takes_the_short_option_too() -> None:
         ("graph g.oi --html --json", "expected one form, found --json and --html"),
     ],
 )
-def test_an_option_that_would_do_nothing_is_a_mistake_of_usage(line: str, told: str) -> None:
+def test_an_option_that_would_do_nothing_is_a_mistake_of_usage(line: str, shown: str) -> None:
     result = run(*line.split())
 
     assert result.exit_code == 2
-    assert told in " ".join(result.output.split())
+    assert shown in " ".join(result.output.split())
 
 
 def test_every_option_says_what_it_does() -> None:
@@ -184,7 +184,7 @@ def is_rude() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "code", "told"),
+    ("function", "code", "shown"),
     [
         (leaves, 3, ""),
         (refuses, 1, "Error: not today"),
@@ -193,15 +193,15 @@ def is_rude() -> None:
     ],
 )
 def test_a_command_of_a_plugin_may_leave_but_not_crash(
-    monkeypatch: pytest.MonkeyPatch, function: Any, code: int, told: str
+    monkeypatch: pytest.MonkeyPatch, function: Any, code: int, shown: str
 ) -> None:
     offer_command(monkeypatch, function)
 
     result = run("example")
 
     assert result.exit_code == code
-    assert told in result.stderr
-    assert ("Traceback" in run("--debug", "example").stderr) == (told.startswith(("error", "command")))
+    assert shown in result.stderr
+    assert ("Traceback" in run("--debug", "example").stderr) == (shown.startswith(("error", "command")))
 
 
 def test_the_version_is_printed() -> None:
@@ -265,7 +265,7 @@ def test_debug_shows_the_traceback_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.rule("api.commands.4")
 def test_messages_cannot_steer_the_terminal() -> None:
-    assert told(OpenInferError("a\x1b[2Jb\nc", code="x")) == "error[x]: a\\x1b[2Jb\\nc"
+    assert rendered(OpenInferError("a\x1b[2Jb\nc", code="x")) == "error[x]: a\\x1b[2Jb\\nc"
 
 
 @pytest.mark.rule("api.commands.4")
@@ -273,7 +273,7 @@ def test_colour_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
     offer_command(monkeypatch, raising(OpenInferError("wrong", code="x")))
 
     assert "\x1b" not in run("example").stderr
-    assert told(OpenInferError("wrong", code="x"), colour=True).startswith("\x1b[31m")
+    assert rendered(OpenInferError("wrong", code="x"), colour=True).startswith("\x1b[31m")
 
 
 @pytest.mark.rule("api.commands.4")

@@ -56,7 +56,7 @@ RIGHT = ("op relu(x) >> y;", "transfer x >> a;", "cache.write x >> K[0];", "barr
 STATEMENTS = [(phase, text, code) for phase, found in PHASES.items() for text, code in found.items()]
 
 
-def told(text: str, model: Model | None = None) -> list[tuple[str, int]]:
+def reported_errors(text: str, model: Model | None = None) -> list[tuple[str, int]]:
     """Return code and line of every error of a text, in the order reported."""
     found = program_findings(read_program(text), model=model)
     return [(each.code, each.span.line) for each in found if each.severity is Severity.ERROR]
@@ -72,7 +72,8 @@ def test_every_wrong_statement_gets_its_one_message(chosen: list[tuple[str, str,
         for position, (phase, _, code) in enumerate(chosen)
         if phase == wanted
     ]
-    assert told(f"{DECLARED}block entry {{\n{lines}  return;\n}}\n", MODEL if with_model else None) == expected
+    text = f"{DECLARED}block entry {{\n{lines}  return;\n}}\n"
+    assert reported_errors(text, MODEL if with_model else None) == expected
 
 
 def entry(statements: str) -> str:
@@ -177,8 +178,8 @@ CONSEQUENCES = {
 
 @pytest.mark.parametrize(("text", "expected"), CONSEQUENCES.values(), ids=CONSEQUENCES)
 def test_consequences_are_not_reported(text: str, expected: list[tuple[str, int]]) -> None:
-    assert told(text) == expected
-    assert [(code, line) for code, line in told(text, MODEL) if (code, line) not in expected] == []
+    assert reported_errors(text) == expected
+    assert [(code, line) for code, line in reported_errors(text, MODEL) if (code, line) not in expected] == []
 
 
 def test_warnings_that_come_of_what_could_not_be_read_are_not_reported() -> None:

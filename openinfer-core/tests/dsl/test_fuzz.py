@@ -55,8 +55,8 @@ def table(printed: str) -> dict[str, int]:
 @pytest.mark.rule("language.phases.5")
 def test_texts_become_graphs_or_findings(tmp_path: Path) -> None:
     with fuzzing(tmp_path, TEXTS // 2, (1, 2)) as running:
-        told = [(process.communicate()[0], process.returncode) for process in running]
-    for printed, code in told:
+        reported = [(process.communicate()[0], process.returncode) for process in running]
+    for printed, code in reported:
         assert code == 0, printed
         found = table(printed)
         assert {"syntax", "bad-string", "bad-hint", "unknown-dtype", "missing-entry", "unknown-variable"} <= set(found)

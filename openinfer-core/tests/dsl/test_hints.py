@@ -87,7 +87,7 @@ def test_older_spellings_tell_the_one_of_now(written: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize("next_section", ["block entry { op relu(q) >> q; return; }", "constant { c: f32; }"])
-def test_a_memory_section_without_its_end_is_told_once(next_section: str) -> None:
+def test_a_memory_section_without_its_end_is_reported_once(next_section: str) -> None:
     text = f"volatile {{ q: f32;\n{next_section}\nblock other {{ return; }}\n"
     (found,) = errors(text)
     assert found.message.startswith("expected `}` at the end of the memory section, found")

@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_a_gap(body: str, expected: list[tuple[str, str]]
     assert found == [("block_header", "block b {"), *expected, ("close_brace", "}"), ("end", "")]
 
 
-def test_a_piece_knows_where_it_stands() -> None:
+def test_a_piece_knows_its_section_and_block() -> None:
     found = recovered("constants { c: f32; }\nblock b { return; }").cut.pieces()
 
     assert [(piece.rule, piece.section, piece.block) for piece in found] == [

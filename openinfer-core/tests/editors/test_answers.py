@@ -68,7 +68,7 @@ def test_findings_of_every_phase_have_places(environment: Environment, model: Mo
     assert codes("dynamic { x: f32[C]; } block entry { return; }") == []
 
 
-def test_findings_of_all_phases_are_told_at_once(environment: Environment, model: Model) -> None:
+def test_findings_of_all_phases_are_reported_together(environment: Environment, model: Model) -> None:
     text = (
         "dynamic { x: f31; z: f32[B]; } volatile { y: f32[2]; }"
         " block entry { op relu(z >> y; branch nowhere; op rleu(z) >> y; op relu(z) >> y; }"
@@ -144,7 +144,7 @@ def test_hover_documents_operators_and_settings(environment: Environment) -> Non
     assert hovered(text % ("^no_such_op", "alpha"), environment) is None
 
 
-def test_hover_tells_types_sizes_and_attributes(environment: Environment, model: Model) -> None:
+def test_hover_shows_types_sizes_and_attributes(environment: Environment, model: Model) -> None:
     text = "dynamic { x: %s[%s] @%s(nchw); } block entry { return; }"
 
     assert "8 bits, -128 to 127" in (hovered(text % ("^i8", "B", "layout"), environment) or "")

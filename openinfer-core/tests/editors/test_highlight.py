@@ -68,7 +68,7 @@ def test_keywords_are_keywords_only_where_statements_begin() -> None:
     assert kind_of(text, "block", 1) is Name.Function
 
 
-def test_a_type_name_is_a_type_only_where_types_stand() -> None:
+def test_a_type_name_is_a_type_only_where_types_are_written() -> None:
     text = "block entry { assign f32: f32[t1]; op cast(t1, to=i8, acc=[i2, i4]) >> f32; }"
 
     assert [kind for kind, value in tokens(text) if value == "f32"] == [Name.Variable, Keyword.Type, Name]

@@ -52,7 +52,7 @@ def test_expressions_bind_as_the_page_says(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", "expected a variable or a number, found the end"),
         ("x >", "found the end"),
@@ -74,11 +74,11 @@ def test_expressions_bind_as_the_page_says(text: str, expected: str) -> None:
         ("__import__('os')", "unexpected character"),
     ],
 )
-def test_errors_of_texts_that_are_not_expressions_say_where_they_stop_being_one(text: str, told: str) -> None:
+def test_an_error_names_the_part_of_a_text_that_is_not_an_expression(text: str, reported: str) -> None:
     with pytest.raises(ExecutionError) as caught:
         parse(text)
     assert caught.value.code == "bad-condition"
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_names_are_those_in_the_text() -> None:

@@ -219,7 +219,7 @@ def test_blocks_do_not_nest_and_are_closed_before_the_graph_is_built() -> None:
             b.build()
 
 
-def test_a_block_that_fails_leaves_nothing_behind() -> None:
+def test_a_block_that_fails_adds_nothing() -> None:
     b = oi.GraphBuilder()
     with pytest.raises(ZeroDivisionError), b.block("entry"):
         raise ZeroDivisionError

@@ -22,7 +22,7 @@ KEPT = {
 }
 
 
-def test_an_element_that_stays_the_same_is_held_in_a_register() -> None:
+def test_an_element_that_stays_the_same_is_kept_in_a_register() -> None:
     found = kernel_text(with_invariant_loads(parse_kernel(HELD)))
 
     before, _, loop = found.partition("for j in SERIAL(3):")

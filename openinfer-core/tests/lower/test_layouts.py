@@ -98,7 +98,7 @@ def test_a_later_stage_finds_zeros_around_a_temporary() -> None:
     assert_right(BLURRED, {"t0": channels_last((1, 3, 5, 6), 1)})
 
 
-def test_a_halo_does_not_stand_for_negative_zeros() -> None:
+def test_a_halo_does_not_replace_negative_zeros() -> None:
     found = assert_right(SHIFTED, {"t0": channels_last((1, 3, 5, 6), halo=1)})
 
     assert np.signbit(found["y"].reshape(1, 3, 5, 6)[..., 5]).all()

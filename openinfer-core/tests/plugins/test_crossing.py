@@ -72,12 +72,12 @@ def as_context(action: str) -> Iterator[Callable[[Callable[[], Any]], Any]]:
 
 
 @pytest.mark.parametrize("form", [as_wrapper, as_context])
-@pytest.mark.parametrize(("error", "told"), FAILURES.values(), ids=list(FAILURES))
-def test_whatever_is_raised_names_plugin_distribution_and_call(form: Any, error: BaseException, told: str) -> None:
+@pytest.mark.parametrize(("error", "reported"), FAILURES.values(), ids=list(FAILURES))
+def test_whatever_is_raised_names_plugin_distribution_and_call(form: Any, error: BaseException, reported: str) -> None:
     with pytest.raises(PluginError) as caught, form("rule x") as call:
         call(raising(error))
 
-    assert str(caught.value).startswith(f"plugin 'theirs' of distribution their-dist: rule x {told}")
+    assert str(caught.value).startswith(f"plugin 'theirs' of distribution their-dist: rule x {reported}")
     assert f"({__file__}:" in str(caught.value)
     assert str(caught.value).endswith("or OPENINFER_PLUGINS_BLOCK=theirs")
     assert (caught.value.plugin, caught.value.distribution) == ("theirs", "their-dist")
@@ -148,14 +148,14 @@ def loaded(monkeypatch: pytest.MonkeyPatch, *candidates: Candidate) -> dict[str,
     return {info.name: info for info in load_environment().plugins}
 
 
-@pytest.mark.parametrize(("error", "told"), FAILURES.values(), ids=list(FAILURES))
+@pytest.mark.parametrize(("error", "reported"), FAILURES.values(), ids=list(FAILURES))
 def test_an_import_that_raises_anything_is_failed_and_the_rest_load(
-    monkeypatch: pytest.MonkeyPatch, error: BaseException, told: str
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, reported: str
 ) -> None:
     found = loaded(monkeypatch, candidate("bad", raising(error)), candidate("good", module))
 
     assert found["bad"].status is Status.FAILED
-    assert found["bad"].reason.startswith(f"import of theirs.plugin {told}")
+    assert found["bad"].reason.startswith(f"import of theirs.plugin {reported}")
     assert found["good"].status is Status.OK
 
 

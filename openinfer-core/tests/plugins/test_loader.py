@@ -417,13 +417,13 @@ def test_an_unknown_device_lists_those_that_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "reported"),
     [
         ("json", "expected 'module:attribute', found 'json'"),
         ("json:absent", "cannot load 'json:absent'"),
         ("no_such_module:x", "No module named 'no_such_module'"),
     ],
 )
-def test_a_heavy_part_that_cannot_be_loaded_says_so(path: str, told: str) -> None:
-    with pytest.raises(PluginError, match=told):
+def test_a_heavy_part_that_cannot_be_loaded_says_so(path: str, reported: str) -> None:
+    with pytest.raises(PluginError, match=reported):
         load_object(path)

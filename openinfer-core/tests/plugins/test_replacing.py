@@ -174,8 +174,8 @@ def test_an_unknown_operator_names_the_plugin_that_offers_it_but_did_not_load(na
     with pytest.raises(oi.OpenInferError, match=f"unknown operator '{name}'") as caught:
         environment.op(name)
 
-    told = "; these plugins offer it, but did not load: broken (failed); `openinfer plugins` says why"
-    assert str(caught.value).endswith(told)
+    reported = "; these plugins offer it, but did not load: broken (failed); `openinfer plugins` says why"
+    assert str(caught.value).endswith(reported)
 
 
 def test_what_is_unknown_names_the_plugins_that_did_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,9 +183,9 @@ def test_what_is_unknown_names_the_plugins_that_did_not_load(monkeypatch: pytest
     monkeypatch.setattr(discovery, "entry_points", lambda **_: found)
     environment = load_environment(block=["one", "two"])
 
-    told = r"may offer it, but did not load: one \(blocked\), two \(blocked\)"
+    reported = r"may offer it, but did not load: one \(blocked\), two \(blocked\)"
     for ask in (environment.op, environment.device, environment.target, environment.runner):
-        with pytest.raises(oi.OpenInferError, match=told):
+        with pytest.raises(oi.OpenInferError, match=reported):
             ask("theirs")
 
 

@@ -115,7 +115,7 @@ def test_a_part_of_a_decomposition_takes_the_whole_operator_along() -> None:
         ),
     ],
 )
-def test_whatever_else_is_lacking_is_an_error(statement: str, declared: str, message: str) -> None:
+def test_other_missing_kernels_are_errors(statement: str, declared: str, message: str) -> None:
     (finding,) = findings(statement, declared)
 
     assert finding.code == "kernel-missing"
@@ -205,10 +205,10 @@ def test_coverage_counts_a_cell_as_missing_that_the_other_device_does_not_suppor
     ],
 )
 def test_a_description_with_a_wrong_fallback_is_reported(fallback: Fallback, wrong: str) -> None:
-    told = misfit(DeviceSpec, device("box", NARROW, fallback))
+    reported = misfit(DeviceSpec, device("box", NARROW, fallback))
 
-    assert told is not None
-    assert wrong in told
+    assert reported is not None
+    assert wrong in reported
 
 
 INSIDE = {"popcount": ("i16", "u16"), "relu": ("i32", "i64"), "mean_axis": ("i32", "i64"), "sigmoid": ("f16", "f32")}

@@ -147,12 +147,12 @@ def test_errors_about_copies_name_the_sizes_of_both_sides(statement: str) -> Non
 BAD_EXTENTS = {"D-8": "D = 4 from the model", "D-2*H": "D = 4 from the model, H = 3 from the caller"}
 
 
-@pytest.mark.parametrize(("dim", "told"), BAD_EXTENTS.items())
-def test_the_error_about_a_bad_extent_names_its_sizes(dim: str, told: str) -> None:
+@pytest.mark.parametrize(("dim", "reported"), BAD_EXTENTS.items())
+def test_the_error_about_a_bad_extent_names_its_sizes(dim: str, reported: str) -> None:
     text = f"dynamic {{ x: f32[{dim}]; }}\nblock entry {{ return; }}"
     with pytest.raises(ValidationError) as caught:
         resolve(graph(text), Model.from_arrays({}, sizevars={"D": 4, "H": 1}), sizes={"H": 3})
-    assert caught.value.diagnostics[0].message.endswith(f"it must not be negative; {told}")
+    assert caught.value.diagnostics[0].message.endswith(f"it must not be negative; {reported}")
 
 
 def test_another_name_of_a_setting_is_explained() -> None:

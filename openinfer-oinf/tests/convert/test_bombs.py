@@ -42,8 +42,8 @@ def measured(path) -> tuple[str, int]:
     """What became of a conversion, and by how many bytes the process grew."""
     done = subprocess.run([sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    told, grown = done.stdout.splitlines()
-    return told, int(grown)
+    reported, grown = done.stdout.splitlines()
+    return reported, int(grown)
 
 
 def refused(path, **read) -> OinfError:
@@ -59,8 +59,8 @@ class TestNumpy:
         path = tmp_path / "m.npz"
         np.savez_compressed(path, w=np.zeros((1 << 14, 1 << 13), np.int8, order="F"))
         assert path.stat().st_size < 1 << 20
-        told, grown = measured(path)
-        assert told == "E_SOURCE w"
+        reported, grown = measured(path)
+        assert reported == "E_SOURCE w"
         assert grown < 32 << 20
 
     @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured with getrusage in units of Linux")
@@ -92,8 +92,8 @@ class TestNumpy:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
             target.writestr("w.npy", b"\x93NUMPY\2\0" + struct.pack("<I", 1 << 27) + b" " * (1 << 27))
         assert path.stat().st_size < 1 << 20
-        told, grown = measured(path)
-        assert told == "E_SOURCE w"
+        reported, grown = measured(path)
+        assert reported == "E_SOURCE w"
         assert grown < 32 << 20
 
     @pytest.mark.parametrize("packing", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])

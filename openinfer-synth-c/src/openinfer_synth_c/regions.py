@@ -39,10 +39,10 @@ class RegionWriter(RegionTests):
             code.line(value)
         with ExitStack() as stack:
             if len(lengths) < len(self.lengths) and not self.lengths[-1].isdigit():
-                # After the last entry there is no memory, which functions of the C library have to be given.
+                # Functions of the C library need a valid pointer for 0 bytes too; past the last entry there is none.
                 stack.enter_context(code.braces("if (row > 0)"))
             offset = ["first", *self._walked(stack, lengths, strides)]
-            # The number of a row is computed: where it is counted, analysers do not know an end of it.
+            # The number of a row is computed: analysers cannot bound a counter.
             code.line(action.format(place=" + ".join(offset), value=_after_rows("value", lengths)))
 
     def cells(self, action: Callable[[str, str], str]) -> None:

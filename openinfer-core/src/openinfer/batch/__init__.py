@@ -1,7 +1,7 @@
-"""Batches: one program over many inputs, spread over workers by runners that plugins may add.
+"""Batches: one program runs on many inputs, distributed over workers by runners, which plugins may add.
 
-A runner starts workers (`runner`); a worker holds one `session`, which answers requests in the format of `frames`. A
-new runner is a plugin or a module like `processes`; order, retries and time limits are decided in `schedule`.
+A runner starts workers (`runner`). A worker has one `session`, which answers requests in the format of `frames`. A new
+runner is a plugin or a module like `processes`. `schedule` decides the order, retries and time limits.
 """
 
 from openinfer.batch.job import Job

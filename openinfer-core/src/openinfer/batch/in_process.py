@@ -1,4 +1,4 @@
-"""The runner `in-process`: inputs one after the other, in the thread that asks for results."""
+"""The runner `in-process`: inputs run one after the other, in the thread that requests results."""
 
 from __future__ import annotations
 

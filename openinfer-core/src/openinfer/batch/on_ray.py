@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from openinfer.batch.session import Session
 
 START_SECONDS = 120.0
-"""How long a cluster may take to find a place for a worker and to start it."""
+"""How long a cluster may take to schedule and start a worker."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 """Escape sequences in the texts of Ray's errors."""
@@ -30,7 +30,7 @@ _LOCAL_STORE_BYTES = 200 << 20
 
 
 class Actor:
-    """What Ray runs in a process of its own: a session, and answers instead of exceptions."""
+    """An actor in its own process: it has a session, and returns errors as answers instead of raising them."""
 
     def __init__(self) -> None:
         self._session: Session | None = None

@@ -1,7 +1,7 @@
 """A worker process: the job on standard input, then requests; answers on standard output.
 
-Each message has its length in front: 8 bytes, little-endian. The end of the input ends the process, also one that is
-busy: its parent is gone then.
+Each message starts with its length: 8 bytes, little-endian. The end of the input means that the parent has exited; it
+ends the process, even a busy one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOST_PARENT = 1
 """Exit code of a worker whose answer nobody reads."""
 
 GRACE_SECONDS = 1.0
-"""How long a worker whose parent is gone may take to end, and to end when it was ordered to."""
+"""How long a worker may take to end after its parent has exited, or after it was ordered to end."""
 
 
 def write_message(stream: IO[bytes], message: bytes) -> None:

@@ -149,7 +149,7 @@ class _Workers:
         try:
             request = task.request()
         except (OpenInferError, OSError, MemoryError) as error:
-            return Outcome(task.index, task.name, {}, _told(error))
+            return Outcome(task.index, task.name, {}, _input_error(error))
         lost: WorkerLostError | None = None
         for _ in range(self._retries + 1):
             try:
@@ -283,9 +283,9 @@ def _damaged(runner: Runner, error: Exception) -> PluginError:
     return PluginError(f"runner {type(runner).__name__} returned no answer of a session: {error}")
 
 
-def _told(error: BaseException) -> OpenInferError:
+def _input_error(error: BaseException) -> OpenInferError:
     """Return an error of reading an input as one that says so."""
     if isinstance(error, OpenInferError):
         return error
-    told = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.strerror else str(error)
-    return OpenInferError(f"cannot read this input: {told or type(error).__name__}", code="input-file")
+    reason = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.strerror else str(error)
+    return OpenInferError(f"cannot read this input: {reason or type(error).__name__}", code="input-file")

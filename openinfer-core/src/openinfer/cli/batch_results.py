@@ -98,7 +98,7 @@ class StackedResults:
         for name, rows in self._rows.items():
             array = np.asarray(outcome.outputs[name].array)
             if not rows.fits(array):
-                message = f"output `{name}` of {outcome.name} is {array.dtype} {list(array.shape)}, {rows.told} before"
+                message = f"output `{name}` of {outcome.name} is {array.dtype} {list(array.shape)}, {rows.kind} before"
                 raise ExecutionError(f"{message}: save outputs that differ with --output-dir", code=WRONG)
             with naming(self._file):
                 rows.append(array)
@@ -134,7 +134,7 @@ class _Rows:
         return first is None or (array.dtype, array.shape) == (first.dtype, first.shape)
 
     @property
-    def told(self) -> str:
+    def kind(self) -> str:
         return "none" if self._first is None else f"{self._first.dtype} {list(self._first.shape)}"
 
     def append(self, array: Array) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.batch_results import FolderResults, StackedResults
-from openinfer.cli.failures import told
-from openinfer.cli.findings import tell_warnings
+from openinfer.cli.failures import rendered
+from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.run_report import output_lines, output_object
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import near_or_known, printable
@@ -53,7 +53,7 @@ def run_batch_command(
     from openinfer.batch.run import RETRIES, check_job, only_input, run_tasks, runner_of
 
     program = check_job(job)
-    tell_warnings(program.warnings)
+    print_unlogged_warnings(program.warnings)
     inputs = open_inputs(options.source, lambda: only_input(job.graph, [each.name for each in shared]))
     tasks = _tasks(inputs, _shared_values(shared, program, seed))
     retries = RETRIES if options.retries is None else options.retries
@@ -68,7 +68,7 @@ def run_batch_command(
         for keeper in keepers:
             stack.enter_context(closing(keeper))
         stack.enter_context(closing(found))
-        stack.callback(report.tell_failures)
+        stack.callback(report.report_failures)
         for outcome in stack.enter_context(closing(report.counted(_diverted(found)))):
             for keeper in keepers:
                 keeper.add(outcome)
@@ -153,16 +153,16 @@ class _Report:
         """Yield outcomes, reporting each, with a progress bar where one is to be shown."""
         if not self._bar:
             for outcome in found:
-                self._tell(outcome)
+                self._report(outcome)
                 yield outcome
             return
         with click.progressbar(length=self._total, label="inputs", file=sys.stderr) as bar:
             for outcome in found:
-                self._tell(outcome)
+                self._report(outcome)
                 yield outcome
                 bar.update(1)
 
-    def tell_failures(self) -> None:
+    def report_failures(self) -> None:
         """Print failures that waited for the bar to end, and how often those printed before came again."""
         for line in self._held:
             click.echo(line, err=True)
@@ -185,12 +185,14 @@ class _Report:
         if self._failed:
             raise click.exceptions.Exit(1)
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _report(self, outcome: Outcome) -> None:
         head = printable(outcome.name)
         if outcome.error is not None:
             self._failed += 1
-            self._tell_failure(
-                head, outcome.index, told(outcome.error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr))
+            self._report_failure(
+                head,
+                outcome.index,
+                rendered(outcome.error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr)),
             )
         if self._as_json:
             self._results.append(self._object(outcome))
@@ -198,7 +200,7 @@ class _Report:
             for name, tensor in outcome.outputs.items():
                 click.echo("\n".join(f"{head}: {line}" for line in output_lines(name, tensor)))
 
-    def _tell_failure(self, head: str, index: int, text: str) -> None:
+    def _report_failure(self, head: str, index: int, text: str) -> None:
         """Print a failure, unless another input failed in the same way."""
         names = self._failures.setdefault(text, [])
         names.append(head)

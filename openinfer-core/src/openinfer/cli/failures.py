@@ -56,7 +56,7 @@ def report(error: BaseException, *, debug: bool, json: bool = False) -> None:
     if json:
         print_document(failure(error))
     elif sys.stderr:
-        sys.stderr.write(f"{told(error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr))}\n")
+        sys.stderr.write(f"{rendered(error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr))}\n")
 
 
 def failure(error: BaseException) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def failure(error: BaseException) -> dict[str, Any]:
     }
 
 
-def told(error: BaseException, *, colour: bool = False, width: int | None = None) -> str:
+def rendered(error: BaseException, *, colour: bool = False, width: int | None = None) -> str:
     """Return an error as it is shown: every finding with its carets, excerpts cut to ``width`` columns."""
     if isinstance(error, KeyboardInterrupt):
         return "".join(("interrupted", *(f" {note}" for note in getattr(error, "__notes__", ()))))

@@ -46,7 +46,7 @@ def type_as_json(found: InferredType) -> dict[str, Any]:
     }
 
 
-def tell_warnings(warnings: Iterable[Diagnostic]) -> None:
+def print_unlogged_warnings(warnings: Iterable[Diagnostic]) -> None:
     """Print the warnings about a program that is about to run to standard error, each once, unless the log has them."""
     from openinfer.simulate.logs import LogKind, is_wanted
 

@@ -72,17 +72,17 @@ class Program(click.Group):
     ) -> click.Context:
         options = args[: args.index("--")] if "--" in args else args
         json = "--json" in options
-        with _failures_told(debug="--debug" in options, json=json):
+        with _failures_reported(debug="--debug" in options, json=json):
             context = super().make_context(info_name, args, parent, **extra)
             context.meta[_JSON] = json
             return context
 
     def invoke(self, ctx: click.Context) -> Any:
         debug = bool(ctx.params.get("debug"))
-        reported = _failures_told(debug=debug, json=bool(ctx.meta.get(_JSON)), context=ctx)
+        reported = _failures_reported(debug=debug, json=bool(ctx.meta.get(_JSON)), context=ctx)
         # The switches decide which plugins load, and so which commands there are.
         variables = {**_switches(ctx.params), **({DEBUG: "1"} if debug else {})}
-        with _variables_set(variables), _warnings_told(), reported:
+        with _variables_set(variables), _warnings_printed(), reported:
             result = super().invoke(ctx)
             # A reader that went away shows when the rest of the output is written; without output there is no stream.
             if sys.stdout:
@@ -91,7 +91,7 @@ class Program(click.Group):
 
 
 @contextmanager
-def _failures_told(*, debug: bool, json: bool, context: click.Context | None = None) -> Generator[None]:
+def _failures_reported(*, debug: bool, json: bool, context: click.Context | None = None) -> Generator[None]:
     """Print an error, with ``json`` as a document unless there is one, and leave with its exit code.
 
     Click's own ways out pass.
@@ -126,7 +126,7 @@ def _of_plugins() -> Mapping[str, CommandSpec]:
 
 
 @contextmanager
-def _warnings_told() -> Generator[None]:
+def _warnings_printed() -> Generator[None]:
     """Print warnings about plugins like findings, without the line of ours that gives them."""
     with warnings.catch_warnings():
         before = warnings.showwarning

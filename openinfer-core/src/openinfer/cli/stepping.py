@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from openinfer.cli import stepping_views as views
-from openinfer.cli.failures import told
+from openinfer.cli.failures import rendered
 from openinfer.cli.program_options import hint_at_inputs
 from openinfer.cli.run_report import save_array
 from openinfer.cli.stepping_words import CODE, STEPPING, breakpoint_of, whole, word
@@ -81,7 +81,7 @@ class Dialogue:
         self._begun += 1
         with diverted_output():
             stop = self._inspector.begin(**values)
-        self._told(stop)
+        self._report(stop)
 
     def do(self, line: str) -> bool:
         """Carry out a command; return whether to go on.
@@ -133,7 +133,7 @@ class Dialogue:
         except (OpenInferError, OSError) as error:
             if isinstance(error, DynamicUnsetError):
                 hint_at_inputs(error)
-            click.echo(told(error, colour=self._colour))
+            click.echo(rendered(error, colour=self._colour))
             return True
 
     # Commands
@@ -162,9 +162,9 @@ class Dialogue:
             return
         with _interrupts(self._inspector.interrupt), diverted_output():
             stop = run()
-        self._told(stop)
+        self._report(stop)
 
-    def _told(self, stop: Stop) -> None:
+    def _report(self, stop: Stop) -> None:
         self._stop = stop
         self._show(views.stop_lines(stop, self._inspector.executor))
         if not stop.ended:

@@ -57,7 +57,7 @@ def differing_sizes(
             continue
         unequal = {sizes[name] for pair in equal if sizes[pair[0]] != sizes[pair[1]] for name in pair}
         if unequal:
-            # An axis of 1 that is broadcast is no other way to take the sizes.
+            # The operator may accept unequal sizes only where an axis of 1 is broadcast.
             if min(unequal) > 1 and does(call, {**sizes, **written}) is not None:
                 return sizes
             continue

@@ -169,7 +169,7 @@ def _raise_if_broken(infos: Iterable[PluginInfo]) -> None:
     broken = [info for info in infos if info.status in _BROKEN]
     if not broken:
         return
-    told = "; ".join(f"{i.name} of {i.distribution} is {i.status.value}: {i.reason}" for i in broken)
+    reason = "; ".join(f"{i.name} of {i.distribution} is {i.status.value}: {i.reason}" for i in broken)
     first = broken[0]
-    message = f"plugins did not load, and strict loading is on: {told}"
+    message = f"plugins did not load, and strict loading is on: {reason}"
     raise PluginError(message, plugin=first.name, distribution=first.distribution, status=first.status.value)

@@ -204,13 +204,13 @@ def _judged(
 def unrefused(refused: RefusedCase, errors: Sequence[OpenInferError | None]) -> list[str]:
     """Return what is wrong with the errors of a case, a line for each element that did not cause the right one."""
     return [
-        f"{refused} with {element}: {_told(error)}, expected the error {REFUSED}"
+        f"{refused} with {element}: {_described(error)}, expected the error {REFUSED}"
         for element, error in zip(refused.elements, errors, strict=True)
         if error is None or error.code != REFUSED
     ]
 
 
-def _told(error: OpenInferError | None) -> str:
+def _described(error: OpenInferError | None) -> str:
     return "no error" if error is None else f"{type(error).__name__} ({error.code}): {error}"
 
 
@@ -237,8 +237,8 @@ def unlike(schema: OpSchema, case: Case, reference: Outcome, found: Sequence[Arr
     Both may be off, so that functions of a library may differ by twice the tolerance.
     """
     if isinstance(reference, str | Skipped):
-        told = reference if isinstance(reference, str) else reference.reason
-        return [f"nothing to compare with, the definition fails on cpu: {told}"]
+        reason = reference if isinstance(reference, str) else reference.reason
+        return [f"nothing to compare with, the definition fails on cpu: {reason}"]
     outputs = [out.dtype for out in case.call.outputs]
     expected = [exact(array, dtype) for array, dtype in zip(reference, outputs, strict=True)]
     with np.errstate(all="ignore"):

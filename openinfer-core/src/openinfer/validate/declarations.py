@@ -233,8 +233,8 @@ def _check_metadata(decl: VarDecl, name: str, variable: ResolvedVar, model: Mode
     shape = () if array is None else array.shape
     if shape != found.shape or not _narrows(BY_NAME[item.dtype], found.dtype, array):
         in_file = TensorType(BY_NAME[item.dtype], shape)
-        told = f"{in_file}{_value(array)}"
-        message = f"`{decl.name}` is declared {found}, which cannot hold the model's metadata `{name}`: {told}"
+        described = f"{in_file}{_value(array)}"
+        message = f"`{decl.name}` is declared {found}, which cannot hold the model's metadata `{name}`: {described}"
         elsewhere = {f"the model's metadata `{name}`": shape}
         findings.error("model-mismatch", message, span=decl.span, sized=_if_sized(variable, shape), found=elsewhere)
 

@@ -76,7 +76,7 @@ class _Resolution:
         if self.findings.errors_since(before):
             return None
         if self._depends_on_mistake(inputs, types, outputs):
-            self._tell_cannot_infer(inputs, types, settings)
+            self._report_cannot_infer(inputs, types, settings)
             return None
         with self._about(inputs):
             return self._checked(inputs, types, settings, outputs)
@@ -110,7 +110,7 @@ class _Resolution:
         unknown = any(ref is not None and found is None for ref, found in zip(inputs, types, strict=True))
         return unknown or len(outputs) < len(self.op.outputs)
 
-    def _tell_cannot_infer(
+    def _report_cannot_infer(
         self,
         inputs: Sequence[Ref | None],
         types: Sequence[TensorType | None],

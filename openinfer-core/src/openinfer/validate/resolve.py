@@ -141,8 +141,8 @@ def _check_inferred(graph: Graph, scope: Scope, findings: Findings) -> None:
 def _structure(graph: Graph, environment: Environment, findings: Findings, doubts: Doubts) -> Doubts:
     """Phase S, and the warnings of the text but for attributes that a plugin understands."""
     found, doubts = check_structure(graph, doubts)
-    told = [warning for warning in graph.warnings if not is_understood(warning, environment)]
-    findings.items += as_errors(told) if findings.strict else told
+    warnings = [warning for warning in graph.warnings if not is_understood(warning, environment)]
+    findings.items += as_errors(warnings) if findings.strict else warnings
     # A graph that was made with a check carries the warnings of phase S already.
     fresh = [finding for finding in found if finding not in graph.warnings]
     findings.items += as_errors(fresh) if findings.strict else fresh

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openinfer.cli.findings import tell_warnings
+from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import print_document, table
 from openinfer.errors import DynamicUnsetError
@@ -86,7 +86,7 @@ def command(
         given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement}
         plain = Simulator(model, program, trace=False, **given)
         timed = Simulator(model, program, trace=True, timer=True, echo=False, **given)
-        tell_warnings(plain.warnings)
+        print_unlogged_warnings(plain.warnings)
         with diverted_output(), plain.make_executor() as executor, timed.make_executor() as traced:
             values: list[Mapping[str, Any]] = [values_of(inputs, executor, seed, step) for step in range(steps)]
             try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.compare_report import comparison_object, comparison_text
-from openinfer.cli.findings import tell_warnings
+from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import print_document
 from openinfer.dtypes import BY_NAME
@@ -98,7 +98,7 @@ def command(
             yield from (values_of(inputs, executor, seed, step) for step in range(steps))
 
         reference, *others = [Simulator(model, program, device=name, **given) for name in devices]
-        tell_warnings(warning for each in (reference, *others) for warning in each.warnings)
+        print_unlogged_warnings(warning for each in (reference, *others) for warning in each.warnings)
         for other in others:
             try:
                 found.append(_compared((reference, other), wider, values))

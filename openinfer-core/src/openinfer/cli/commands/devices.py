@@ -29,8 +29,8 @@ def command(*, as_json: bool, verbose: bool) -> None:
         return
     left = [left_to_another(spec, environment) for spec in specs]
     cells = [
-        (row["name"], "yes" if row["available"] else "no", row["plugin"], row["detail"] + told)
-        for row, told in zip(rows, left, strict=True)
+        (row["name"], "yes" if row["available"] else "no", row["plugin"], row["detail"] + addition)
+        for row, addition in zip(rows, left, strict=True)
     ]
     click.echo(table(("name", "available", "plugin", "detail"), cells))
     for row in rows if verbose else ():

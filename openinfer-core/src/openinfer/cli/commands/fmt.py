@@ -88,7 +88,7 @@ def command(
         opened = None if model is None else stack.enter_context(ModelLoader.open(model))
         change = _upgraded if upgrading else _laid_out if opened is None else partial(_assigned, model=opened)
         outcomes += [
-            _told(file, _outcome(file, change), check=check, diff=diff, is_upgrade=upgrading)
+            _report(file, _outcome(file, change), check=check, diff=diff, is_upgrade=upgrading)
             for file in program_files(files)
         ]
     if len(outcomes) != 1:
@@ -97,7 +97,7 @@ def command(
         ctx.exit(failures.WRONG_INPUT)
 
 
-def _told(file: str, outcome: Outcome, *, check: bool, diff: bool, is_upgrade: bool) -> Outcome:
+def _report(file: str, outcome: Outcome, *, check: bool, diff: bool, is_upgrade: bool) -> Outcome:
     """Write a text, or print what would be written; return the outcome."""
     if diff:
         _print_diff(file, outcome)
@@ -200,7 +200,7 @@ def _print_assigned(file: str, outcome: Outcome) -> None:
 
 
 def _print_error(error: Exception) -> None:
-    text = failures.told(error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr))
+    text = failures.rendered(error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr))
     click.echo(text, err=True, color=wants_colour(sys.stderr))
 
 

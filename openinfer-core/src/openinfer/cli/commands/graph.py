@@ -28,8 +28,8 @@ _FORMS = {
 
 
 def _form_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for name, told in reversed(_FORMS.items()):
-        function = click.option(f"--{name}", is_flag=True, help=told)(function)
+    for name, summary in reversed(_FORMS.items()):
+        function = click.option(f"--{name}", is_flag=True, help=summary)(function)
     return function
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from openinfer.cli.batch_options import batch_options
-from openinfer.cli.findings import tell_warnings
+from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.options import limit_option
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
 from openinfer.cli.run_report import (
@@ -134,7 +134,7 @@ def command(
     watched = Watched(trace_path, trace_format, timing=timing, memory=memory_wanted, verbose=verbose)
     with ModelLoader.open(model_path) as model:
         simulator = Simulator(model, program, trace=watched.recording, timer=watched.timer, echo=False, **common)
-        tell_warnings(simulator.warnings)
+        print_unlogged_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
             memory = _run_with_state(executor, inputs, steps, seed, state_path, watched)
             names = wanted or [(name, None) for name in _results(executor, steps)]
@@ -188,7 +188,7 @@ def _run_with_state(
 ) -> list[MemoryUse]:
     """Run steps between reading and writing the files of the options; return the memory in use after every node."""
     memory: list[MemoryUse] = []
-    watchers = [_teller(executor)] if watched.verbose else []
+    watchers = [_reporter(executor)] if watched.verbose else []
     watchers += [_noter(executor, memory)] if watched.memory else []
     if state_path is not None and Path(state_path).exists():
         executor.restore(state_path)
@@ -239,7 +239,7 @@ def _step(executor: Executor, watchers: Sequence[Watcher]) -> None:
             watcher(run.event)
 
 
-def _teller(executor: Executor) -> Watcher:
+def _reporter(executor: Executor) -> Watcher:
     """Return what prints a node that has run, with types and settings."""
     from openinfer.simulate.execute.details import Details
 

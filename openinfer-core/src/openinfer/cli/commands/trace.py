@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openinfer.cli.findings import tell_warnings
+from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import wants_colour
 from openinfer.errors import DynamicUnsetError
@@ -70,7 +70,7 @@ def command(
     with ModelLoader.open(model_path) as model:
         given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement}
         simulator = Simulator(model, program, trace=True, timer=True, echo=False, **given)
-        tell_warnings(simulator.warnings)
+        print_unlogged_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
             if state_path is not None:
                 executor.restore(state_path)
