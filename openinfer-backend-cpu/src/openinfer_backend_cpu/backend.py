@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import storage_dtype
+from openinfer.bound_calls import in_order
 from openinfer.compute.evaluate import compiled
 from openinfer.errors import DeviceError
 from openinfer.expr.linear import linearise
 from openinfer.loops.interpret import interpret
 from openinfer.packing import repeated
 from openinfer.scalars import converted, repeated_code
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.buffers import CpuBuffer, Elements, beginning, elements, empty, own
 from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.folding import bind_fold
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.ir.types import TensorType
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from openinfer.simulate.devices.backend import Buffer, DirectCall
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 class CpuBackend:

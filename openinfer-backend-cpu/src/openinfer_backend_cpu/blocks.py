@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from openinfer.simulate.devices.binding import in_order
+from openinfer.bound_calls import in_order
+from openinfer.expr.numpy_renderer import bind_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.expr.linear import Program
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
-    Bind: TypeAlias = Callable[[Program, Sequence["Array | None"], Array, Workspace], BoundCall]
 
 BLOCK = 1 << 16
 """Elements of a block, at least."""
@@ -25,9 +25,7 @@ MOST = 256
 """Blocks that an array is cut into at most: each is bound by itself."""
 
 
-def bind_blocks(
-    program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace, bind: Bind
-) -> BoundCall | None:
+def bind_blocks(program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace) -> BoundCall | None:
     """Return a call that evaluates a program block by block, or None where that gains nothing or cannot be done.
 
     It is no gain for a single function; it cannot be done where inputs are broadcast (scalars apart) or not contiguous.
@@ -42,7 +40,7 @@ def bind_blocks(
     for first in range(0, out.size, length):
         workspace.release(mark)
         piece = [None if array is None else _piece(array, out, first, length) for array in inputs]
-        calls.append(bind(program, piece, out.reshape(-1)[first : first + length], workspace))
+        calls.append(bind_program(program, piece, out.reshape(-1)[first : first + length], workspace.take))
     return in_order(calls)
 
 

@@ -11,16 +11,14 @@ from openinfer.array_types import need_room, storage_dtype
 from openinfer.packing import pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ir.types import TensorType
     from openinfer.simulate.devices.backend import Buffer
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.expr.tree import Expr
     from openinfer.ops.schema import Fold
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
     Evaluate: TypeAlias = Callable[[list[Array], Array], None]
 
 

@@ -9,14 +9,12 @@ import numpy as np
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 class OutOfRangeError(OpenInferError):

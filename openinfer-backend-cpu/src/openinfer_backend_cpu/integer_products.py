@@ -14,15 +14,13 @@ import numpy as np
 from openinfer.dtypes import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.dtypes import DType
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 _EXACT = 1 << 53
 """Integers up to this one are doubles."""

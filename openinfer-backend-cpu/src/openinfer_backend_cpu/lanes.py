@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from openinfer.simulate.devices.binding import in_order
+from openinfer.bound_calls import in_order
 from openinfer_backend_cpu.linear_algebra import linear_algebra
 from openinfer_backend_cpu.matrix_products import alone, in_any_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    BoundCall: TypeAlias = Callable[[], object]
+    from openinfer.bound_calls import BoundCall
+
 
 LANES = 4
 """Pieces that run at the same time at most."""

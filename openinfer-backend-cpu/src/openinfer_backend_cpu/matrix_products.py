@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
+
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
     Product: TypeAlias = Callable[[Array, Array, Array], object]
     Shape: TypeAlias = tuple[int, ...]
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer.plugins.types import KernelSpec
-    from openinfer.simulate.devices.backend import BoundCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]

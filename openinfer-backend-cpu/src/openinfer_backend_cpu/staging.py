@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import element_type, storage_dtype
+from openinfer.bound_calls import in_order
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ops.calls import compute_type
 from openinfer.ops.conversion import converted
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.elementwise import bind_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.dtypes import DType
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 def copy_into(target: Array, source: Array) -> BoundCall:

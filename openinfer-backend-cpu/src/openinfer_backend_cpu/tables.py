@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer_backend_cpu.workspace import Workspace
+from openinfer.expr.numpy_renderer import compile_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.expr.linear import Program
+    from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
-    Bind: TypeAlias = Callable[[Program, Sequence["Array | None"], Array, Workspace], BoundCall]
 
 PIECE = 1 << 14
 """Elements that are looked up at a time: NumPy widens indices to 8 bytes, which then stay in the cache."""
@@ -47,13 +47,10 @@ class _Tabulated:
     program: Program = field(compare=False)
     kinds: tuple[np.dtype[Any], ...] = field(compare=False)
     out: np.dtype[Any] = field(compare=False)
-    bind: Bind = field(compare=False)
 
 
-def bind_table(
-    program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace, bind: Bind
-) -> BoundCall | None:
-    """Return a call that looks results up, or None where computing is as good; ``bind`` binds it for the table."""
+def bind_table(program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace) -> BoundCall | None:
+    """Return a call that looks results up, or None where computing is as good."""
     operands = [inputs[number] for number in program.inputs]
     given = [array for array in operands if array is not None and _flat(array, out)]
     bits = 8 * sum(array.itemsize for array in given)
@@ -63,7 +60,7 @@ def bind_table(
     if any(len(computed) <= CALLS.get(array.dtype.name, len(computed)) for array in given):
         return None
     kinds = tuple(array.dtype for array in given)
-    table = _table(_Tabulated(repr(program), bits, program, kinds, out.dtype, bind))
+    table = _table(_Tabulated(repr(program), bits, program, kinds, out.dtype))
     return _looked_up(table, [array.reshape(-1) for array in given], out.reshape(-1), workspace)
 
 
@@ -99,7 +96,6 @@ def _table(wanted: _Tabulated) -> Array:
     for number, code, kind in zip(numbers, split, wanted.kinds, strict=True):
         inputs[number] = code.view(kind)
     table = np.empty(count, wanted.out)
-    with np.errstate(all="ignore"):
-        wanted.bind(wanted.program, inputs, table, Workspace())()
+    compile_program(wanted.program)(inputs, table)
     table.flags.writeable = False
     return table

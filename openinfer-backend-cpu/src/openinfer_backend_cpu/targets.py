@@ -11,14 +11,12 @@ from openinfer.ops.strides import contiguous
 from openinfer_backend_cpu.indices import places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 def flat_places(

@@ -10,12 +10,12 @@ from collections import deque
 from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    BoundCall: TypeAlias = Callable[[], object]
+    from openinfer.bound_calls import BoundCall
 
 
 class _Job:

@@ -13,7 +13,7 @@ import pytest
 from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BF16, BITSET, BOOL, F8, F16, F32, F64, I4, I8, I32, I64, T1, T2, U2, U4, U8, DType
 from openinfer.expr import Expr, linearise, substitute, tree
-from openinfer.expr.numpy_renderer import compile_program
+from openinfer.expr.numpy_renderer import bind_program, compile_program
 
 
 def evaluated(expr: Expr, *inputs: Any, shape: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
@@ -61,6 +61,52 @@ def test_the_output_may_be_an_input(expr: Expr) -> None:
     compile_program(linearise(expr))([x, y], x)
 
     np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        tree.add(tree.mul(X, X), Y),
+        tree.maximum(Y, X),
+        tree.select(tree.lt(X, Y), Y, X),
+        tree.select(tree.lt(X, Y), tree.literal(0.0, F32), X),
+        tree.select(tree.lt(X, Y), tree.literal(-0.0, F32), X),
+    ],
+)
+def test_a_bound_program_reads_what_its_inputs_hold_when_it_runs(expr: Expr) -> None:
+    x, y, out = np.float32([-1.5, 0.5, math.nan]), np.float32([0.25, -2.0, 3.0]), np.empty(3, np.float32)
+    numbers = linearise(expr).inputs
+    run = bind_program(linearise(expr), [x, y][: max(numbers) + 1], out, np.empty)
+    for swapped in (False, True):
+        x[:], y[:] = (y.copy(), x.copy()) if swapped else (x, y)
+        run()
+        expected = evaluated(expr, x, y)
+        np.testing.assert_array_equal(out.view(np.int32), expected.view(np.int32))
+
+
+def test_a_bound_program_may_write_to_its_input() -> None:
+    expr = tree.add(tree.select(tree.lt(X, Y), Y, X), tree.erf(X))
+    x, y = np.float32([-1.5, 0.5, math.nan]), np.float32([1.0, -2.0, 0.25])
+    expected = evaluated(expr, x, y)
+
+    bind_program(linearise(expr), [x, y], x, np.empty)()
+
+    np.testing.assert_array_equal(x, expected)
+
+
+def test_a_bound_program_computes_in_place_of_operands_that_are_read_no_more() -> None:
+    taken: list[np.ndarray[Any, Any]] = []
+
+    def take(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        taken.append(np.empty(shape, dtype))
+        return taken[-1]
+
+    expr = tree.exp(tree.neg(tree.mul(tree.add(X, Y), Y)))
+    x, out = np.ones((2, 3), np.float32), np.empty((2, 3), np.float32)
+    bind_program(linearise(expr), [x, x], out, take)()
+
+    assert len(taken) == 1
+    np.testing.assert_array_equal(out, np.exp(np.float32(-2)))
 
 
 def test_steady_shapes_allocate_no_arrays() -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.loops import Kernel
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from openinfer_synth_c.step_functions import StepFunction
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from openinfer.bound_calls import in_order
 from openinfer.dtypes import FLOAT
 from openinfer.ops.attention import Attention, attention, folded_attention
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.matrix_products import bind_product
 from openinfer_backend_cpu.registration import direct, kernel
 from openinfer_backend_cpu.single_query import direct_attn, direct_sdpa
 from openinfer_backend_cpu.staging import Staging, widest_float
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 WEIGHTS = 4 << 20
 """Bytes of weights (queries times keys) that are stored at once, unless one query of one head needs more."""

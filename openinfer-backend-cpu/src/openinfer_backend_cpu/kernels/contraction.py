@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.matrix_products import Product
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
     DirectWork: TypeAlias = Callable[[Sequence[Any], Sequence[Array]], object]
 
 

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.bound_calls import in_order
 from openinfer.expr.linear import linearise
 from openinfer.ops.calls import refused_expression, scalar_expression
 from openinfer.ops.catalog.mutation import CAST, WITHOUT_SIGN
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.indices import OutOfRangeError
 from openinfer_backend_cpu.registration import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 def _may_refuse(call: OpCall) -> bool:

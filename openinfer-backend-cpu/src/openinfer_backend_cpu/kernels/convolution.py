@@ -11,11 +11,11 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from openinfer.array_types import storage_dtype
+from openinfer.bound_calls import in_order
 from openinfer.ops.calls import OpCall
 from openinfer.ops.lifting import lifted, lifted_settings
 from openinfer.ops.mixed_floats import widest
 from openinfer.ops.windows import windows
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.accumulate import accumulator_type, first_element
 from openinfer_backend_cpu.integer_products import factor_dtype, product_target
 from openinfer_backend_cpu.lanes import in_lanes
@@ -25,15 +25,15 @@ from openinfer_backend_cpu.staging import Staging
 from openinfer_backend_cpu.windows import Windows, is_held, padded_input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.dtypes import DType
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 WORKSPACE = 1 << 20
 """Bytes that the taps gathered for one matrix product take at most, unless one row of the output needs more: what stays

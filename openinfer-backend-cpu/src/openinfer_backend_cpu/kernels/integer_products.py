@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.bound_calls import in_order
 from openinfer.dtypes import I16, I32, DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import OpCall
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.kernels.contraction import matmul
 from openinfer_backend_cpu.kernels.convolution import conv2d
 from openinfer_backend_cpu.registration import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 @kernel("matmul_integer")

@@ -10,15 +10,15 @@ import numpy as np
 from openinfer_backend_cpu.registration import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 @kernel("reshape")

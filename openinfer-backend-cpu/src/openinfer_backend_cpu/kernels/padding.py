@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.bound_calls import in_order
 from openinfer.ops.catalog.padding import pad_value
 from openinfer.ops.margins import margins
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.registration import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
     from openinfer.ops.margins import Margin
 

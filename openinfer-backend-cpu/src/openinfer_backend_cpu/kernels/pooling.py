@@ -15,15 +15,15 @@ from openinfer_backend_cpu.staging import Staging, compute_dtype, quieted
 from openinfer_backend_cpu.windows import Windows, is_held, padded_input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 _FLOAT = frozenset(dtype.name for dtype in FLOAT)
 _NUMBERS = frozenset(dtype.name for dtype in (*FLOAT, *SINT, *UINT))

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.bound_calls import in_order
 from openinfer.dtypes import SINT, UINT
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.indices import OutOfRangeError
 from openinfer_backend_cpu.registration import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 _INTEGER = frozenset(dtype.name for dtype in (*SINT, *UINT))
 

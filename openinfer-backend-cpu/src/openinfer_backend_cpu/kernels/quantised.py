@@ -14,15 +14,15 @@ from openinfer_backend_cpu.registration import kernel, stored
 from openinfer_backend_cpu.staging import Staging, widest_float
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 BLOCK = 1 << 19
 """Bytes of weights that are real at a time for few rows: they stay in the second-level cache."""

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from openinfer.bound_calls import in_order
 from openinfer.ops.catalog.rearrangement import RULES, moved_by
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.registration import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer.ops.views import View
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 def rearrange(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import storage_dtype
+from openinfer.bound_calls import in_order
 from openinfer.dtypes import FLOAT, NUMERIC
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.accumulate import accumulator_type
 from openinfer_backend_cpu.axes import reduced_axes
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, compute_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 _NUMERIC = frozenset(dtype.name for dtype in NUMERIC)
 _FLOAT = frozenset(dtype.name for dtype in FLOAT)

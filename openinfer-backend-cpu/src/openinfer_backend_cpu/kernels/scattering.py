@@ -14,15 +14,15 @@ from openinfer_backend_cpu.staging import Staging, compute_dtype, copy_into, qui
 from openinfer_backend_cpu.targets import flat_places, tuple_places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 
 _COMBINED: dict[object, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}

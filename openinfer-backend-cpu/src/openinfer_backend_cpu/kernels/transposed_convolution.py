@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from openinfer.array_types import storage_dtype
+from openinfer.bound_calls import in_order
 from openinfer.dtypes import FLOAT
 from openinfer.ops.mixed_floats import widest
 from openinfer.ops.shapes import integer
 from openinfer.ops.transposed_windows import transposed_windows
-from openinfer.simulate.devices.binding import in_order
 from openinfer_backend_cpu.matrix_products import bind_product
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging
 from openinfer_backend_cpu.windows import is_held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
     from openinfer.ops.transposed_windows import TransposedWindow
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
-    BoundCall: TypeAlias = Callable[[], object]
 
 WORKSPACE = 4 << 20
 """Bytes that the products of one tap take at most, unless those of one row of an image need more."""

@@ -1,23 +1,28 @@
-"""Expressions on NumPy arrays: a program is compiled to a flat list of calls that write to arrays that exist."""
+"""Expressions on NumPy arrays: a program becomes a flat list of calls that write to arrays that exist."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from openinfer.array_types import storage_dtype
-from openinfer.expr.numpy_functions import Routine, Run, literal_array, routine
+from openinfer.bound_calls import in_order
+from openinfer.expr.numpy_functions import Routine, literal_array, nothing_or, routine
 from openinfer.expr.tree import ExprError
 
 if TYPE_CHECKING:
+    from openinfer.bound_calls import BoundCall
     from openinfer.expr.linear import Instruction, Program
 
 Array: TypeAlias = npt.NDArray[Any]
 Evaluate: TypeAlias = Callable[[Sequence[Array | None], Array], None]
+Take: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Array]
+"""Returns an array of a shape and type with undefined content."""
 
 
 def compile_program(program: Program) -> Evaluate:
@@ -32,27 +37,51 @@ def compile_program(program: Program) -> Evaluate:
         ExprError: from here when a function is not defined on its types, from the function returned when an input has
             another type than the program's, or the shapes do not broadcast to that of ``out``.
     """
-    routines = tuple(_routine(program, instruction) for instruction in program.instructions)
+    routines = _routines(program)
     numbers = program.inputs
-    known: dict[tuple[tuple[int, ...], ...], _Bound] = {}
+    known: dict[tuple[tuple[int, ...], ...], _Arranged] = {}
 
     def evaluate(inputs: Sequence[Array | None], out: Array) -> None:
         given = [_given(inputs, number) for number in numbers]
         key = (out.shape, *(array.shape for array in given))
-        bound = known.get(key)
-        if bound is None:
+        arranged = known.get(key)
+        if arranged is None:
             known.clear()
-            bound = known[key] = _bind(program, routines, dict(zip(numbers, given, strict=True)), out)
-        bound.run(inputs, out)
+            by_number = dict(zip(numbers, given, strict=True))
+            arranged = known[key] = _arranged(program, routines, by_number, out, np.empty, aliased=True)
+        arranged.run(inputs, out)
 
     return evaluate
 
 
-def _routine(program: Program, instruction: Instruction) -> Routine | None:
-    if instruction.function in ("input", "literal"):
+def bind_program(program: Program, inputs: Sequence[Array | None], out: Array, take: Take) -> BoundCall:
+    """Return a call that writes the value of the program to ``out``, each time from what ``inputs`` then hold.
+
+    ``inputs`` and ``out`` are as in `compile_program`; ``take`` returns temporaries, which the call owns. The caller
+    of the call switches NumPy's warnings off.
+
+    Raises:
+        ExprError: a function is not defined on its types, an input has another type than the program's, or the shapes
+            do not broadcast to that of ``out``.
+    """
+    given = {number: _given(inputs, number) for number in program.inputs}
+    aliased = any(array is out for array in given.values())
+    return _arranged(program, _routines(program), given, out, take, aliased=aliased).bound(inputs, out)
+
+
+def _routines(program: Program) -> tuple[Routine | None, ...]:
+    return tuple(_routine(program, step) for step in program.instructions)
+
+
+def _routine(program: Program, step: Instruction) -> Routine | None:
+    if step.function in ("input", "literal"):
         return None
-    operands = [program.instructions[number].dtype for number in instruction.operands]
-    return routine(instruction.function, operands, instruction.dtype)
+    operands = [program.instructions[place] for place in step.operands]
+    if step.function == "select" and operands[1].value is not None:
+        chosen = literal_array(operands[1].value, step.dtype)
+        if not chosen.view(f"u{chosen.itemsize}").any():
+            return nothing_or(step.dtype)
+    return routine(step.function, [operand.dtype for operand in operands], step.dtype)
 
 
 def _given(inputs: Sequence[Array | None], number: int) -> Array:
@@ -64,15 +93,19 @@ def _given(inputs: Sequence[Array | None], number: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    run: Run
+    routine: Routine
     target: int
     scratch: tuple[Array, ...]
     operands: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
-    """A program with its temporaries. ``arrays`` has one entry per instruction; None is filled in for each run."""
+class _Arranged:
+    """A program with its temporaries for operands of certain shapes.
+
+    ``arrays`` has one entry per instruction: None for inputs, which ``reads`` lists, and for a result that is written
+    straight to the output.
+    """
 
     arrays: tuple[Array | None, ...]
     reads: tuple[tuple[int, int], ...]
@@ -80,37 +113,61 @@ class _Bound:
     writes_out: bool
 
     def run(self, inputs: Sequence[Array | None], out: Array) -> None:
+        arrays = self._filled(inputs, out)
+        with np.errstate(all="ignore"):
+            for call in self.calls:
+                call.routine.run(arrays[call.target], call.scratch, *[arrays[place] for place in call.operands])
+            if not self.writes_out:
+                np.copyto(out, arrays[-1])
+
+    def bound(self, inputs: Sequence[Array | None], out: Array) -> BoundCall:
+        arrays = self._filled(inputs, out)
+        calls: list[BoundCall] = [
+            call.routine.bound(arrays[call.target], call.scratch, *[arrays[place] for place in call.operands])
+            for call in self.calls
+        ]
+        if not self.writes_out:
+            calls.append(partial(np.copyto, out, arrays[-1]))
+        return in_order(calls)
+
+    def _filled(self, inputs: Sequence[Array | None], out: Array) -> list[Any]:
         arrays: list[Any] = list(self.arrays)
         for place, number in self.reads:
             arrays[place] = inputs[number]
         if self.writes_out:
             arrays[-1] = out
-        with np.errstate(all="ignore"):
-            for call in self.calls:
-                call.run(arrays[call.target], call.scratch, *[arrays[place] for place in call.operands])
-            if not self.writes_out:
-                np.copyto(out, arrays[-1])
+        return arrays
 
 
 class _Pool:
     """Arrays that are free to be used again."""
 
-    def __init__(self) -> None:
+    def __init__(self, take: Take) -> None:
+        self._take = take
         self._free: dict[tuple[np.dtype[Any], tuple[int, ...]], list[Array]] = {}
 
     def take(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         free = self._free.get((dtype, shape))
-        return free.pop() if free else np.empty(shape, dtype)
+        return free.pop() if free else self._take(shape, dtype)
 
     def give(self, array: Array) -> None:
         self._free.setdefault((array.dtype, array.shape), []).append(array)
 
 
-def _bind(program: Program, routines: Sequence[Routine | None], given: dict[int, Array], out: Array) -> _Bound:
+def _arranged(
+    program: Program,
+    routines: Sequence[Routine | None],
+    given: dict[int, Array],
+    out: Array,
+    take: Take,
+    *,
+    aliased: bool,
+) -> _Arranged:
+    """Choose an array for each value; ``aliased`` says that the output may be an input."""
     instructions = program.instructions
     shapes = _shapes(program, given, out)
     last_uses = {place: number for number, step in enumerate(instructions) for place in step.operands}
-    pool = _Pool()
+    pool = _Pool(take)
     arrays: list[Array | None] = [None] * len(instructions)
     reads: list[tuple[int, int]] = []
     calls: list[_Call] = []
@@ -120,22 +177,28 @@ def _bind(program: Program, routines: Sequence[Routine | None], given: dict[int,
         elif chosen is None:
             reads.append((number, step.index))
         else:
-            if number + 1 < len(instructions) or not chosen.atomic:
+            ending = [p for p in dict.fromkeys(step.operands) if routines[p] is not None and last_uses[p] == number]
+            # The result may go where an operand is: one array less in the cache.
+            in_place = chosen.atomic and not chosen.scratch
+            if in_place:
+                _release(pool, arrays, ending)
+            is_last = number + 1 == len(instructions)
+            if not (is_last and shapes[number] == out.shape and (chosen.atomic or not aliased)):
                 arrays[number] = pool.take(storage_dtype(step.dtype), shapes[number])
             scratch = tuple(pool.take(dtype, shapes[number]) for dtype in chosen.scratch)
-            calls.append(_Call(chosen.run, number, scratch, step.operands))
-            _release(pool, scratch, (arrays[p] for p in set(step.operands) if _is_free(p, number, last_uses, routines)))
-    last = routines[-1]
-    return _Bound(tuple(arrays), tuple(reads), tuple(calls), last is not None and last.atomic)
+            calls.append(_Call(chosen, number, scratch, step.operands))
+            for array in scratch:
+                pool.give(array)
+            if not in_place:
+                _release(pool, arrays, ending)
+    return _Arranged(tuple(arrays), tuple(reads), tuple(calls), routines[-1] is not None and arrays[-1] is None)
 
 
-def _is_free(place: int, number: int, last_uses: dict[int, int], routines: Sequence[Routine | None]) -> bool:
-    return routines[place] is not None and last_uses[place] == number
-
-
-def _release(pool: _Pool, scratch: Sequence[Array], dead: Any) -> None:
-    for array in (*scratch, *dead):
-        pool.give(array)
+def _release(pool: _Pool, arrays: Sequence[Array | None], places: Sequence[int]) -> None:
+    for place in places:
+        array = arrays[place]
+        if array is not None:
+            pool.give(array)
 
 
 def _shapes(program: Program, given: dict[int, Array], out: Array) -> list[tuple[int, ...]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from openinfer.bound_calls import in_order
 from openinfer.errors import FeatureMissingError
 from openinfer.ir.nodes import (
     Assign,
@@ -29,7 +30,6 @@ from openinfer.simulate.compile.access import slot_reader
 from openinfer.simulate.compile.counting import bind_count, counted_by
 from openinfer.simulate.compile.names import Names
 from openinfer.simulate.compile.operators import OperatorCompiler
-from openinfer.simulate.devices.binding import in_order
 from openinfer.simulate.program.describe import describer
 from openinfer.simulate.program.failures import Place
 from openinfer.simulate.program.integers import LoopIndex
@@ -38,12 +38,13 @@ from openinfer.simulate.program.items import Action, Call, Code, HandOver, Leave
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp
     from openinfer.ir.types import TensorType
     from openinfer.ir.values import Ref
     from openinfer.simulate.compile.placement import OtherDevices
-    from openinfer.simulate.devices.backend import BoundCall, Buffer, DeviceBackend
+    from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.program.items import Item
     from openinfer.simulate.state.memory import Memory

@@ -13,7 +13,8 @@ from openinfer.symbolic import text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from openinfer.simulate.devices.backend import BoundCall, Buffer, DeviceBackend
+    from openinfer.bound_calls import BoundCall
+    from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.program.integers import IntReader
     from openinfer.symbolic import IntExpr

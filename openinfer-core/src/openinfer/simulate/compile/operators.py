@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from openinfer.bound_calls import in_order
 from openinfer.dtypes import I64
 from openinfer.errors import FeatureMissingError, ShapeError
 from openinfer.ir.resolved import RuntimeScalar
 from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of
 from openinfer.ops.schema import OpTypeError, SettingType
-from openinfer.simulate.devices.binding import in_order
 from openinfer.simulate.program.integers import LoopIndex, value_of, values_of
 from openinfer.simulate.state.varying import Varying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ir.resolved import ResolvedOp, SettingValue, UnresolvedSetting
     from openinfer.ir.values import Ref
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.selection import Choice
     from openinfer.simulate.compile.names import Names
-    from openinfer.simulate.devices.backend import BoundCall, Buffer, DeviceBackend, DirectCall
+    from openinfer.simulate.devices.backend import Buffer, DeviceBackend, DirectCall
     from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.program.integers import IntReader
     from openinfer.simulate.state.memory import Memory

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+from openinfer.bound_calls import in_order
 from openinfer.errors import DeviceError
 from openinfer.ir.text import node_desc
 from openinfer.simulate.compile.operators import OperatorCompiler
-from openinfer.simulate.devices.binding import in_order
 from openinfer.simulate.devices.opening import choose_device, open_device
 from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.program.describe import Description, always
@@ -24,12 +24,13 @@ from openinfer.validate.placement import hinted_devices
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.errors import FeatureMissingError
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp
     from openinfer.plugins.environment import Environment
     from openinfer.simulate.compile.names import Names
-    from openinfer.simulate.devices.backend import BoundCall, DeviceBackend
+    from openinfer.simulate.devices.backend import DeviceBackend
     from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.devices.opening import DeviceChoice
     from openinfer.simulate.program.failures import Place

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.ir.types import TensorType
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     Array: TypeAlias = npt.NDArray[np.generic]
     """A host array in storage form: C-contiguous, the NumPy (or ml_dtypes) type of the element type, packed types as
     their packed bytes (``uint8`` of length ``TensorType.nbytes``)."""
-
-    BoundCall: TypeAlias = Callable[[], object]
-    """The return value is ignored."""
 
     DirectCall: TypeAlias = Callable[[Sequence["Buffer | None"], Sequence["Buffer"]], object]
     """Works on inputs and outputs that it is given; no output is one of the inputs."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ParamSpec
 
 from openinfer.arch import DeviceArch
+from openinfer.bound_calls import in_order
 from openinfer.errors import FeatureMissingError, KernelMissingError
 from openinfer.plan import limits_of, make_plan
 from openinfer.plan.schedules import ScheduleFile
@@ -28,6 +29,7 @@ from openinfer.simulate.devices.programs import keeps_state
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.dtypes import DType
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.ir.types import TensorType
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import Choice, KernelTable
     from openinfer.plugins.types import KernelSpec
-    from openinfer.simulate.devices.backend import BoundCall, Buffer, DeviceBackend, DirectCall
+    from openinfer.simulate.devices.backend import Buffer, DeviceBackend, DirectCall
 
 P = ParamSpec("P")
 
@@ -245,16 +247,3 @@ class _Pool:
 def _guarded(kernel: KernelSpec, call: Callable[P, object]) -> Callable[P, object]:
     """Return a bound call of a kernel, guarded if it is a third party's."""
     return restoring_errors(kernel.guarded(call)) if kernel.is_foreign else call
-
-
-def in_order(calls: Sequence[BoundCall]) -> BoundCall:
-    """Return one call that makes several, in order."""
-    if len(calls) == 1:
-        return calls[0]
-    fixed = tuple(calls)
-
-    def run() -> None:
-        for call in fixed:
-            call()
-
-    return run

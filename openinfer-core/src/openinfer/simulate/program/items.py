@@ -19,7 +19,7 @@ from openinfer.simulate.state.memory import unset
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from openinfer.simulate.devices.backend import BoundCall
+    from openinfer.bound_calls import BoundCall
     from openinfer.simulate.program.describe import Describe
     from openinfer.simulate.program.integers import IntReader, LoopIndex
     from openinfer.simulate.program.machine import Machine, Record

@@ -15,9 +15,10 @@ from openinfer.packing import pack
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ir.resolved import FromMetadata, Initial, PrefixTable, ResolvedVar
     from openinfer.model import Model
-    from openinfer.simulate.devices.backend import BoundCall, Buffer, DeviceBackend
+    from openinfer.simulate.devices.backend import Buffer, DeviceBackend
 
     Array: TypeAlias = npt.NDArray[Any]
 

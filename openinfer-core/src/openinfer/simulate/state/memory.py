@@ -10,8 +10,9 @@ from openinfer.ir.resolved import Storage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ir.resolved import PrefixTable, ResolvedVar
-    from openinfer.simulate.devices.backend import BoundCall, Buffer
+    from openinfer.simulate.devices.backend import Buffer
     from openinfer.simulate.state.buffers import Content
     from openinfer.simulate.state.caches import SharedCache
     from openinfer.simulate.state.initial import InitialValues

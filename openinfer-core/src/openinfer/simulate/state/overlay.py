@@ -9,8 +9,9 @@ from openinfer.simulate.state.buffers import Buffers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ir.resolved import PrefixTable, ResolvedVar
-    from openinfer.simulate.devices.backend import BoundCall, Buffer, DeviceBackend
+    from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer.simulate.state.caches import SharedCache
     from openinfer.simulate.state.memory import Memory, Saved
     from openinfer.simulate.state.varying import Varying

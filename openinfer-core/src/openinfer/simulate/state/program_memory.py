@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.bound_calls import BoundCall
     from openinfer.ir.resolved import PrefixTable, ResolvedGraph, ResolvedVar
     from openinfer.model import Model
-    from openinfer.simulate.devices.backend import BoundCall, Buffer, DeviceBackend
+    from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer.simulate.state.memory import Saved
     from openinfer.simulate.state.varying import Varying
 
