@@ -131,7 +131,7 @@ def vector(length: int, value: float = 1.0) -> np.ndarray:
 def two_sizes(request: pytest.FixtureRequest) -> Iterator[oi.Executor]:
     """An executor whose steps have two sizes, T and S."""
     if request.param == "c":
-        pytest.importorskip("openinfer_synth_c", reason="device c is not installed")
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
     model = oi.Model.from_arrays({}, sizevars={"T": 1, "S": 1})
     with oi.Simulator(model, TWO_SIZES, device=request.param).make_executor() as executor:
         yield executor
@@ -190,7 +190,9 @@ def test_refused_insertions_of_many_sizes_leave_the_sizes_of_the_step_bound(
     assert (closed, two_sizes.outputs()["y"].shape) == ([], (5,))
 
 
-@pytest.mark.parametrize("given", [{"x": vector(2)}, {"x": vector(3)}, {"w": vector(2)}], ids=["x, resized", "x", "w, resized"])
+@pytest.mark.parametrize(
+    "given", [{"x": vector(2)}, {"x": vector(3)}, {"w": vector(2)}], ids=["x, resized", "x", "w, resized"]
+)
 def test_a_value_that_a_whole_step_did_not_leave_is_gone_with_its_inputs(
     two_sizes: oi.Executor, given: dict[str, np.ndarray]
 ) -> None:
@@ -214,7 +216,7 @@ def test_the_type_of_a_value_is_that_of_the_step_that_left_it(two_sizes: oi.Exec
 @pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
 def test_a_value_that_a_step_did_not_leave_is_that_of_its_sizes(device: str) -> None:
     if device == "c":
-        pytest.importorskip("openinfer_synth_c")
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
     text = """
     dynamic { x: f32[T, D] @init(7.0); }
     volatile { h: f32[T, D]; y: f32[T, D]; }
