@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -15,8 +17,9 @@ from openinfer.dsl import graph
 from openinfer.errors import MissingDependencyError, SynthesisError
 from openinfer.model import Model
 from openinfer.synth import Synthesizer
-from openinfer.synth.c_host.toolchain import find_compiler, run_tool
+from openinfer.synth.c_host.toolchain import compiler_command, find_compiler, run_tool
 from openinfer.testing.waiting import limit_s
+from openinfer_synth_c.profiles import host
 
 TEXT = "dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op add(x, x) >> y; }"
 BROKEN = "import sys; sys.stderr.write('broken'); sys.exit(3)"
@@ -48,7 +51,39 @@ def test_arguments_after_the_name_in_cc_are_handed_on(monkeypatch):
     monkeypatch.setenv("CC", "cc -O1 '-DNAME=two words'")
 
     assert find_compiler() == (shutil.which("cc"), "-O1", "-DNAME=two words")
+    assert compiler_command(("-O3", "-g")) == (shutil.which("cc"), "-O3", "-g", "-O1", "-DNAME=two words")
     assert synthesis().run({"x": np.ones(2, np.float32)}).outputs["y"].tolist() == [2.0, 2.0]
+
+
+@pytest.fixture
+def launcher(tmp_path):
+    """A program that notes its arguments, one command on a line, and runs them."""
+    file = tmp_path / "launcher"
+    file.write_text(f'#!/bin/sh\necho "$@" >> {shlex.quote(str(tmp_path / "calls"))}\nexec "$@"\n')
+    file.chmod(0o700)
+    return file
+
+
+@needs_compiler
+def test_a_bundle_is_compiled_by_the_launcher_in_cc_with_its_options_last(monkeypatch, launcher):
+    monkeypatch.setenv("CC", f"{launcher} cc -O0 -w")
+
+    result = synthesis().run({"x": np.ones(2, np.float32)})
+
+    assert result.outputs["y"].tolist() == [2.0, 2.0]
+    (called,) = launcher.with_name("calls").read_text().splitlines()
+    words = called.split()
+    assert words[0] == "cc"
+    assert words.index("-O3") < words.index("-O0") < words.index("-w") < words.index("main.c")
+
+
+@needs_compiler
+def test_the_profile_host_is_what_the_options_in_cc_leave_of_this_machine(monkeypatch):
+    if platform.machine() != "x86_64":
+        pytest.skip("the options are those of x86-64")
+    monkeypatch.setenv("CC", "cc -march=x86-64")
+
+    assert (host()["target"]["lanes"], host()["target"]["fma"]) == (4, False)
 
 
 def test_quotes_in_cc_that_do_not_close_are_reported(monkeypatch):

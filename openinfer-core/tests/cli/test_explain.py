@@ -211,33 +211,38 @@ def environment() -> Environment:
     return load_environment(allow=("oinf", "cpu", "c", "example"), extra=[("example", Plugin())], strict=True)
 
 
-def without_pygls(patch: pytest.MonkeyPatch) -> None:
+def without_pygls(patch: pytest.MonkeyPatch, _: Path) -> None:
     patch.setattr(lsp, "find_spec", lambda _: None)
 
 
-def with_a_mistake(patch: pytest.MonkeyPatch) -> None:
+def with_a_mistake(patch: pytest.MonkeyPatch, _: Path) -> None:
     def mistaken(*_: object) -> None:
         raise KeyError("y")
 
     patch.setattr(devices, "_row", mistaken)
 
 
-def without_compiler(patch: pytest.MonkeyPatch) -> None:
+def without_compiler(patch: pytest.MonkeyPatch, _: Path) -> None:
     patch.delenv("CC", raising=False)
     patch.setenv("PATH", "")
 
 
-def with_compiler(*command: str) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda patch: patch.setenv("CC", shlex.join(command))
+def with_compiler(script: str) -> Callable[[pytest.MonkeyPatch, Path], None]:
+    def make_true(patch: pytest.MonkeyPatch, folder: Path) -> None:
+        file = folder / "compiler.sh"
+        file.write_text(script, encoding="ascii")
+        patch.setenv("CC", shlex.join(("sh", str(file))))
+
+    return make_true
 
 
-GIVEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+GIVEN: dict[str, Callable[[pytest.MonkeyPatch, Path], None]] = {
     "environment": without_pygls,
     "internal": with_a_mistake,
     "no-analyser": without_compiler,
     "no-compiler": without_compiler,
-    "tool-failed": with_compiler("sh", "-c", "echo cannot write objects >&2; exit 4"),
-    "tool-timeout": with_compiler("sh", "-c", "sleep 60"),
+    "tool-failed": with_compiler("echo cannot write objects >&2; exit 4"),
+    "tool-timeout": with_compiler("sleep 60"),
 }
 """How to set up the condition that an example is `given`, in addition to the plugin."""
 
@@ -253,7 +258,7 @@ def test_the_host_or_command_of_an_example_gets_the_code_and_the_message(
     monkeypatch.setitem(sys.modules, "example_plugin", SimpleNamespace(**parts))
     monkeypatch.setattr(loader, "default_environment", lambda: environment)
     for make_true in [GIVEN[code]] if code in GIVEN else []:
-        make_true(monkeypatch)
+        make_true(monkeypatch, tmp_path)
     error = failure(explained, tmp_path)
     assert error is not None
     for ending, text in golden_texts(findings_of(error)).items():

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary, finalize
 from openinfer.errors import DeviceError, OpenInferError
 from openinfer.object_cache import ObjectCache
 from openinfer.scratch import scratch_directory
-from openinfer.synth.c_host.toolchain import find_compiler, run_tool
+from openinfer.synth.c_host.toolchain import compiler_command, run_tool
 from openinfer_synth_c.native import native_flags, processor
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ def load_library(files: Mapping[str, str], flags: Sequence[str] = ()) -> ctypes.
         DeviceError: there is no compiler, it fails, or what it makes cannot be loaded.
     """
     try:
-        compiler, options = _split(find_compiler())
-        # The options of CC come last, so that they can take the place of a flag: CC="gcc -O0".
-        command, here = (*compiler, *FLAGS, *flags, *options), processor()
+        command, here = compiler_command((*FLAGS, *flags)), processor()
         texts = [text for name in sorted(files) for text in (name, files[name])]
         # Whether the compiler takes the flag for this processor follows from what the key holds: asked only to build.
         key = _key([*texts, "any processor" if here is None else here], command)
@@ -59,7 +57,7 @@ def load_library(files: Mapping[str, str], flags: Sequence[str] = ()) -> ctypes.
             with contextlib.suppress(OSError):  # Another process may have removed it: it is compiled again.
                 return _loaded(kept)
         with scratch_directory() as work:
-            built = _built(files, compiler, (*flags, *options), work)
+            built = _built(files, flags, work)
             return _loaded(_CACHE.keep(key, built.read_bytes()) or built)
     except OpenInferError as error:
         raise DeviceError(f"device c: {error}", code=error.code) from error
@@ -100,17 +98,11 @@ def _key(sources: Sequence[str], command: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the command, such as ``ccache gcc``, and its options, from the first one on."""
-    first = next((number for number, word in enumerate(words) if word.startswith("-")), len(words))
-    return words[:first], words[first:]
-
-
-def _built(files: Mapping[str, str], compiler: Sequence[str], arguments: Sequence[str], work: Path) -> Path:
+def _built(files: Mapping[str, str], flags: Sequence[str], work: Path) -> Path:
     for name, text in files.items():
         (work / name).write_text(text, encoding="ascii")
     sources = sorted(name for name in files if name.endswith(".c"))
-    native = () if processor() is None else native_flags((*compiler, *arguments))
-    command = (*compiler, *FLAGS, *native, *arguments)
+    native = () if processor() is None else native_flags(compiler_command(flags))
+    command = compiler_command((*FLAGS, *native, *flags))
     run_tool([*command, "-o", "library.so", *sources, "-lm"], work, LONGEST_BUILD, "the C compiler")
     return work / "library.so"

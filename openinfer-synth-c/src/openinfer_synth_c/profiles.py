@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from openinfer.scratch import scratch_directory
-from openinfer.synth.c_host.toolchain import find_compiler, run_tool
+from openinfer.synth.c_host.toolchain import compiler_command, run_tool
 from openinfer_synth_c.native import native_flags
 
 if TYPE_CHECKING:
@@ -58,9 +58,8 @@ def host() -> dict[str, Any]:
         MissingDependencyError: no C compiler is installed.
         SynthesisError: it fails.
     """
-    compiler = find_compiler()
-    flags = native_flags(compiler)
-    macros = _macros((*compiler, *flags))
+    flags = native_flags(compiler_command())
+    macros = _macros(compiler_command(flags))
     if "__AVX512F__" in macros:
         found: dict[str, Any] = {**_AVX512, "dot4": "__AVX512VNNI__" in macros}
         flags = (*flags, _WIDE)

@@ -10,7 +10,7 @@ from openinfer.scratch import scratch_directory
 from openinfer.synth.arrays import given_arrays
 from openinfer.synth.c_host.blob import OBJECT_NAME
 from openinfer.synth.c_host.running import run_program
-from openinfer.synth.c_host.toolchain import find_compiler, run_tool
+from openinfer.synth.c_host.toolchain import compiler_command, run_tool
 from openinfer_synth_c.frama_c import prove
 from openinfer_synth_c.project import bundle_of, compiler_flags
 
@@ -63,13 +63,12 @@ class CTarget:
         if plan.states and repeat > 1:
             message = f"repeat is {repeat}: each step of this program changes its persistent variables, so it runs once"
             raise SynthesisError(message)
-        compiler = find_compiler()
+        compiler = compiler_command(compiler_flags(plan) if flags is None else flags)
         with scratch_directory() as directory:
             for file, data in bundle.files.items():
                 (directory / file).write_bytes(data)
             arguments = [
                 *compiler,
-                *(compiler_flags(plan) if flags is None else flags),
                 "-o",
                 plan.options.prefix,
                 "main.c",

@@ -8,7 +8,7 @@ from openinfer.errors import MissingDependencyError, SynthesisError
 from openinfer.scratch import scratch_directory
 from openinfer.synth.arrays import given_arrays
 from openinfer.synth.c_host.running import run_program
-from openinfer.synth.c_host.toolchain import find_compiler, run_tool
+from openinfer.synth.c_host.toolchain import compiler_command, run_tool
 from openinfer_backend_vulkan.spirv.compiler import ADVICE, NAMES, compile_shader
 from openinfer_backend_vulkan.spirv.compiler import find_compiler as find_glsl_compiler
 from openinfer_backend_vulkan.target.devices import shader_target
@@ -54,7 +54,7 @@ class VulkanTarget:
         if plan.states and repeat > 1:
             message = f"repeat is {repeat}: each step of this program changes its persistent variables, so it runs once"
             raise SynthesisError(message)
-        compiler = find_compiler()
+        compiler = compiler_command(FLAGS)
         if find_glsl_compiler() is None:
             raise MissingDependencyError(f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}")
         with scratch_directory() as directory:
@@ -65,7 +65,7 @@ class VulkanTarget:
                     header = header_of(compile_shader(_code(data)), f"{name}_code")
                     (directory / f"{name}.h").write_text(header, encoding="ascii")
             prefix = plan.options.prefix
-            arguments = [*compiler, *FLAGS, "-o", prefix, "main.c", f"{prefix}.c", "-lvulkan", "-lm"]
+            arguments = [*compiler, "-o", prefix, "main.c", f"{prefix}.c", "-lvulkan", "-lm"]
             run_tool(arguments, directory, timeout, "the C compiler")
             return run_program(plan, directory, given, steps, repeat, timeout)
 

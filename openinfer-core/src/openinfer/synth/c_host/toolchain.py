@@ -29,7 +29,7 @@ _MISTAKE = re.compile(r"\berror:|undefined reference|undefined symbol|multiple d
 
 
 def find_compiler() -> tuple[str, ...]:
-    """Return the path of a C compiler, followed by the arguments that ``CC`` has after its name.
+    """Return the path of a C compiler, or of its launcher, followed by the other words of ``CC``.
 
     Raises:
         MissingDependencyError: there is none.
@@ -42,6 +42,19 @@ def find_compiler() -> tuple[str, ...]:
     looked = f"{named[0]!r}, which CC names" if named else ", ".join(COMPILERS)
     message = f"no C compiler found (looked for {looked}); install one, for example with `apt-get install gcc`"
     raise MissingDependencyError(message, code="no-compiler")
+
+
+def compiler_command(flags: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the C compiler with its flags: options in ``CC`` come last, to take the place of a flag (``gcc -O0``).
+
+    Words of ``CC`` in front of its first option are the command, such as ``ccache gcc``.
+
+    Raises:
+        EnvironmentLacksError: there is no compiler.
+    """
+    words = find_compiler()
+    first = next((number for number, word in enumerate(words) if word.startswith("-")), len(words))
+    return (*words[:first], *flags, *words[first:])
 
 
 def _words(command: str) -> list[str]:
