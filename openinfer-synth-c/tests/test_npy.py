@@ -147,6 +147,7 @@ DAMAGED = {
     "no file of this kind": (b"PK\x03\x04" + bytes(60), "it is not a .npy file"),
     "empty": (b"", "it is not a .npy file"),
     "unknown version": (npy(X).replace(b"NUMPY\x01", b"NUMPY\x09"), "unknown version"),
+    "unknown minor version": (npy(X).replace(b"NUMPY\x01\x00", b"NUMPY\x01\x98"), "unknown version"),
     "header cut": (npy(X)[:60], "it ends inside its header"),
     "data cut": (npy(X)[:-1], "it ends inside its data"),
     "data too long": (npy(X) + b"\0", "followed by something else"),

@@ -271,14 +271,15 @@ static inline const char *npy_read_header(FILE *file, const struct npy_type *typ
     if (fread(head, 1, 10, file) != 10 || memcmp(head, "\x93NUMPY", 6) != 0) {
         return "it is not a .npy file";
     }
+    if (head[6] < 1 || head[6] > 3 || head[7] != 0) {
+        return "it has an unknown version of the format";
+    }
     length = (size_t)head[8] | (size_t)head[9] << 8;
-    if (head[6] == 2 || head[6] == 3) {
+    if (head[6] > 1) {
         if (fread(head + 10, 1, 2, file) != 2) {
             return "it ends inside its header";
         }
         length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
-    } else if (head[6] != 1) {
-        return "it has an unknown version of the format";
     }
     if (length > sizeof text) {
         return "its header is too long";
