@@ -81,7 +81,7 @@ def run_batch(
             what the one before it left, which takes one worker if the program has persistent memory.
         outputs: what to yield, as for `Executor.fetch`; by default what ``return`` names, else what the program writes.
         steps: steps for every input, with the same values.
-        limits: how far caches may grow on a device that holds them in static memory, as for `Simulator`.
+        limits: how far caches may grow on a device that stores them in static memory, as for `Simulator`.
         look_ahead: most inputs that are taken and not yielded yet; by default four for each worker.
         retries: how often an input is run again after its worker was lost.
         timeout: seconds that an input may run; its worker is ended then, and it fails (``input-timeout``).
