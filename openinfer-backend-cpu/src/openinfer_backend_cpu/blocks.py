@@ -22,7 +22,7 @@ BLOCK = 1 << 16
 """Elements of a block, at least."""
 
 MOST = 256
-"""Blocks that an array is cut into at most: each is bound by itself."""
+"""Maximum number of blocks of an array: each is bound separately."""
 
 
 def bind_blocks(program: Program, inputs: Sequence[Array | None], out: Array, workspace: Workspace) -> BoundCall | None:

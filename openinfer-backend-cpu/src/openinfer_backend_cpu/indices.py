@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OutOfRangeError(OpenInferError):
-    """An index input names a place that there is not, or an exponent is one that integers have no power for."""
+    """An index input is out of range, or the exponent of an integer is negative."""
 
     default_code = "out-of-range"
 
@@ -26,10 +26,10 @@ class OutOfRangeError(OpenInferError):
 def places(
     indices: Array, extent: int, what: str, workspace: Workspace, *, negative: bool = True
 ) -> tuple[Array, BoundCall]:
-    """Return scratch memory for places, and the call that checks the indices and writes them there.
+    """Return scratch memory for indices from 0, and the call that checks the given indices and writes them there.
 
     ``what`` names the operator and what is indexed. The call raises `OutOfRangeError` for an index
-    that is not a place: from ``-extent`` on where ``negative`` ones count from the end.
+    that is out of range: the range starts at ``-extent`` if ``negative`` indices count from the end.
     """
     found = workspace.take(indices.shape, np.dtype(np.int64))
     lowest = -extent if negative else 0

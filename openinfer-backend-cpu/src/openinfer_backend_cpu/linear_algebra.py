@@ -163,7 +163,7 @@ def linear_algebra() -> LinearAlgebra:
 
 
 def openblas_in(path: Path) -> LinearAlgebra | None:
-    """Return the OpenBLAS that a shared library is or is linked with; None where it is another."""
+    """Return the OpenBLAS that a shared library is or links to, or None."""
     try:
         # Its functions are called for every product, and need no other thread to go on meanwhile.
         library = ctypes.PyDLL(str(path))

@@ -46,12 +46,13 @@ def bind_product(left: Array, right: Array, out: Array) -> BoundCall:
 
 
 def bind_part(left: Array, right: Array, out: Array) -> BoundCall:
-    """Return the product of matrices as a part of a call that is `alone` as a whole."""
+    """Return the call of a matrix product, for use within a call that runs `alone`."""
     return partial(np.matmul, left, right, out)
 
 
 def product_of(left: Shape, right: Shape, dtype: np.dtype[Any]) -> Product:
-    """Return what writes products of arrays of these shapes and one type: `bind_product` for arrays that change."""
+    """Return a function that writes products of arrays of these shapes and one type: `bind_product` for varying
+    arrays."""
     if not _threaded(left, right, dtype):
         return np.matmul
     pieces = tiles(left if len(left) > 1 else (1, *left), right if len(right) > 1 else (*right, 1))
@@ -81,7 +82,7 @@ def _cut(left: Array, right: Array, out: Array) -> None:
 
 
 def alone(call: Callable[..., object], *operands: object) -> BoundCall:
-    """Return the call, of operands, with the library at one thread."""
+    """Return the call of some operands, with the library limited to one thread."""
     return partial(linear_algebra().threads.alone, call, *operands)
 
 

@@ -34,7 +34,7 @@ def copy_into(target: Array, source: Array) -> BoundCall:
 
 
 def quieted(array: Array, workspace: Workspace, *, in_place: bool) -> tuple[Array, BoundCall]:
-    """Return where floats are whose NaNs are all quiet, and the call that brings them there.
+    """Return an array of floats in which all NaNs are quiet, and the call that fills it.
 
     NumPy's fmax and fmin skip a quiet NaN, but make one of a signalling NaN in some of their loops.
     """
@@ -59,7 +59,7 @@ class Staging:
         return scratch
 
     def store(self, array: Array, dtype: np.dtype[Any]) -> Array:
-        """Return where a float of type ``dtype`` is written to; it is rounded once into the float ``array``."""
+        """Return the destination for floats of type ``dtype``, which are rounded once into the float ``array``."""
         if array.dtype == dtype:
             return array
         scratch = self._workspace.take(array.shape, dtype)

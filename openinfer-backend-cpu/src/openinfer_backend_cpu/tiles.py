@@ -24,7 +24,8 @@ LEAST = 1 << 24
 """Products of elements in a piece at least: a third of a millisecond, many times what it takes to wake a thread."""
 
 PACKED = 1 << 11
-"""Products of elements for each element that is packed once more, at least: that takes up to a fiftieth of the time."""
+"""Minimum number of multiplications for each element that is packed again, so that packing takes at most a fiftieth of
+the time."""
 
 LEAST_READ = 1 << 22
 """Elements of the matrix in a piece of its product with a vector, where reading them is what takes the time."""
@@ -113,7 +114,8 @@ def _spans(extent: int, count: int, multiple: int = _LINE) -> tuple[slice, ...]:
 
 
 def _part(array: Array, dim: int, span: slice) -> Array:
-    """Return a part along ``dim`` of the stack, counted from its end; an array that is the same there is kept whole."""
+    """Return a slice along ``dim`` of the stack, counted from its end; an array that is broadcast there is not
+    sliced."""
     axis = dim - 2
     if array.ndim < -axis or array.shape[axis] == 1:
         return array

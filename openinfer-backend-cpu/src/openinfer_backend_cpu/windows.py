@@ -28,7 +28,7 @@ Padding of any size is legal, and most of it is between the taps of every window
 
 
 def is_held(call: OpCall, extents: Sequence[int]) -> bool:
-    """Whether a kernel may hold the image of a call with spatial extents that are padded to these."""
+    """Whether a kernel may store the image of a call, padded to these spatial extents."""
     image, made = call.inputs[0], call.outputs[0]
     if image is None:
         return False

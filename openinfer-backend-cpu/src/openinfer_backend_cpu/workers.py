@@ -121,4 +121,4 @@ def _serve(asked: SimpleQueue[BoundCall]) -> None:
 
 
 WORKERS = Workers()
-"""The workers of this process: as many as were ever requested at once."""
+"""The worker threads of this process: the maximum number requested at once so far."""

@@ -38,7 +38,7 @@ class Workspace:
         self._used = 0
 
     def mark(self) -> int:
-        """Return a place to come back to with `release`."""
+        """Return a mark for `release`."""
         return self._used
 
     def release(self, mark: int) -> None:

@@ -56,7 +56,7 @@ class Code(Lines):
         return len(self.lines), len(self.helpers), len(self.definitions)
 
     def cut(self, mark: tuple[int, int, int]) -> None:
-        """Remove what was appended after a mark, functions that only it calls included."""
+        """Remove the lines appended after a mark, and the functions that only they call."""
         lines, helpers, definitions = mark
         del self.lines[lines:]
         for names, count in ((self.helpers, helpers), (self.definitions, definitions)):
@@ -89,7 +89,7 @@ class Code(Lines):
         self.scratch_nbytes = max(self.scratch_nbytes, self._scratch_at)
 
     def lend_scratch(self, nbytes: int) -> str:
-        """Return the address of memory that a function works in."""
+        """Return the address of the scratch memory of a function."""
         self.scratch_nbytes = max(self.scratch_nbytes, nbytes)
         return str(self._scratch)
 
@@ -126,5 +126,5 @@ class Code(Lines):
         self.lines[start:] = keep_rolled(self.lines[start:], self.helpers)
 
     def cast(self, text: str, source: DType, target: DType) -> str:
-        """Return the conversion of an element, which is a name or binds as tightly, in one expression."""
+        """Return the conversion of an element, which is a primary expression, as one expression."""
         return text if source is target else self.noted(call_text("cast", (source,), target, (text,)))

@@ -1,4 +1,4 @@
-"""Elements of operands as C expressions, whatever type they are stored in."""
+"""C expressions that read and convert elements of operands of any storage type."""
 
 from __future__ import annotations
 

@@ -15,5 +15,5 @@ def fault_offset(node: int) -> int:
 
 
 def parted(returned: int) -> tuple[int, int | None]:
-    """Return the status and the number of the statement in what a step returned."""
+    """Split the return value of a step into the status and the number of the statement."""
     return returned % STATUSES, None if returned < STATUSES else returned // STATUSES - 1

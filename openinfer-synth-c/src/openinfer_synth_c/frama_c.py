@@ -128,7 +128,7 @@ def _in_plain_c(plan: ExecutionPlan) -> ExecutionPlan:
 
 
 def _check_end(said: str) -> None:
-    """Raise unless a step came to its end: nothing is proved about what is not reached."""
+    """Raise unless the analysis reached the end of a step: nothing is proved about unreachable code."""
     ends = _ENDS.findall(said)
     if not any(_DONE.search(end) for end in ends):
         raise SynthesisError(f"Frama-C did not reach the end of a step, whose status it finds in: {ends}")

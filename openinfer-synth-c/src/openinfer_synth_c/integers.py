@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def declare_integers(code: Code, names: Names, integers: Mapping[str, IndexExpr], flag: str = "overflow") -> None:
-    """Append an ``int64_t`` constant for each expression, by name (`openinfer.synth.c_host.integers`).
+    """Append a named ``int64_t`` constant for each expression (`openinfer.synth.c_host.integers`).
 
     Raises:
         SynthesisError: a number in an expression needs more than 64 bits.
@@ -28,7 +28,7 @@ def declare_integers(code: Code, names: Names, integers: Mapping[str, IndexExpr]
 
 
 def operands_of(code: Code, names: Names) -> exact.IntegerOperands:
-    """Return how source in ``code`` spells what integer expressions are made of."""
+    """Return the spellings of the operands of integer expressions in ``code``."""
     return _Operands(code, names)
 
 

@@ -46,7 +46,7 @@ def has_vector_types(plan: ExecutionPlan) -> bool:
 def write_call(
     code: Code, names: Names, plan: ExecutionPlan, step: ComputeStep | LoopProgramStep, functions: KernelFunctions
 ) -> None:
-    """Append the call of a step's function; values without elements are handed over as they are."""
+    """Append the call of a step's function; values without elements are passed unchanged."""
     kernel, given = loop_program(step), operands_of(step)
     if not kernel.body:
         write_tests(code, names, plan, step)

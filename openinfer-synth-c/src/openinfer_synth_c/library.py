@@ -38,14 +38,14 @@ _CACHE = ObjectCache(name="openinfer-c", suffix=".so", holds="compiled programs"
 def load_library(files: Mapping[str, str], flags: Sequence[str] = ()) -> ctypes.CDLL:
     """Return the library of some source files, from the cache or compiled; ``.c`` files are compiled together.
 
-    It is unloaded when neither it nor one of its functions is in use any more. Take functions by ``library[name]``:
-    a library keeps those that are taken as attributes, which keep the library.
+    It is unloaded when neither it nor one of its functions is referenced. Get functions by ``library[name]``: functions
+    that are attributes would be cached by the library and refer to it, so it would never be unloaded.
 
     Args:
         flags: of the compiler, for what the files use of the processor.
 
     Raises:
-        DeviceError: there is no compiler, it fails, or what it makes cannot be loaded.
+        DeviceError: there is no compiler, it fails, or its output cannot be loaded.
     """
     try:
         command, here = compiler_command((*FLAGS, *flags)), processor()

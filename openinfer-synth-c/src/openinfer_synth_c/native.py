@@ -1,4 +1,5 @@
-"""Code for the very processor that it runs on: whether a compiler makes it, and which processor that is."""
+"""Code for the processor of this machine: whether the compiler can generate it, and an identification of the
+processor."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def processor() -> str | None:
 
 
 def native_flags(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the flag if the compiler that a command calls takes it here; the command is as without it."""
+    """Return the flag if the compiler of a command, which does not contain it yet, accepts it."""
     return _flags_of(tuple(command))
 
 

@@ -41,7 +41,7 @@ def free_inputs(plan: ExecutionPlan) -> tuple[tuple[int, ...], ...]:
 
 
 def _taken(plan: ExecutionPlan) -> dict[str, frozenset[int]]:
-    """Return the inputs that each procedure takes from the caller with `InputStep`, calls included."""
+    """Return the inputs that each procedure, or a procedure that it calls, copies from the caller with `InputStep`."""
     found: dict[str, frozenset[int]] = {}
     for procedure in plan.procedures:
         found[procedure.name] = frozenset(n for step in procedure.steps for n in _taken_in(step, found))

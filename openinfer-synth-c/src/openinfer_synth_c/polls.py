@@ -21,7 +21,7 @@ UNKNOWN_WORK = 1 << 40
 """The work of a loop whose bounds are known when it runs only."""
 
 _PIECE = 1 << 12
-"""Least work between two tests, in lines of a loop's body that are run."""
+"""Minimum work between two tests, in executed lines of the body of a loop."""
 
 _LONG_LOOP = 1 << 22
 """Least work of a loop that is divided to be tested in between, where its body is short."""
@@ -33,7 +33,7 @@ _CALL_WORK, _HELPER_WORK = 32, 4
 """Work of a line that calls functions, and of one that calls those of the renderer only, which may be inlined."""
 
 _FEW = 16
-"""Turns of a kernel's loop whose bounds are not written as numbers: pieces of tiles."""
+"""Assumed iterations of a kernel's loop whose bounds are not constants: parts of tiles."""
 
 _HEAD = re.compile(
     rf"(?P<indent> *)(?:{ROLLED} )?for \((?P<type>\w+) (?P<counter>\w+) = (?P<start>[^;,]+)(?:, \w+ = [^;]+)?; "
@@ -45,7 +45,7 @@ _INDENT = "    "
 
 
 def definition(flag: str) -> str:
-    """Return the macros, for code in which ``flag`` is an expression of the flag."""
+    """Return the macros; ``flag`` is the C expression of the flag."""
     return f"#define MODEL_STOPPED {STOPPED}\n#define POLL if ({flag}) {{ return MODEL_STOPPED; }}\n"
 
 
@@ -100,7 +100,7 @@ def _line_work(text: str, calls: Mapping[str, int]) -> int:
 
 
 def _closed(found: list[str], closed: _Open, last: int, turns: Mapping[int, int]) -> int:
-    """Return the work of braces that end at line ``last``, after adding a test to those of a long loop."""
+    """Return the work of the braces that end at line ``last``, and add a test if they are a long loop."""
     head = closed.head
     if head is None:
         return closed.work

@@ -115,7 +115,7 @@ class _Model:
             raise DeviceError(f"device c: the program cannot be initialised, status {status}")
 
     def stepping(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> tuple[Callable[[], int], object]:
-        """Return a call that runs a step and returns its status, and what has to be kept for it."""
+        """Return a call that runs a step and returns its status, and the objects that must outlive it."""
         instance = ctypes.c_void_p(self._instance.ctypes.data)
         call = partial(self._library["model_step"], instance, _pointers(inputs), _pointers(outputs))
         kept = (*inputs, *outputs, *self._given)
@@ -165,5 +165,5 @@ def _aligned(data: bytes) -> Array:
 
 
 def _pointers(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:
-    """Return the structure of pointers that a program takes, with a place for the field of an empty one."""
+    """Return the structure of pointers that a program expects; an empty structure gets a placeholder field."""
     return (ctypes.c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))

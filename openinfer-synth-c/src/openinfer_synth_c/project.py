@@ -73,7 +73,7 @@ BYTES = frozenset({"bool", "int8_t", "uint8_t"})
 
 
 def compiler_flags(plan: ExecutionPlan) -> tuple[str, ...]:
-    """Return the flags that the program of a plan is compiled with: those of its device come last."""
+    """Return the compiler flags for the program of a plan; the flags of its device come last."""
     return FLAGS if plan.arch is None else (*FLAGS, *plan.arch.compiler.flags)
 
 
@@ -175,7 +175,7 @@ def program_source(plan: ExecutionPlan, blob: Blob | None) -> ProgramSource:
     """Return the source of the model alone; ``blob`` has the weights if they are not to be part of it.
 
     Raises:
-        SynthesisError: an element type that C does not hold.
+        SynthesisError: an element type that cannot be represented in C.
     """
     body = _body(plan, blob, polls=True)
     files = _model(plan, body, blob, _ports(plan, body, blob), polls=definition("model_stop"))

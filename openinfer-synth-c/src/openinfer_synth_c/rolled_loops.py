@@ -83,7 +83,7 @@ def keep_rolled(lines: Sequence[str], helpers: Iterable[str]) -> list[str]:
 
 @cache
 def _tests(helper: str) -> bool:
-    """Return whether a function of the renderer, or one that it calls, has a condition in it."""
+    """Return whether a function of the renderer, or one that it calls, contains a condition."""
     return _CONDITION.search(helper_source((helper,))) is not None
 
 

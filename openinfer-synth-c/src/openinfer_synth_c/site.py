@@ -1,4 +1,4 @@
-"""What a kernel's emitter is given: the call, its operands in scope, and how to store a result."""
+"""The arguments of a kernel's emitter: the call, its operands in scope, and how to store a result."""
 
 from __future__ import annotations
 

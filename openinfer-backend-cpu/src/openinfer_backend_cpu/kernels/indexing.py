@@ -1,4 +1,4 @@
-"""Elements at places that index inputs name."""
+"""Elements at the positions in index inputs."""
 
 from __future__ import annotations
 

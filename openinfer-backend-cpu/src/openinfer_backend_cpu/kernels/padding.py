@@ -43,7 +43,7 @@ def pad(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspa
 
 
 def _filled(out: Array, found: Sequence[Margin], inside: tuple[slice, ...], mode: str) -> list[BoundCall]:
-    """Return the copies that fill margins; those of a dim reach over the dims before it, which are whole then."""
+    """Return the copies that fill margins; those of a dim include the margins of the dims before it, filled earlier."""
     calls: list[BoundCall] = []
     for axis, margin in enumerate(found):
         own = (*(slice(None) for _ in range(axis)),)

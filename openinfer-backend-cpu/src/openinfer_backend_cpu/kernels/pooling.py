@@ -30,8 +30,8 @@ _NUMBERS = frozenset(dtype.name for dtype in (*FLOAT, *SINT, *UINT))
 
 
 MOST_TAPS = 1 << 20
-"""Taps up to which a call whose padding is not held is left to the definition, which goes through all that reach the
-image at some position."""
+"""Maximum number of taps for which a call whose padding is not stored uses the definition, which visits all taps that
+reach the image at some position."""
 
 
 def _supported(call: OpCall) -> bool:

@@ -68,7 +68,7 @@ def _last(source: Array, largest: bool) -> Array:
 
 
 def _numbers(source: Array, largest: bool) -> Array:
-    """Return the elements with what is never better than another in the place of NaN."""
+    """Return the elements with NaN replaced by a value that never wins a comparison."""
     if source.dtype.kind != "f":
         return source
     return np.where(np.isnan(source), source.dtype.type(-np.inf if largest else np.inf), source)

@@ -1,4 +1,4 @@
-"""Products of real rows with matrices of small integers, which stay packed: a block of them is real at a time."""
+"""Products of real rows with matrices of small integers, which stay packed: one block at a time is dequantised."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LEAST_GROUP = 16
 @kernel("qmatmul")
 @stored(1)
 def qmatmul(call: OpCall, inputs: Sequence[Array | None], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
-    """x by the dequantised weights, plus bias; in f32, or f64 where an input is."""
+    """x times the dequantised weights, plus bias; in f64 if an input is f64, else in f32."""
     given = [inputs[number] if number < len(inputs) else None for number in range(5)]
     x, w, scale, zero_point, bias = given
     kind = call.inputs[1]
@@ -152,7 +152,7 @@ class _Product:
         return alone(run)
 
     def _by_chunks(self, group: int) -> BoundCall:
-        """Return the product as a sum over chunks of rows of w, each made real as a whole."""
+        """Return the product as a sum over chunks of rows of w, each of which is dequantised as a whole."""
         x, w, target, dtype = self._x, self._w, self.target, self._x.dtype
         tall = max(1, min(len(w), CHUNK // (w.columns * dtype.itemsize)))
         block, part = self._workspace.take((tall, w.columns), dtype), self._workspace.take(target.shape, dtype)

@@ -73,7 +73,7 @@ def _extremum(call: OpCall, x: Array, out: Array, workspace: Workspace, better: 
 
 
 def _skipping_nan(source: Array, axes: tuple[int, ...], target: Array, better: np.ufunc, worst: float) -> None:
-    """Reduce the numbers; NumPy's fmax and fmin make a NaN of a signalling one in some of their loops."""
+    """Reduce the numbers; some loops of NumPy's fmax and fmin return NaN for a signalling NaN."""
     better.reduce(source, axis=axes, out=target)
     if np.isnan(target).any():
         better.reduce(source, axis=axes, out=target, where=np.equal(source, source), initial=worst)

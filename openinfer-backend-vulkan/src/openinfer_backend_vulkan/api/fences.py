@@ -20,7 +20,7 @@ _SPIN_NS = 50_000
 
 
 class Fence:
-    """Signals that what was submitted with it is done: one submission at a time."""
+    """A fence that signals the end of one submission at a time."""
 
     def __init__(self, device: Device) -> None:
         self._device = device

@@ -59,7 +59,8 @@ class MemoryTypes:
 
 @dataclass(frozen=True, slots=True)
 class Heap:
-    """A heap of ``nbytes`` bytes, of which this process may take ``left`` more; None where the driver does not say."""
+    """A heap of ``nbytes`` bytes, of which this process may allocate ``left`` more; None if the driver does not report
+    it."""
 
     nbytes: int
     is_device_local: bool

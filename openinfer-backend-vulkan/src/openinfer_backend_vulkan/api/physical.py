@@ -212,7 +212,7 @@ def _subgroups(handle: Handle) -> Handle:
 
 
 def _are_shuffled(handle: Handle, subgroups: Handle, extensions: frozenset[str]) -> bool:
-    """Return whether compute shaders hand over values in subgroups, which are all of one size."""
+    """Return whether compute shaders can exchange values within subgroups, and all subgroups have one size."""
     lib, structs = library(), Structs()
     is_offered = subgroups.supportedOperations & lib.VK_SUBGROUP_FEATURE_SHUFFLE_BIT
     if not is_offered or not subgroups.supportedStages & lib.VK_SHADER_STAGE_COMPUTE_BIT:
@@ -242,7 +242,7 @@ def _narrow(handle: Handle, extensions: frozenset[str]) -> frozenset[int]:
 
 
 def _compute_family(handle: Handle) -> int | None:
-    """Return the queue family with the fewest other duties among those that compute."""
+    """Return the compute queue family that supports the fewest other operations."""
     lib = library()
     families = enumerated("vkGetPhysicalDeviceQueueFamilyProperties", "VkQueueFamilyProperties", handle)
     computing = [n for n, f in enumerate(families) if f.queueCount and f.queueFlags & lib.VK_QUEUE_COMPUTE_BIT]

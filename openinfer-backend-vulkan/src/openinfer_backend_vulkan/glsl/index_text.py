@@ -73,7 +73,7 @@ class Numbers:
         return self._next(value)
 
     def named_number(self, name: str) -> str:
-        """Return the name of a new number that whoever runs the shader knows by ``name``."""
+        """Return the name of a new parameter, which the host sets by ``name``."""
         return self._next(name)
 
     def extent(self, var: Var) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openinfer.loops import Join
 
 SHUFFLED = frozenset({"float", "int", "uint", "bool"})
-"""GLSL types whose values threads of a subgroup can hand over."""
+"""GLSL types of values that threads of a subgroup can exchange."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,7 +260,7 @@ class _Printer(TeamPrinter):
         self.turns -= 1
 
     def _is_in_words(self, loop: For) -> bool:
-        """Return whether copies of statements load or store neighbours, and what they load is not stored meanwhile."""
+        """Return whether copies of statements load or store neighbours, and none stores what another loads."""
         stores = {each.buffer.name for each in statements_of(loop.body) if isinstance(each, Store)}
         loads = loads_of(loop.body)
         if any(load.buffer.name in stores and load.buffer.memory is not Memory.PRIVATE for load in loads):
@@ -303,7 +303,7 @@ class _Printer(TeamPrinter):
         self.line(f"if ({text}) {{ atomicMin(fault[{self._rules.index(named)}], uint({element})); return; }}")
 
     def _first_read(self, value: Value) -> Load | None:
-        """Return the element that a value comes from, first of all."""
+        """Return the element from which a value is first computed."""
         for leaf in value.leaves:
             if isinstance(leaf, Load):
                 return leaf

@@ -1,4 +1,4 @@
-"""A kernel as plain data: GLSL source, the numbers it is run with, and how many threads."""
+"""A kernel as plain data: GLSL source, its parameters, and the number of threads."""
 
 from __future__ import annotations
 

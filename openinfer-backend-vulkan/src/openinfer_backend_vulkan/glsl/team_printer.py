@@ -134,7 +134,7 @@ class TeamPrinter(LanePrinter):
 
 
 def _commutes(expr: tree.Expr) -> bool:
-    """Return whether two threads have the same bits whichever of them comes first."""
+    """Return whether a join yields the same bits for either order of two threads."""
     match expr:
         case tree.Apply("add" | "mul", (tree.Input(), tree.Input())):
             return True

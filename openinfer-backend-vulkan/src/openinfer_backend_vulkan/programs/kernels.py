@@ -85,7 +85,7 @@ class VaryingKernel:
         return len(self._fixed) + 3
 
     def run(self, machine: Machine, places: Places, values: Mapping[str, int]) -> None:
-        """Have it run on tensors with values of its parameters; room for its words is reserved."""
+        """Queue it on tensors with values of its parameters; space for its words is reserved."""
         text, size = self._text, len(self._fixed)
         first = machine.block.take(size + 3)
         iterations, words = text.iterations(values), machine.block.words

@@ -1,4 +1,4 @@
-"""What a step of a program keeps while it runs: integers of the host, and the commands for the device so far."""
+"""The state of a running step of a program: integers of the host, and the commands recorded for the device."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ class Machine:
         self.found_fault()
 
     def found_fault(self) -> tuple[str, int | None] | None:
-        """Return what a kernel refused, with the statement, after all work; None: nothing, and nothing is waited for.
+        """Wait for all work and return the fault of a kernel, with its statement; None: no kernel can have a fault, do
+        not wait.
 
         Raises:
             DeviceError: the device is lost.

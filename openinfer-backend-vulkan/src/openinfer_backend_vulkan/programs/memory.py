@@ -104,7 +104,7 @@ class ProgramMemory:
 
 
 def _arena(plan: ExecutionPlan, engine: Engine) -> StorageBuffer | None:
-    """Return one buffer for intermediate results; None where each has to have its own."""
+    """Return one buffer for all intermediate results; None if each needs its own."""
     if not plan.arena_nbytes or engine.device.physical.offset_alignment > ALIGNMENT:
         return None
     try:

@@ -48,7 +48,7 @@ class Inputs:
         self._current = 0
 
     def take(self, machine: Machine) -> None:
-        """Copy what inputs hold now for the step that begins."""
+        """Copy the current values of inputs for the step that begins."""
         if not self._copied:
             return
         queue = self._engine.queue

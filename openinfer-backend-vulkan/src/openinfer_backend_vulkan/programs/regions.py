@@ -135,7 +135,7 @@ def _tested(start: Reader, end: Reader | None, size: Reader, current: Reader | N
 
 
 def loading(region: Region, dtype: DType, size: int) -> Kernel:
-    """Return what copies a region of a state of ``size`` elements to a tensor of its lengths."""
+    """Return the command that copies a region of a state of ``size`` elements to a tensor of its lengths."""
     state, row = Buffer("x", dtype, Index.of(size)), _Row(region)
     value = value_of(tree.Input(0, dtype), {0: Load(state, row.place)})
     return row.kernel("load", (state,), Buffer("y", dtype, row.count), row.number, value)

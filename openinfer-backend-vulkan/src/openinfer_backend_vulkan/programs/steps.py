@@ -124,7 +124,7 @@ class Steps:
         return self._procedures
 
     def block(self, steps: Sequence[Step]) -> Run:
-        """Return a function that carries steps out in order; it raises StepFaultError with the statement."""
+        """Return a function that executes steps in order; it raises StepFaultError with the statement."""
         runs = [(run, _node(step)) for step in steps for run in self._guarded(step)]
         calls, nodes = [run for run, _ in runs], [node for _, node in runs]
 
@@ -300,7 +300,7 @@ class Steps:
 
 
 def _left(procedure: Run) -> None:
-    """Run a procedure; a return leaves that alone."""
+    """Run a procedure; a return leaves only this procedure."""
     procedure()
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from openinfer_backend_vulkan.queue.pipelines import DescriptorSet, Pipeline
 
 _QUEUE_LIMIT = 1024
-"""Commands that may queue up before they are submitted unasked."""
+"""Number of queued commands at which they are submitted without a request."""
 _RECORDINGS = 64
 """Recorded sequences that are kept."""
 
@@ -228,7 +228,7 @@ class CommandQueue:
             self._waiting = []
 
     def run(self, sequence: Sequence[Command]) -> int:
-        """Submit commands at once, after what waits and together with it; return the number to hand to `finish`.
+        """Submit the queued commands and then these at once; return the number to pass to `finish`.
 
         Raises:
             DeviceError: the device is closed, or lost.
@@ -264,7 +264,7 @@ class CommandQueue:
         self.finish(max((each.number for each in self._unfinished if each.touches(number)), default=0))
 
     def share(self, buffer: StorageBuffer) -> None:
-        """Submit everything, and count a buffer as read and written by others in this queue until `synchronize`.
+        """Submit everything, and treat a buffer as read and written by other users of the queue until `synchronize`.
 
         Raises:
             DeviceError: the device is closed, or lost.

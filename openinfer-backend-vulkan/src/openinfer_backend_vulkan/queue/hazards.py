@@ -1,4 +1,4 @@
-"""What the queue knows of a command: the memory that it touches, and thus which commands have to wait for which."""
+"""Hazards between commands of a queue: the memory that each accesses decides which commands wait for which."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class ShaderCompiler:
 
 
 def find_compiler() -> ShaderCompiler | None:
-    """Return the compiler on the search path, or None when there is none that runs."""
+    """Return the compiler on the search path, or None if there is no working one."""
     path = next((found for found in map(shutil.which, NAMES) if found), None)
     return None if path is None else _described(path)
 

@@ -1,4 +1,4 @@
-"""Kernels of a step as commands of a segment, whether their sizes and places are known or numbers of the run."""
+"""Kernels of a step as commands of a segment; sizes and places are constants or values known at run time."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _element(buffer: Buffer, at: Index) -> Value:
 
 
 def _places(strides: Sequence[int], entry: int) -> tuple[list[Var], Index, Index]:
-    """Return the loops over a region, and where an element is in the state and in the value."""
+    """Return the loops over a region, and the addresses of an element in the state and in the value."""
     in_state, in_value = Index.of(Var(FIRST)), Index()
     axes: list[Var] = []
     for number, stride in enumerate(strides):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openinfer.loops import Buffer
 
 _OWN_NAME = re.compile(r"i\d+(_\d+)?")
-"""Names of variables that definitions of operators are given: words that the rest of the source does not use."""
+"""Names of variables in the definitions of operators; no other part of the source uses them."""
 
 
 _OWN_OPERAND = re.compile(r"[xyt]\d+")

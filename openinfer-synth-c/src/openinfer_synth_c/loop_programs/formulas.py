@@ -48,7 +48,7 @@ def repeated_formulas(body: Sequence[Statement], count: int) -> frozenset[Progra
 
 
 def formula(code: Code, program: Program, count: int) -> str:
-    """Return the name of a function on vectors with the value of a program: its parameters are the inputs in order."""
+    """Return the name of a function on vectors that evaluates a program; its parameters are the inputs in order."""
     inputs = dict(zip(program.inputs, lanes(code, len(program.inputs)), strict=True))
     types = {step.index: step.dtype for step in program.instructions if step.function == "input"}
     result = program.instructions[-1].dtype

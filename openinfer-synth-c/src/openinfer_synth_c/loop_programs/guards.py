@@ -1,4 +1,4 @@
-"""Tests of indices, in words from which an analyser that knows an interval for each variable can draw conclusions.
+"""Tests of indices in a form that an interval analysis of variables understands.
 
 The index of a test of several variables gets a name, and addresses in the body are written with it where they can be.
 """
@@ -75,7 +75,8 @@ def out_of_range(refused: Value) -> str | None:
 
 
 def _written_with(index: Index, of: Index, var: Var) -> Index:
-    """Return an index with ``var`` for a multiple of ``of`` where no variable of that is left; else as it is."""
+    """Return an index in which ``var`` replaces a multiple of ``of``, if no variable of ``of`` remains; else the index
+    itself."""
     factors = {_quotient(index.coefficient(each), of.coefficient(each)) for each in of.variables()}
     factor = factors.pop()
     return index if factors or not factor else index + (var - of) * factor

@@ -226,7 +226,7 @@ class LaneLoop:
             code.line(f"memcpy(&{place}, {lanes}, sizeof {lanes});")
 
     def _add_product(self, place: str, value: Value) -> bool:
-        """Append the addition of a product to a vector, if that is what is assigned."""
+        """Append a product added to a vector, if the assignment has that form."""
         parts = sum_of_product(value)
         if parts is None or not has_vector_type(value.dtype, self._count):
             return False
@@ -299,7 +299,7 @@ class LaneLoop:
         return self._count
 
     def vector_of(self, leaf: Leaf) -> str | None:
-        """Return the vector that a leaf is, None where it is not in one."""
+        """Return the vector that contains a leaf, or None."""
         if isinstance(leaf, Register) and self._forms.get(leaf.name) is Form.VECTOR:
             return register(leaf.name)
         return self.places.vectors.get(leaf.buffer.name) if isinstance(leaf, Load) else None

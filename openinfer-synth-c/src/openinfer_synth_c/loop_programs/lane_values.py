@@ -1,4 +1,4 @@
-"""Values of one lane, as C statements within a loop over lanes."""
+"""C statements that compute the values of one lane, within a loop over lanes."""
 
 from __future__ import annotations
 

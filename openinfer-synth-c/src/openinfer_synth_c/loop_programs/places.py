@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\w+")
 
 _Pointers: TypeAlias = "dict[tuple[str, Index], tuple[str, int]]"
-"""Names of pointers, and the constant part of the addresses that they point to, by the part that variables decide."""
+"""Names of pointers, and the constant part of their addresses, by the part that depends on variables."""
 
 
 @dataclass(slots=True)

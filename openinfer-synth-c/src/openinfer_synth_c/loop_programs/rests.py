@@ -62,7 +62,7 @@ def _subtracted(extent: Index) -> Iterator[Var]:
 
 
 def counted_on(var: Var, body: Sequence[Statement]) -> Rest | None:
-    """Return the loop over what blocks leave, counted from a number that is never negative; None for any other loop."""
+    """Return the remainder loop after blocks, whose start is never negative; None for any other loop."""
     if not isinstance(var.extent, Index):
         return None
     taken = Index(tuple((atoms, -factor) for atoms, factor in var.extent.terms if factor < 0 and atoms))

@@ -29,7 +29,7 @@ _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 _WHOLE_FROM = literal_text(F32, 1.5 * 2**23)
 
 FEW = 4
-"""Up to so many narrow lanes GCC makes better code of conversions that are written out than of a loop."""
+"""Largest number of narrow lanes for which GCC compiles unrolled conversions better than a loop."""
 
 
 def added_product(code: Code, dtype: DType, count: int, *, is_fused: bool, is_scalar: bool) -> str:
@@ -128,7 +128,8 @@ def _by_lane(
 def _written_out(code: Code, source: DType, result: DType, count: int) -> str:
     """Return the name of a conversion of each lane of a structure, in an expression for all of them.
 
-    GCC keeps the result in a register so; a loop over few narrow lanes goes by way of memory.
+    In this form GCC keeps the result in a register; it would store the result of a loop over few narrow lanes to
+    memory.
     """
     name = f"oi_cast_{source}_{result}x{count}"
     kind, operand = vector_type(code, result, count), vector_type(code, source, count)

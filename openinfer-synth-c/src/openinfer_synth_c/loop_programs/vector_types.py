@@ -78,7 +78,8 @@ def load(code: Code, dtype: DType, count: int, pointer: str) -> str:
 
 
 def store(code: Code, dtype: DType, count: int, pointer: str, text: str) -> str:
-    """Return the statement that stores a vector to elements in a row from a pointer on, aligned as one element is."""
+    """Return the statement that stores a vector to contiguous elements at a pointer, with the alignment of one
+    element."""
     kind, name = vector_type(code, dtype, count), f"oi_store_{dtype}x{count}"
     head = f"VECTOR_FUNCTION void {name}({c_type(dtype)} *p, {kind} x)"
     define(code, name, head, ("memcpy(p, &x, sizeof x);",))

@@ -64,7 +64,7 @@ def vector_value(loop: LaneLoop, value: Value, varying: Sequence[bool]) -> str:
 
 
 def is_choice(instructions: Sequence[Instruction], number: int) -> bool:
-    """Return whether an instruction is a comparison by which others choose between vectors, and of no other use."""
+    """Return whether an instruction is a comparison that is used only to select between vectors."""
     users = [step for step in instructions if number in step.operands]
     return (
         instructions[number].function in _COMPARISONS
