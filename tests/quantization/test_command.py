@@ -291,7 +291,7 @@ def test_no_sample_that_takes_the_same_branch_is_an_error() -> None:
     rows = np.random.default_rng(3).normal(size=(300, 1, 4)).astype(np.float32)
     other = next(row for row in rows if takes_another_branch(row).all())
 
-    with pytest.raises(oi.CalibrationError, match="runs other layers on every sample: a branch"):
+    with pytest.raises(oi.CalibrationError, match="on every sample, the quantised program takes other branches"):
         quantize(BRANCHES, model_of(w=W[:4], v=W[2:]), {"x": other[None]})
 
 

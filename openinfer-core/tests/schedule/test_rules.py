@@ -84,8 +84,8 @@ def test_schedules_that_fit(text: str) -> None:
         ("unordered", "i j=partial k m", "partial totals are copies along a folded axis"),
         ("sequential", "i j k=partial m", "allows no partial totals"),
         ("sequential", "i j k m:2 m=lanes", "allows no partial totals"),
-        ("sequential", "i j m k", "the terms of a sequential fold"),
-        ("sequential", "i j m k=unroll stream=0", "the terms of a sequential fold"),
+        ("sequential", "i j m k", "a sequential fold visits its terms"),
+        ("sequential", "i j m k=unroll stream=0", "a sequential fold visits its terms"),
     ],
 )
 def test_schedules_that_do_not_fit(order: str, text: str, message: str) -> None:

@@ -33,7 +33,7 @@ def naming(path: str | os.PathLike[str]) -> Generator[None]:
 
 
 class WrittenFile(io.FileIO):
-    """An unbuffered file whose errors name the file that it is to become."""
+    """An unbuffered temporary file; its errors name the final file."""
 
     def __init__(self, descriptor: int, target: str) -> None:
         super().__init__(descriptor, "w+b")

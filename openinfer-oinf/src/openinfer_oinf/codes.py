@@ -26,7 +26,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_FILE_SIZE": "The file has another size than its header says: it was cut off, or something was appended.",
         "E_HEADER_FLAGS": "Flags of the header are set, and no version of the format has any.",
         "E_HOLE": "Bytes of the data section belong to no payload, and are more than padding.",
-        "E_INPUT": "What is to be written is not sizes, metadata and tensors of a kind that the writer knows.",
+        "E_INPUT": "The object to write contains something that is not a size, metadata or a tensor of a known kind.",
         "E_LIMIT": "Something is larger than a `Limits` of the reader allows; the message names the limit, which can be"
         " raised for files that are trusted.",
         "E_MAGIC": "The file does not start with the bytes of a container: it is another kind of file.",
@@ -34,9 +34,9 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_META_SIZE": "A metadata value has another size than its type needs.",
         "E_META_TYPE": "The type of a metadata value is unknown, or not possible for elements of an array.",
         "E_NAME": "A name is empty, or has characters other than A-Z a-z 0-9 . _ -",
-        "E_NDIM": "A tensor has more dims than the reader takes (64), or the writer writes (32).",
-        "E_NODATA": "A tensor is declared without data, and its entry states an offset or a size of data.",
-        "E_NOQUANT": "A tensor is declared without quantisation, and its entry states an offset or a size of it.",
+        "E_NDIM": "A tensor has more dims than the reader supports (64), or the writer (32).",
+        "E_NODATA": "A tensor is declared without data, but its entry has an offset or a size of data.",
+        "E_NOQUANT": "A tensor is declared without quantisation, but its entry has an offset or a size for it.",
         "E_NOT_A_FILE": "The path is not a regular file, or cannot be opened as one.",
         "E_OVERLAP": "The payloads of two entries share bytes.",
         "E_PADDING": "Bytes that only fill up to an alignment are not zero.",
@@ -47,7 +47,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "E_SALVAGE": "Nothing could be saved from a damaged file.",
         "E_SECTION_GAP": "Between a table's end and the next section lie more bytes than alignment needs: perhaps a"
         " file of another version, or hidden data.",
-        "E_SECTION_ORDER": "Sections are out of order, lie over one another or over the header, or pass the end.",
+        "E_SECTION_ORDER": "Sections are out of order, overlap each other or the header, or extend past the end.",
         "E_SHAPE": "Values have another shape than was declared for their tensor, or a shape is not a sequence of whole"
         " numbers.",
         "E_SHARDS": "The files of a divided model do not fit one another, or one of them is missing.",

@@ -23,7 +23,7 @@ _Segment = tuple[int, int, str]
 
 
 def layout_picture(index: Index) -> list[str]:
-    """A title, the bar, and what its signs mean. A sign shows what fills most of its share."""
+    """A title, the bar, and a legend of its signs. A sign shows the content that fills most of its part of the file."""
     size = index.header.file_size
     cells = min(_CELLS, size // 8)
     edges = [size * at // cells for at in range(cells + 1)]

@@ -1,4 +1,4 @@
-"""Metadata values: what authors write, what readers get, and the payload bytes between them."""
+"""Metadata values: conversion between Python values and payload bytes."""
 
 from __future__ import annotations
 

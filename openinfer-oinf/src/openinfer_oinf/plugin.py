@@ -130,7 +130,7 @@ def save(path: Path, contents: ModelContents) -> None:
 
 
 def _bytes_of(stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The bytes of an array in C order, without a copy where it lies so."""
+    """The bytes of an array in C order, without a copy if it is contiguous."""
     import numpy as np
 
     return np.ascontiguousarray(stored).reshape(-1).view(np.uint8)

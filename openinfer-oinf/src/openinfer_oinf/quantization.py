@@ -129,7 +129,7 @@ def checked_type(dtype: str, scheme: Scheme) -> ValueType:
 
 
 def checked_clip(clip: float | None) -> float | None:
-    """The bound on magnitudes, if it is one. Raises `OinfError` (E_QUANT)."""
+    """A bound on magnitudes, checked. Raises `OinfError` (E_QUANT)."""
     if clip is not None and not (math.isfinite(clip) and clip > 0):
         raise _rejected("E_QUANT", f"clip={clip} is not a finite number greater than zero")
     return clip
@@ -181,7 +181,7 @@ def parameters(low: Wide, high: Wide, kind: ValueType, scheme: Scheme, axis: int
 def stored_numbers(
     real: Wide, quant: QuantParams, kind: ValueType, spread: Callable[[Array], Array]
 ) -> NDArray[np.int64]:
-    """The whole numbers that stand for real ones; `spread` lays values of channels out along the axes of `real`."""
+    """The quantised integers of real values; `spread` broadcasts values of channels along the axes of `real`."""
     stored = np.rint(real / spread(quant.scale.values.astype(np.float64)))
     low = kind.low
     if quant.scheme == "symmetric":

@@ -21,9 +21,9 @@ from .writer import WriteTarget
 
 
 def salvage_oinf(source: Openable, target: WriteTarget) -> int:
-    """Write a file of grouped payloads again with its index put right; returns how many tensors were misplaced.
+    """Rewrite a file of grouped payloads with a corrected index; returns how many tensors were misplaced.
 
-    Raises `OinfError`: E_SALVAGE for a file that is sound, or broken in another way (with what is wrong when its
+    Raises `OinfError`: E_SALVAGE for a file that is valid, or damaged in another way (with the findings if its
     payloads are taken as grouped), and `OSError`.
     """
     if _is_sound(source):

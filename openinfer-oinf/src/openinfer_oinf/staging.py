@@ -35,7 +35,7 @@ def staging_name(name: str) -> str:
 
 
 def staged_for(name: str) -> str | None:
-    """Return what a name that `staging_name` made is for, shortened as there; None for every other name."""
+    """Return the target name, shortened, of a name from `staging_name`; None for every other name."""
     found = _NAME.fullmatch(name)
     if found is None or found["checksum"] != _checksum(found["name"], found["nonce"]):
         return None

@@ -29,7 +29,7 @@ class Bin:
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """Of the finite values; `median` is None where it was left out, all are NaN without finite values."""
+    """Statistics of the finite values; `median` is None if it was left out; all are NaN without finite values."""
 
     minimum: float
     maximum: float

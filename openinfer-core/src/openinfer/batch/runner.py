@@ -21,7 +21,7 @@ class WorkerLostError(OpenInferError):
 
 
 class Worker(Protocol):
-    """One place where inputs are run, one at a time. A `Session` is a worker in this process."""
+    """A worker runs inputs, one at a time. A `Session` is a worker in this process."""
 
     def run(self, request: bytes) -> bytes:
         """Return what `Session.run` of the worker's session returns for the request.

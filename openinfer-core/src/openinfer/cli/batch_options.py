@@ -40,10 +40,15 @@ _OPTIONS = (
     click.option(
         "--state-per",
         type=click.Choice(["input", "worker"]),
-        help="Whether inputs of a batch find initial persistent memory (input), or what the one before left (worker).",
+        help="Persistent memory that inputs of a batch start with: initial (input), or the previous input's (worker).",
     ),
     click.option("--output-dir", metavar="DIR", help="Save the outputs of each input of a batch as .npz files there."),
-    click.option("--look-ahead", type=click.IntRange(min=1), metavar="N", help="Most inputs of a batch read ahead."),
+    click.option(
+        "--look-ahead",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Maximum number of inputs of a batch to read ahead.",
+    ),
     click.option("--retries", type=click.IntRange(min=0), metavar="N", help="Run an input again after a lost worker."),
     click.option(
         "--timeout",

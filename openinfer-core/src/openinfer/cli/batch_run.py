@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 MOST_NAMES = 8
-"""Inputs that failed in the same way and are all named."""
+"""Maximum number of inputs that fail in the same way and are all named."""
 
 
 def run_batch_command(

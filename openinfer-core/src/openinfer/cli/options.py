@@ -37,7 +37,7 @@ def size_option(function: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         metavar="NAME=N",
         callback=_sizes,
-        help="Use another size than the model's.",
+        help="Override a size of the model.",
     )(function)
 
 

@@ -175,5 +175,5 @@ def _variables_set(values: Mapping[str, str | None]) -> Generator[None]:
 @click.option("--no-plugins-autoload", is_flag=True, help="Load core's own plugin and those of --plugins only.")
 @click.option("--plugins-strict", is_flag=True, help="Fail when a plugin does not load.")
 def main(**_: Any) -> None:
-    """Describe inference explicitly, simulate it, and write it out as source code."""
+    """Describe inference explicitly, simulate it, and generate source code for it."""
     # `Program.invoke` reads the options: they decide which commands there are.

@@ -184,7 +184,7 @@ class Builder:
         self._names = count()
 
     def axis(self, extent: int | Index | Var, name: str | None = None) -> Var:
-        """Return a variable that counts from 0 up to ``extent``."""
+        """Return a variable with the values from 0 to ``extent`` - 1."""
         size = extent if isinstance(extent, int) else Index.of(extent)
         constant = size if isinstance(size, int) else size.constant
         number = next(self._names)
@@ -195,7 +195,7 @@ class Builder:
         return tuple(self.axis(extent) for extent in extents)
 
     def temporary(self, dtype: DType, *shape: int | Index | Var) -> Operand:
-        """Return a tensor that lives within the computation."""
+        """Return a temporary tensor of the computation."""
         tensor = Tensor(f"t{len(self._temporaries)}", dtype, tuple(Index.of(extent) for extent in shape))
         self._temporaries.append(tensor)
         return Operand(self, tensor)

@@ -1,4 +1,4 @@
-"""Whether a computation means something: variables are bound, types agree, and every access lies within its tensor."""
+"""Verification of computations: variables are bound, types agree, and every access is within its tensor."""
 
 from __future__ import annotations
 

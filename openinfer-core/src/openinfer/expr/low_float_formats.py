@@ -39,7 +39,7 @@ class NarrowFormat:
 
     @property
     def half(self) -> int:
-        """Half a step less one, in places of an f32's fraction."""
+        """One less than half a step, in units of the last place of an f32."""
         return (1 << (self.unused - 1)) - 1
 
     @property

@@ -128,7 +128,7 @@ def _importer_of(file: Path, importers: Mapping[str, ImporterSpec]) -> ImporterS
 
 
 def _recipe(file: Path, head: bytes) -> str | None:
-    """Return what kind of file this is and what to do with it; None where nothing is known about it."""
+    """Return the kind of an unsupported file and how to convert it; None if the kind is unknown."""
     suffix = file.suffix.lower()
     if head.startswith(b"OINF\0"):
         return "a container of weights without a program: run it with a program of yours (`openinfer run`)"

@@ -69,7 +69,7 @@ class WriteBreakpoint:
 
 @dataclass(frozen=True, slots=True)
 class NonFiniteBreakpoint:
-    """After a statement whose output has NaN or infinities when none of its inputs had: where they first appear."""
+    """After a statement whose output has NaN or infinities and whose inputs have none: where these first appear."""
 
     nan: bool = True
     infinity: bool = True

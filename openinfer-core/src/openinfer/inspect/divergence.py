@@ -226,7 +226,7 @@ def _compared(
 
 
 def _numbers(name: str, apart: Difference, found: Comparison) -> str:
-    """Return the element that is furthest off, and how far values are apart."""
+    """Return the element with the largest error, and statistics of the differences."""
     place = f"{name}[{', '.join(map(str, apart.where))}]" if apart.where else name
     values = f"{place} is {_shown(apart.expected)} on {found.reference}, {_shown(apart.found)} on {found.device}"
     ulps = "" if apart.ulps is None else f", max ulp {apart.ulps:,}"

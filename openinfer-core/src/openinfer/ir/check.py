@@ -53,7 +53,7 @@ def check_structure(graph: Graph, doubts: Doubts) -> tuple[tuple[Diagnostic, ...
 
 
 def _rank(graph: Graph) -> Callable[[Diagnostic], int]:
-    """Return the key that sorts findings by what they are about: the graph, declarations, and its blocks in order."""
+    """Return a sort key of findings: those about the graph, then declarations, then blocks in order."""
     ranks = {block.name: rank for rank, block in enumerate(ordered_blocks(graph), start=2)}
 
     def rank(found: Diagnostic) -> int:

@@ -207,7 +207,7 @@ class Findings:
     # What was found
 
     def doubt(self, name: str) -> None:
-        """Leave a name out of later checks: it means two things."""
+        """Exclude an ambiguous name from later checks."""
         self._names.add(name)
 
     def all_doubts(self) -> Doubts:

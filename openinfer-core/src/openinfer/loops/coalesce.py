@@ -39,7 +39,7 @@ def _statement(statement: Statement) -> tuple[Statement, ...]:
 
 
 def _merged(outer: Var, inner: Statement) -> For | None:
-    """Return one loop for a loop around another, whose indices use both variables as one number with two digits."""
+    """Merge two nested loops whose indices use both variables as the digits of one number."""
     match inner:
         case For(Var(extent=int(count)) as var, Bind.SERIAL, body) if isinstance(outer.extent, int):
             pairs = [(index.coefficient(outer), index.coefficient(var)) for index in indices_of(body)]

@@ -165,7 +165,7 @@ class _Accesses:
         return Within(Index.of(self._var), Index.of(1)) in access.tests
 
     def _is_in_block(self, one: _Access, other: _Access) -> bool:
-        """Return whether each iteration has a block of elements of its own, in which it touches both."""
+        """Return whether each iteration accesses both only in a block of elements of its own."""
         step = one.address.coefficient(self._var)
         if not step or step != other.address.coefficient(self._var):
             return False

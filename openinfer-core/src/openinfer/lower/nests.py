@@ -75,7 +75,8 @@ class _Walk:
         return {**at, loop.axis: at[loop.axis] + offset}, {**left, loop.axis: count}
 
     def _name(self, depth: int) -> str:
-        """Return the name of a loop variable: that of its axis, numbered where several loops walk it."""
+        """Return the name of a loop variable: that of its axis, with a number if several loops iterate over the
+        axis."""
         axis = self._schedule.loops[depth].axis
         walks = [place for place, loop in enumerate(self._schedule.loops) if loop.axis == axis]
         return axis.name if len(walks) == 1 else f"{axis.name}_{walks.index(depth)}"

@@ -114,7 +114,7 @@ def _longest_team(
 
 
 def _for_threads(part: Computation, kernel: Kernel, busy: int | None, *, words: bool) -> Kernel:
-    """Return the loop program of a stage in the best form for threads; ``kernel`` has one for each place."""
+    """Return the loop program of a stage in the best form for threads; ``kernel`` has one thread for each element."""
     found = in_words(kernel) if words else None
     return found or (None if busy is None else _in_tiles(part, kernel, busy)) or kernel
 

@@ -170,7 +170,7 @@ class Tile:
         at: Mapping[Var, Index],
         left: Mapping[Var, int],
     ) -> tuple[Statement, ...]:
-        """Return what is done for the terms of one iteration of the serial loops over folded axes."""
+        """Return the statements for the terms of one iteration of the serial loops over folded axes."""
         copies, lane = self._copies(self._copied, left), self._lane
         nexts = [_next(fold, number, self._placed.fused) for number in range(len(fold.totals))]
         kept = self._kept(copies, at, lane)
@@ -298,7 +298,7 @@ def _next(fold: Fold, number: int, fused: bool) -> Expr:
 
 
 def _by_address(work: list[tuple[Copy, dict[int, Leaf]]], stream: int) -> list[tuple[Copy, dict[int, Leaf]]]:
-    """Return copies in the order of the addresses that an element has in them."""
+    """Return copies, sorted by the address of an element in each."""
 
     def distance(entry: tuple[Copy, dict[int, Leaf]]) -> int:
         leaf = entry[1][stream]

@@ -180,7 +180,8 @@ class _Walk:
         )
 
     def _name(self, number: int) -> str:
-        """Return the name of a loop variable: that of its axis, numbered where several loops walk it."""
+        """Return the name of a loop variable: that of its axis, with a number if several loops iterate over the
+        axis."""
         axis = self._loops[number].axis
         walks = [place for place, loop in enumerate(self._loops) if loop.axis == axis]
         return axis.name if len(walks) == 1 else f"{axis.name}_{walks.index(number)}"

@@ -58,7 +58,7 @@ def in_words(kernel: Kernel) -> Kernel | None:
 
 
 def _touched(body: Sequence[Statement]) -> Iterator[tuple[Buffer, Index]]:
-    """Yield what statements touch for certain, in memory."""
+    """Yield the elements in memory that statements certainly access."""
     for statement in body:
         if isinstance(statement, Store):
             yield statement.buffer, statement.address

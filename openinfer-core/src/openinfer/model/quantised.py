@@ -26,7 +26,7 @@ _PIECE = 1 << 20
 
 
 def part_info(whole: VarInfo, found: Quantisation, part: str) -> VarInfo | None:
-    """Return what is known of a part of a quantised tensor, or None when it has no such part.
+    """Return a description of a part of a quantised tensor, or None if it has no such part.
 
     Args:
         part: ``scale``, ``zero_point`` or the name of a float type, for the reals.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operands:
-    """What an attention reads: elements in the type that it is computed in, a mask as it is stored."""
+    """The operands of an attention: elements in the type of the computation, and the mask as it is stored."""
 
     query: Vector
     key: Vector

@@ -31,7 +31,7 @@ class Margin:
         return self.before + len(self.kept) + self.after
 
     def source(self, place: int, mode: str) -> int | None:
-        """Return the place of the tensor that a place of the result holds; None: the constant."""
+        """Return the place of the tensor from which a place of the result is copied; None: it is the constant."""
         inner, count = place - self.before, len(self.kept)
         if 0 <= inner < count:
             return self.kept[inner]

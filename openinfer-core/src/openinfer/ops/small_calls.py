@@ -51,7 +51,7 @@ def small_call(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> O
 
 
 def _found_call(schema: OpSchema, dtype: DType, dtypes: Mapping[str, DType]) -> OpCall | None:
-    """Return a legal call found by trying shapes and settings, or None.
+    """Search for a legal call by trying shapes and settings; return it or None.
 
     Optional inputs are left out, and settings with defaults keep them, but for ``acc`` where an operator needs it.
     """

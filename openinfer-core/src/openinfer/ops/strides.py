@@ -19,7 +19,7 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def broadcast_strides(shape: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a row-major tensor broadcast to ``target``: 0 where it has one element for many.
+    """Return the strides of a row-major tensor broadcast to ``target``: 0 along dims that are broadcast.
 
     Raises:
         ValueError: the shapes do not broadcast.

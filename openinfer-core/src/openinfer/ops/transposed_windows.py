@@ -1,4 +1,5 @@
-"""Windows of a transposed convolution: what each element of an image adds to (``specification: operators.windows``)."""
+"""Windows of a transposed convolution: the results to which each element of an image contributes (``specification:
+operators.windows``)."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class ExecutionPlan:
     program_digest: str = ""
 
     def counts(self) -> str:
-        """Return how many steps, weights and bytes there are, in words."""
+        """Return a text with the numbers of steps, weights and bytes."""
         steps = sum(len(procedure.steps) for procedure in self.procedures)
         return f"{counted(steps, 'step')}, weights {self.weights_nbytes:,} bytes, arena {self.arena_nbytes:,} bytes"
 

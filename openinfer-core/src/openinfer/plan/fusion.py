@@ -170,7 +170,7 @@ def _have_sizes_of_steps(producer: _Producer, consumer: ComputeStep, around: Fus
 
 
 def _joined(producer: ComputeStep, consumer: ComputeStep, result: int, around: Fusion) -> ComputeStep | str:
-    """Return a computation that evaluates the producer's expression where the consumer read it, or the other way."""
+    """Return a fused computation: the producer's expression is evaluated where the consumer reads it, or vice versa."""
     inputs: list[Operand] = []
     made = _numbered(producer.inputs, inputs)
     read = _numbered(consumer.inputs, inputs, ValueRef(result))

@@ -1,7 +1,6 @@
-"""Halos, and copies of images with a halo, that the arena has no room for when it is fullest.
+"""Halos, and copies of images with a halo, for which the arena has no room at its peak.
 
-Windows that reach past the border of such an image are tested for where they are, in loops of their own for places at
-the border.
+Windows that cross the border of an image without a halo test their indices, in separate loops for the border.
 """
 
 from __future__ import annotations

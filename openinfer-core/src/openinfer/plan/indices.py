@@ -20,7 +20,7 @@ Interval: TypeAlias = "tuple[int, int]"
 
 @dataclass(frozen=True, slots=True)
 class LoopScope:
-    """A loop around a statement: its number, and the values of its index where its bounds are known."""
+    """A loop around a statement: its number, and the values of its index if the bounds are constants."""
 
     index: str
     loop: int

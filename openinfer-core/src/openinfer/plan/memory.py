@@ -69,7 +69,7 @@ def _count(draft: Draft, value: int) -> IndexExpr | None:
 
 
 def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:
-    """Yield the steps that give initial values to what is read before it is written, or maybe not written.
+    """Yield the steps that initialise values that may be read before they are written.
 
     Sizes that depend on those that the caller gives come first.
     """

@@ -90,7 +90,7 @@ def lines_of(step: Step) -> list[int]:
 
 
 def stored_reason(step: Step) -> str:
-    """Return why no other step takes the work of a step over; empty where there is nothing to say."""
+    """Return the reason why a step is not fused into another one, or an empty text."""
     return step.stored if isinstance(step, KernelStep | ComputeStep) else ""
 
 

@@ -1,4 +1,4 @@
-"""Settings that name constants of the model: their values are known when a plan is made."""
+"""Settings that name constants of the model, whose values are known at planning time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies that need no work: both values lie in the same memory, because neither changes while the other is needed."""
+"""Copies that are views: both values share memory, because neither changes while the other is needed."""
 
 from __future__ import annotations
 

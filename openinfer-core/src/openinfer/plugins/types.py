@@ -93,7 +93,7 @@ class KernelSpec:
         return self.guarded(found) if callable(found) else found
 
     def guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that belongs to the kernel with its calls guarded, if a third party offers the kernel."""
+        """Return a function of the kernel, with its calls guarded if the kernel is a third party's."""
         if self.owner is None or not self.owner.is_foreign:
             return function
         return guarded_in_steps(self.owner, f"kernel {self.title} of {self.op}", function)

@@ -89,8 +89,8 @@ def ratios_of_layers(
         for number, power in powers.items():
             found.setdefault(number, Power()).include(power)
     if len(apart) == len(samples):
-        message = "the quantised program runs other layers on every sample: a branch or a loop goes another way"
-        raise CalibrationError(f"{message}; exclude weights that its condition follows from")
+        message = "on every sample, the quantised program takes other branches or loop iterations than the original"
+        raise CalibrationError(f"{message}; exclude the weights that determine the conditions")
     return LayerRatios({number: power.decibels() for number, power in found.items()}, frozenset(apart))
 
 

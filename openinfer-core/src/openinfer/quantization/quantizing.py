@@ -63,7 +63,7 @@ class QuantizedProgram:
 
     Attributes:
         graph: the program.
-        text: its text: that of the program before, with other statements where layers were.
+        text: its text: that of the original program with the statements of layers replaced.
         model: sizes, metadata and weights.
         report: what changed.
     """
@@ -177,7 +177,7 @@ def _nbytes(model: Model) -> int:
 
 
 class _Making:
-    """What is known of the layers while a program is made."""
+    """Facts about the layers, collected while a program is quantised."""
 
     def __init__(
         self,

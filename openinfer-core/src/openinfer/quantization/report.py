@@ -55,7 +55,7 @@ class QuantizationReport:
 
     Attributes:
         outputs: power of each output over that of its difference, in decibels.
-        apart: how many of the samples run other layers than before, since a branch or a loop goes another way; they
+        apart: how many of the samples take other branches or loop iterations than in the original program; they
             do not count in decibels.
         weight_bytes: bytes of the tensors before and after.
         samples: how many samples the scales follow from.

@@ -74,7 +74,7 @@ USUAL = 256
 """How long an axis is taken to be whose extent is known at run time only."""
 
 _FAR = 1 << 40
-"""How far places are taken to lie apart whose distance is known at run time only."""
+"""Assumed distance between places whose distance is known at run time only."""
 
 
 def usual_extent(axis: Var) -> int:

@@ -114,9 +114,7 @@ class _Check:
             walked = [loop.axis for loop in self._walked(fold)]
             if self._schedule.stream is not None or walked != sorted(walked, key=fold.axes.index):
                 order = ", ".join(axis.name for axis in fold.axes)
-                raise self._error(
-                    f"the terms of a sequential fold are walked in the order of {order}, without a stream"
-                )
+                raise self._error(f"a sequential fold visits its terms in the order of {order}, without a stream")
 
     def _walked(self, fold: Fold) -> list[Loop]:
         """Return the loops over folded axes in the order in which they run: serial ones lie outside."""

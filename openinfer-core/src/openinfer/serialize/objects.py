@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Member(fields.Field[Any]):
-    """A member of an object, written and read by a form; null only where a default says that it may be absent."""
+    """A member of an object, written and read by a form; null is allowed only if a default makes it optional."""
 
     default_error_messages: Any = {"required": MISSING, "null": NULL}  # noqa: RUF012 - as marshmallow reads it
 

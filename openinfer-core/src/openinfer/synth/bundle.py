@@ -122,7 +122,7 @@ def _listing(directory: Path) -> _Listing:
 
 
 def _foreign(entry: Path, recorded: Mapping[str, str], bundle: Bundle) -> str | None:
-    """Return why an entry is not to be replaced, or None for one that is part of a bundle."""
+    """Return the reason why an entry must not be replaced, or None for a part of a bundle."""
     is_file = entry.is_file() and not entry.is_symlink()
     if is_file and entry.name == MARKER:
         return None if recorded else "which records no contents of files"

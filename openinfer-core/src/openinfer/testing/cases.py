@@ -345,7 +345,7 @@ def _shaped(
 
 
 def _special_count(dtype: DType, inputs: int) -> int:
-    """Return how many elements show the special values well together."""
+    """Return a number of elements with which combinations of special values occur."""
     return len(specials(dtype)) ** min(inputs, 2) + 3 if dtype.name != "bool" else 32
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from openinfer.testing.values import Array
 
 LONGEST_RUN = 300.0
-"""Seconds that building and running a program may take, each."""
+"""Time limit in seconds of building a program, and of running it."""
 
 
 def run_on_device(cases: Sequence[Case], device: str, environment: Environment) -> list[list[Array]]:
@@ -64,7 +64,7 @@ def refuse_on_device(
 
 
 def _error_of(executor: Executor, inputs: Mapping[str, Array]) -> OpenInferError | None:
-    """Return the error that a step with these inputs ends with."""
+    """Return the error that a step with these inputs raises."""
     try:
         executor.step(**inputs)
     except OpenInferError as error:

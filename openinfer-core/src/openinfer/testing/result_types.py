@@ -40,7 +40,7 @@ def as_declared(call: OpCall, declared: Sequence[TensorType]) -> Sequence[DType]
 
 
 def mistyped(case: Case) -> str | None:
-    """Return what is wrong with the types of a case's results; None where nothing is, or the operator is not known."""
+    """Return an error about the types of a case's results; None if they are right or the operator is unknown."""
     made = case.call.outputs
     if case.declared and made != case.declared:
         return f"{case}: results are {_shown(made)}, declared as {_shown(case.declared)}"

@@ -27,7 +27,7 @@ class Assigned:
 
 
 def with_assigns(text: str, graph: Graph, types: Iterable[InferredType]) -> Assigned:
-    """Return a text that declares what it left to inference, as far as ``assign`` can; the meaning stays.
+    """Add declarations to a text for types that it leaves to inference, as far as ``assign`` can; the meaning stays.
 
     The ``assign`` precedes the statement of ``entry`` that first yields the name, or of the loops around it;
     at the head of ``entry`` where other blocks yield it too; and at the head of a consumer that has it to itself.

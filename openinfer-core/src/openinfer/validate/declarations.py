@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
 
 LARGEST_RANK = 32
-"""Most dimensions that a tensor may have: what every backend's array library takes."""
+"""Maximum number of dimensions of a tensor: the limit of the array library of every backend."""
 
 
 def tensor_type(

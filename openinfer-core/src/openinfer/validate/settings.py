@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 class SettingError(Exception):
-    """A setting cannot take what was written; ``code`` and ``hint`` go into the finding.
+    """The value of a setting is invalid; ``code`` and ``hint`` go into the finding.
 
-    ``word`` is the part of the value that is at fault, where it is one name.
+    ``word`` is the wrong part of the value, if that is a name.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ def _check_archive(path: Path) -> None:
         members = archive.infolist()
         for member in members:
             if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
-                raise source_error("a packed or encrypted member, which the library never writes", member.filename)
+                raise source_error("a compressed or encrypted member, which the library never writes", member.filename)
         pickled = [member.filename for member in members if member.filename.endswith("/data.pkl")]
         if len(pickled) != 1:
             raise source_error(f"{len(pickled)} members called data.pkl where one is due")
@@ -184,7 +184,7 @@ class _InertUnpickler(pickle._Unpickler):  # pyright: ignore[reportPrivateUsage]
     def find_class(self, module: str, name: str) -> Any:
         known = module.split(".")[0] in _MODULES or (module in ("builtins", "__builtin__") and name in _BUILTINS)
         if not known:
-            message = f"{module}.{name} refused by the restricted unpickler, which builds weights only"
+            message = f"{module}.{name} refused by the restricted unpickler, which creates weights only"
             raise source_error(message)
         return self.inert(name)
 

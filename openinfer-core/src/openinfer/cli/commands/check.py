@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from openinfer.validate.inference import InferredType
 
 
-@click.command(name="check", short_help="Report everything that is wrong with programs.")
+@click.command(name="check", short_help="Report the errors and warnings of programs.")
 @click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
 @click.option("--device", metavar="NAME", help="With a model: check that this device carries the program out too.")
@@ -50,11 +50,11 @@ def command(
     explain_types: bool,
     json_wanted: bool,
 ) -> None:
-    """Report everything that is wrong with each GRAPH (a .oi text, a .json graph, or -); exit 1 if one has errors.
+    """Report all errors and warnings of each GRAPH (a .oi text, a .json graph, or -); exit 1 if one has errors.
 
-    A folder stands for the .oi texts in it and below, hidden folders left out. A model is one for all of them.
+    A folder means the .oi texts in it and below, except in hidden folders. One model applies to all of them.
 
-    The device of --device needs not be usable here. What it leaves to another one is a warning.
+    The device of --device need not be usable here. Operators that fall back to another device are warnings.
 
     With --explain-types, --json prints an object: `findings` is the list, `types` has an object for each type.
     """

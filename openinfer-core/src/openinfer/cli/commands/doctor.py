@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def command(*, devices: tuple[str, ...], targets: tuple[str, ...], compilers: tuple[str, ...], as_json: bool) -> None:
     """Check versions, plugins, devices, compilers, caches and switches, and say what is wrong and what to do.
 
-    What is only missing, such as a device that no option requires, is not a problem. Exit code 3 when something that
+    A missing component that no option requires, such as a device, is not a problem. Exit code 3 when something that
     an option requires is missing.
 
     \b

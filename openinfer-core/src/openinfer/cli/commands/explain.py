@@ -11,7 +11,7 @@ from openinfer.cli.explanations import codes, explanation, format_codes
 from openinfer.cli.terminal import print_document, table, wants_colour, width_of
 
 
-@click.command(name="explain", short_help="Say what the code of an error or warning means.")
+@click.command(name="explain", short_help="Explain the code of an error or warning.")
 @click.argument("code", required=False)
 @click.option("--list", "list_wanted", is_flag=True, help="List all codes.")
 @click.option("--markdown", is_flag=True, help="Print the page of all codes that the documentation shows.")

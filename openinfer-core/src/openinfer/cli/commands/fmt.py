@@ -50,7 +50,7 @@ class Outcome:
         return self.after is not None and self.before != self.after
 
 
-@click.command(name="fmt", short_help="Lay out program texts in place.")
+@click.command(name="fmt", short_help="Format program texts in place.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not laid out.")
 @click.option("--diff", is_flag=True, help="Change nothing; print what would change as a unified diff.")
@@ -70,7 +70,7 @@ def command(
 ) -> None:
     """Lay out program text FILES in place; - reads standard input and writes standard output.
 
-    A folder stands for the .oi texts in it and below, hidden folders left out. A text with errors is kept, the others
+    A folder means the .oi texts in it and below, except in hidden folders. A text with errors is kept, the others
     are laid out, and the exit status is 1.
 
     Every statement is on one line, indented by two spaces a level. Order and comments stay as they are; a comment

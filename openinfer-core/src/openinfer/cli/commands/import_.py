@@ -38,7 +38,7 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
     return name
 
 
-@click.command(name="import", short_help="Make a program and a container of a model of another format.")
+@click.command(name="import", short_help="Convert a model of another format to a program and a container.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--output", "folder", default=".", metavar="DIR", help="Folder for the two files; by default this.")
 @click.option("--name", metavar="NAME", callback=_file_name, help="Name of the two files, by default that of FILE.")

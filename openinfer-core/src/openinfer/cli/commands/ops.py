@@ -1,4 +1,4 @@
-"""`openinfer ops`: the operators, one in full, and what carries each out where."""
+"""`openinfer ops`: lists operators, describes one, and shows how each device and target computes them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command(name="ops", short_help="List the operators, or show one.")
 @click.argument("name", required=False)
-@click.option("--coverage", is_flag=True, help="Show what carries each operator out, by device, target and type.")
+@click.option("--coverage", is_flag=True, help="Show how each operator is implemented, by device, target and type.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
 @click.option(
     "--markdown",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-@click.command(name="plan", short_help="Show how a program is carried out, and why.")
+@click.command(name="plan", short_help="Show the execution plan of a program, and the reasons for it.")
 @click.argument("graph")
 @click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
 @click.option("--arch", metavar="FILE|NAME", help="Device file, or a name such as host; by default generic.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
-@click.command(name="quantize", short_help="Let a program run on 8-bit integers, with scales from samples.")
+@click.command(name="quantize", short_help="Convert a program to 8-bit integers, with scales from samples.")
 @click.argument("graph")
 @click.argument("model_argument", metavar="[MODEL]", required=False, type=click.Path(path_type=Path))
 @click.option(
@@ -69,8 +69,8 @@ def command(
 ) -> None:
     """Write GRAPH, whose weights are in MODEL, as a program whose products and convolutions multiply 8-bit integers.
 
-    Weights become i8 with a scale for each output, what is multiplied with them u8 or i8 with one scale, which follows
-    from what values have in the samples. Sums are exact, biases stay f32.
+    Weights become i8 with a scale for each output. Their other operands become u8 or i8 with one scale, which follows
+    from their values in the samples. Sums are exact, biases stay f32.
 
     \b
     openinfer quantize net.oi net.oinf --calibrate samples.npz

@@ -78,10 +78,12 @@ class Extras:
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
 @limit_option
 @click.option("--output", "outputs", multiple=True, metavar="NAME[=FILE]", help="Print a variable; save it as .npy.")
-@click.option("--state", "state_path", metavar="FILE", help="Persistent memory: load it if there, save it at the end.")
+@click.option(
+    "--state", "state_path", metavar="FILE", help="Persistent memory: load it if the file exists, save it at the end."
+)
 @trace_options
-@click.option("--timing", is_flag=True, help="Time operators and print which take how long.")
-@click.option("--memory", "memory_wanted", is_flag=True, help="Print the most bytes that values took, by kind.")
+@click.option("--timing", is_flag=True, help="Time operators and print their durations.")
+@click.option("--memory", "memory_wanted", is_flag=True, help="Print the peak number of bytes of values, by kind.")
 @click.option("--verbose", is_flag=True, help="Print every node as it runs, with types and settings, on stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print results as JSON.")
 @batch_options

@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from openinfer.synth.target import Array
 
 
-@click.command(name="synth", short_help="Write a program out as source code.")
+@click.command(name="synth", short_help="Generate source code from a program.")
 @click.argument("graph")
 @click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
 @click.option("--target", metavar="NAME", help="Synth target, such as c; by default that of --arch.")
 @click.option("--arch", metavar="FILE|NAME", help="What the program is for: a device file, or a name such as host.")
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
 @click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
-@click.option("--prefix", metavar="NAME", help="What functions, types, macros and files are named after (model).")
+@click.option("--prefix", metavar="NAME", help="Prefix of functions, types, macros and files (model).")
 @click.option("--project", metavar="NAME", help="Build system: make (by default), cmake or platformio.")
 @click.option("--weights", metavar="WHERE", help="Weights embedded, in a file, or an object; by default by their size.")
-@click.option("--threads", is_flag=True, help="Run blocks that wait for what entry yields on threads, not in line.")
+@click.option("--threads", is_flag=True, help="Run blocks that await variables of entry on threads, not inline.")
 @size_option
 @limit_option
 @strict_order_option
@@ -89,7 +89,7 @@ def command(
 ) -> None:
     """Write GRAPH (an .oi or .json file, or - for standard input) out as source code for a target.
 
-    The directory is replaced if it holds an earlier bundle, and left alone if it holds anything else. Exit code 1:
+    The directory is replaced if it contains an earlier bundle; anything else in it is an error. Exit code 1:
     something is wrong, --verify found a difference or --prove an alarm. Exit code 3: --verify found no compiler, or
     --prove no analyser.
     """

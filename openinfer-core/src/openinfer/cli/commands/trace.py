@@ -45,7 +45,7 @@ def command(
     script: str | None,
     state_path: str | None,
 ) -> None:
-    """Run GRAPH (a .oi program or a .json graph) statement by statement, and look into it.
+    """Run GRAPH (a .oi program or a .json graph) statement by statement, and inspect its values.
 
     Commands come from the terminal, from --script, or from standard input. `help` lists them.
 
@@ -55,7 +55,7 @@ def command(
     echo "break op softmax; continue; print logits" | tr ";" "\\n" |
         openinfer trace digits.oi -m digits.oinf --input image=random
 
-    A person's mistakes are reported and the dialogue goes on; a script ends at its first mistake, with exit code 1.
+    In an interactive session, errors are reported and it continues; a script ends at its first error, with exit code 1.
     """
     from openinfer.cli.graph_argument import STANDARD_INPUT, read_graph
     from openinfer.cli.stepping import Dialogue

@@ -1,4 +1,4 @@
-"""Short legal names for what a model calls its values."""
+"""Short legal names for the values of a model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Names:
 
 
 def legal(text: str, fallback: str) -> str:
-    """Return a text as a name: letters, digits and single underscores; ``fallback`` where no letter is left."""
+    """Return a text as a name of letters, digits and single underscores; ``fallback`` if no letter is left."""
     name = _ODD.sub("_", text).strip("_")
     if not _LETTER.search(name):
         return fallback
@@ -50,7 +50,7 @@ def legal(text: str, fallback: str) -> str:
 
 
 def shared_prefix(names: Iterable[str]) -> str:
-    """Return what all names begin with, up to the last ``__``, which exporters put in front of what they inline."""
+    """Return the common prefix of all names up to the last ``__``; exporters add such a prefix to inlined nodes."""
     found = list(names)
     first, last = min(found, default=""), max(found, default="")
     same = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))

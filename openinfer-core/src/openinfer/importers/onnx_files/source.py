@@ -24,7 +24,7 @@ Dim: TypeAlias = "int | str | None"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Payload:
-    """The numbers of a tensor, in C order; ``load`` returns them, packed types one element per byte."""
+    """The elements of a tensor in C order; ``load`` returns them, packed types with one element per byte."""
 
     dtype: DType
     shape: tuple[int, ...]

@@ -192,7 +192,7 @@ def plain_element(element: Element) -> Element:
 
 
 def constant_of(expr: IntExpr) -> int | None:
-    """Return the number that an expression is, or None."""
+    """Return the value of a constant expression, or None."""
     if isinstance(expr, Const):
         return expr.value
     if isinstance(expr, BinOp) and expr.op == "-" and isinstance(expr.left, Const) and isinstance(expr.right, Const):

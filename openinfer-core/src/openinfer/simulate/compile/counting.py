@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
 
 MOST_AMOUNTS = 64
-"""Most amounts for which a statement keeps what counts by them."""
+"""Maximum number of amounts for which a statement caches its counter."""
 
 
 def bind_count(backend: DeviceBackend, binder: Binder, target: Buffer, amount: int) -> BoundCall:

@@ -116,7 +116,8 @@ class Exchange:
         """Check a node of ``entry`` that is about to run.
 
         Raises:
-            RaceError: it uses a variable that is out, or one that a consumer writes, or writes one that it uses.
+            RaceError: it uses a variable that is yielded, or one that a consumer writes, or it writes one that a
+                consumer uses.
         """
         if not self._out:
             return

@@ -32,7 +32,7 @@ class Device(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceChoice:
-    """A device that can be used here, and which one of its kind."""
+    """An available device, and its number among devices of its kind."""
 
     spec: DeviceSpec
     ordinal: int

@@ -88,9 +88,9 @@ class Bindings:
         self._others: dict[tuple[tuple[str, int], ...], Binding] = {}
 
     def of(self, sizes: Mapping[str, int], in_use: Collection[Binding] = ()) -> Binding:
-        """Return the program bound to the sizes of a step; sizes that are not named are the usual ones.
+        """Return the program bound to the sizes of a step; sizes that are not given have their defaults.
 
-        Where there are too many, the least recently used binding goes that is not one of ``in_use``.
+        If there are too many, the least recently used binding that is not one of ``in_use`` is dropped.
 
         Raises:
             ShapeError: the program does not fit the sizes.

@@ -1,4 +1,4 @@
-"""A persistent table or growing matrix: what the access forms mean (``specification: language.accesses``).
+"""A persistent table or growing matrix: the meaning of its forms of access (``specification: language.accesses``).
 
 Indices and limits are checked first, so that an access that fails changes nothing.
 """

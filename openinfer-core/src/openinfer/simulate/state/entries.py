@@ -132,7 +132,7 @@ class DenseEntries:
         return False
 
     def _padded(self, region: Region) -> Array:
-        """Return a copy of a region that is not all stored."""
+        """Return a copy of a region that is stored only in part."""
         found = filled((*(end - start for start, end in _ranges(region)), *self._shape), self._fill)
         for axis, place in enumerate(region):
             if isinstance(place, int) and place >= self.present.shape[axis]:
@@ -333,7 +333,7 @@ def filled(shape: Index, fill: Array) -> Array:
 
 
 def _within(index: Index, room: Index) -> bool:
-    """Whether places, of which trailing ones may be missing, are below extents."""
+    """Whether places, whose trailing ones may be missing, are less than the extents."""
     for place, extent in zip(index, room, strict=False):  # noqa: SIM110 - a generator takes three times as long
         if place >= extent:
             return False

@@ -1,4 +1,4 @@
-"""What compiled statements need of the variables of a program (``specification: runtime.memory``)."""
+"""The interface of compiled statements to the variables of a program (``specification: runtime.memory``)."""
 
 from __future__ import annotations
 

@@ -27,17 +27,17 @@ LARGEST_EMBEDDED = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Little-endian weights one after another, and by number the offset of each, a multiple of the alignment."""
+    """Little-endian weights one after another, and the offset of each by number, a multiple of the alignment."""
 
     data: bytes
     offsets: tuple[int, ...]
 
     @property
     def checksum(self) -> int:
-        """The sum of its little-endian 32-bit words, and in the upper half of 64 bits that of the sums on the way.
+        """Checksum of the little-endian 32-bit words: their sum, combined with the sum of the partial sums.
 
-        It finds any change of one word, and words that changed places; both sums are modulo 2 to the 64, and the upper
-        one is rotated by 32 bits before they are combined by exclusive or.
+        It detects any change of one word, and words that are swapped. Both sums are modulo 2 to the 64; the second one
+        is rotated by 32 bits before they are combined by exclusive or.
         """
         words = np.frombuffer(self.data + bytes(-len(self.data) % 4), "<u4").astype(np.uint64)
         sums = np.cumsum(words, dtype=np.uint64)

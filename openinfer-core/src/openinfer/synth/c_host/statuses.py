@@ -25,7 +25,7 @@ _TEXTS = {
     "NOT_READY": "the model is not initialised",
     "NAME": "no variable has that name or number",
     "SIZE": "the number of bytes is wrong",
-    "VALUE": "a value that the variable cannot have",
+    "VALUE": "the value is invalid for the variable",
     "DAMAGED": "the saved state is damaged",
     "FOREIGN": "the saved state is from another program",
     "VERSION": "the saved state has a format that this model does not know",

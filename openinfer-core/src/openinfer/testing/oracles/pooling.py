@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _pooled(inputs: Given, call: OpCall, of: Callable[[list[Any], int], Any]) -> Elements:
-    """Return what a rule makes of the elements that each window reads, and of the number of its places in image and
+    """Return the result of a rule on the elements that each window reads and the number of its places in image and
     padding."""
     x = np.asarray(inputs[0])
     settings: Mapping[str, Any] = call.settings

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def axes_of(settings: Settings, rank: int, name: str = "axes") -> tuple[int, ...]:
-    """Return the reduced axes, ascending; all where none are named."""
+    """Return the reduced axes in ascending order; all of them if none are given."""
     given: Any = settings[name]
     listed = (given,) if isinstance(given, int) else tuple(given or range(rank))
     return tuple(sorted(axis % rank for axis in listed))

@@ -85,7 +85,7 @@ def _read_members(path: Path, archive: zipfile.ZipFile, options: ReadOptions, mo
             model.refuse(options, member.filename, "a member that is not a .npy file")
             continue
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise source_error("a member packed in another way than by deflation, which NumPy never writes", name)
+            raise source_error("a member with a compression other than deflate, which NumPy never writes", name)
         with _reporting(name), archive.open(member) as file:
             header = _read_header(file)
             start = _start_of(path, member)

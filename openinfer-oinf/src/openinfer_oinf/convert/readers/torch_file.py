@@ -59,7 +59,7 @@ def read(path: Path, options: ReadOptions) -> SourceModel:
             # Only the zip form can be mapped; the older one is read into memory.
             loaded: object = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
     except pickle.UnpicklingError as error:
-        message = f"refused by the restricted unpickler, which builds weights only: {_first_line(error)}"
+        message = f"refused by the restricted unpickler, which creates weights only: {_first_line(error)}"
         raise source_error(message) from error
     except _BROKEN as error:
         raise source_error(f"not a sound PyTorch file: {_first_line(error)}") from error

@@ -1,4 +1,4 @@
-"""Resize in every mode: by the operator of the catalogue where it is the same, else axis by axis.
+"""Resize in every mode: with the operator of the catalogue if the modes agree, else axis by axis.
 
 Resizing along an axis is linear, so that ONNX's reference evaluator yields its matrix when it resizes unit vectors:
 rows that each have a single 1 choose places, others are a product of matrices.
