@@ -50,7 +50,7 @@ class Findings:
         self._reported: set[tuple[str, int, str, str, int]] = set()
         self._block: Block | None = None
         self._node: Node | None = None
-        self._subject: tuple[str, Callable[[], str]] | None = None
+        self._subject: Callable[[], str] | None = None
         self._described: tuple[Node | None, str] = (None, "")
 
     # What is being checked
@@ -66,9 +66,9 @@ class Findings:
             self._block, self._node = before
 
     @contextmanager
-    def about(self, name: str, subject: Callable[[], str]) -> Generator[None]:
-        """Have messages of errors say what they are about: they begin with it, in place of ``name`` where that is."""
-        before, self._subject = self._subject, (name, subject)
+    def about(self, subject: Callable[[], str]) -> Generator[None]:
+        """Have messages of errors begin with what they are about."""
+        before, self._subject = self._subject, subject
         try:
             yield
         finally:
@@ -101,16 +101,19 @@ class Findings:
         related: tuple[Related, ...] = (),
         sized: Iterable[Sized] = (),
         found: Mapping[str, tuple[int | None, ...]] | None = None,
+        is_predicate: bool = False,
     ) -> None:
         """Record an error at ``span``, or at a ``place`` inside the node being checked.
 
+        ``is_predicate`` says that the message has what is being checked as its subject, as in ``takes no bool``.
         ``decl`` is shown as another place involved, next to the ``related`` ones; ``sized`` are variables whose extents
         matter: each is shown with the sizes that its extents come from, and with what ``found`` says they are
         elsewhere: shapes by description.
         """
         declared = () if decl is None else declared_at(decl)
         others = (*related, *declared, *self.sizes.on(sized, found or {}))
-        message = self._with_subject(message)
+        if self._subject is not None:
+            message = f"{self._subject()}{' ' if is_predicate else ': '}{message}"
         self._add(Diagnostic(code=code, message=message, span=self._span(span, place), hint=hint, related=others))
 
     def warn(
@@ -142,12 +145,6 @@ class Findings:
         word = {False: "is declared", True: "gets its type"}
         related = tuple(Related(f"`{v.name}` {word[v.inferred]} here", v.span) for v in copied if v.span is not None)
         self.error("output-dtype", message, place=place, related=related, hint=conversion)
-
-    def _with_subject(self, message: str) -> str:
-        if self._subject is None:
-            return message
-        name, subject = self._subject
-        return subject() + message.removeprefix(name) if message.startswith(f"{name} ") else f"{subject()}: {message}"
 
     def _span(self, span: Span | None, place: Place | None) -> Span | None:
         return span or (span_of(self._node.span, place) if self._node is not None else None)

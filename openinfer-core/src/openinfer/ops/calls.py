@@ -72,8 +72,8 @@ def call_of(
     outputs = schema.infer(inputs, filled, declared)
     past = next((made for made in outputs if not made.fits), None)
     if past is not None:
-        message = f"{schema.name} yields {past}: no tensor has more than {LARGEST_SIZE} elements or bytes"
-        raise OpTypeError(message, code="too-large")
+        message = f"yields {past}: no tensor has more than {LARGEST_SIZE} elements or bytes"
+        raise OpTypeError(message, of=schema.name, code="too-large")
     return OpCall(op=schema.name, inputs=tuple(inputs), outputs=outputs, settings=filled)
 
 
@@ -90,8 +90,8 @@ def check_dtypes(schema: OpSchema, inputs: Sequence[TensorType | None]) -> None:
             continue
         legal = schema.dtypes if spec.dtypes is None else spec.dtypes
         if given.dtype.name not in legal:
-            message = f"{schema.name} takes no {given} as {spec.name}; legal: {', '.join(sorted(legal))}"
-            raise OpTypeError(message, code="dtype-unsupported", position=position)
+            message = f"takes no {given} as {spec.name}; legal: {', '.join(sorted(legal))}"
+            raise OpTypeError(message, of=schema.name, code="dtype-unsupported", position=position)
         if spec.dtypes is not None:
             continue
         if common is not None and common.dtype is not given.dtype:
@@ -105,7 +105,7 @@ def _input_spec(schema: OpSchema, position: int) -> InputSpec:
         return schema.inputs[position]
     if schema.inputs and schema.inputs[-1].variadic:
         return schema.inputs[-1]
-    raise OpTypeError(f"{schema.name} takes {len(schema.inputs)} inputs, found more", code="arity")
+    raise OpTypeError(f"takes {len(schema.inputs)} inputs, found more", of=schema.name, code="arity")
 
 
 def filled_settings(schema: OpSchema, given: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
@@ -119,14 +119,14 @@ def filled_settings(schema: OpSchema, given: Mapping[str, SettingValue]) -> dict
         spec = schema.setting(name)
         if spec is None:
             known = ", ".join(s.name for s in schema.settings) or "none"
-            raise OpTypeError(f"{schema.name} has no setting {name!r}; it has: {known}", code="unknown-setting")
+            raise OpTypeError(f"has no setting {name!r}; it has: {known}", of=schema.name, code="unknown-setting")
         by_name[spec.name] = value
     filled: dict[str, SettingValue] = {}
     for spec in schema.settings:
         value = by_name.get(spec.name, spec.default)
         if isinstance(value, Required):
             raise OpTypeError(
-                f"{schema.name} needs the setting {spec.name!r} ({spec.type.value})", code="missing-setting"
+                f"needs the setting {spec.name!r} ({spec.type.value})", of=schema.name, code="missing-setting"
             )
         if value is not spec.default:
             check_setting(schema.name, spec, value)
@@ -144,7 +144,7 @@ def scalar_expression(schema: OpSchema, call: OpCall) -> Expr:
         ExprError: its definition yields another type than that of the output, or reads what is not an input.
     """
     if not isinstance(schema.definition, Elementwise):
-        raise OpTypeError(f"{schema.name} is not elementwise")
+        raise OpTypeError("is not elementwise", of=schema.name)
     out = call.outputs[0].dtype
     built = schema.definition.build(_elements(call), call.settings, compute_type(out))
     check_expression(schema.name, built, _stored(call), compute_type(out))
@@ -187,10 +187,10 @@ def fold_expression(schema: OpSchema, call: OpCall) -> tuple[tuple[int, ...], Fo
         ExprError: the parts of its fold do not fit one another, its input or its output.
     """
     if not isinstance(schema.definition, Reduction):
-        raise OpTypeError(f"{schema.name} is not a reduction")
+        raise OpTypeError("is not a reduction", of=schema.name)
     given = call.inputs[0]
     if given is None:
-        raise OpTypeError(f"{schema.name} needs an input", code="arity")
+        raise OpTypeError("needs an input", of=schema.name, code="arity")
     out = call.outputs[0].dtype
     fold = schema.definition.build(compute_type(given.dtype), call.settings, compute_type(out))
     check_fold(schema.name, fold, compute_type(given.dtype), compute_type(out))
@@ -241,7 +241,7 @@ def _check_given(schema: OpSchema, inputs: Sequence[int | None]) -> None:
     for position, value in enumerate(inputs):
         spec = _input_spec(schema, position)
         if value is None and not spec.optional:
-            raise OpTypeError(f"{schema.name} needs the input {spec.name}", code="arity", position=position)
+            raise OpTypeError(f"needs the input {spec.name}", of=schema.name, code="arity", position=position)
 
 
 def decomposition(schema: OpSchema, call: OpCall, schemas: Callable[[str], OpSchema]) -> Decomposition:
@@ -253,7 +253,7 @@ def decomposition(schema: OpSchema, call: OpCall, schemas: Callable[[str], OpSch
         OpTypeError: the operator is not composite, or its definition does not yield the inferred types.
     """
     if not isinstance(schema.definition, Composite):
-        raise OpTypeError(f"{schema.name} has no decomposition")
+        raise OpTypeError("has no decomposition", of=schema.name)
     given = [t for t in call.inputs if t is not None]
     numbers = iter(range(len(given)))
     inputs = tuple(None if t is None else next(numbers) for t in call.inputs)

@@ -30,7 +30,7 @@ def computation_of(schema: OpSchema, call: OpCall) -> Computation:
     """
     define = stages_of(schema)
     if define is None:
-        raise OpTypeError(f"{schema.name} is not defined by stages")
+        raise OpTypeError("is not defined by stages", of=schema.name)
     return _defined(define, CallKey(call))
 
 
@@ -54,7 +54,7 @@ def refusing_computation(schema: OpSchema, call: OpCall) -> Computation:
     """
     definition, refused = schema.definition, refused_expression(schema, call)
     if not isinstance(definition, Elementwise) or definition.refusal is None or refused is None:
-        raise OpTypeError(f"{schema.name} refuses no element")
+        raise OpTypeError("refuses no element", of=schema.name)
     builder = _builder(call)
     (y,) = builder.outputs
     at = builder.axes(*y.shape)

@@ -23,7 +23,7 @@ def loop_program_of(schema: OpSchema, call: OpCall) -> Kernel:
         LoopProgramError: its definition is wrong.
     """
     if not isinstance(schema.definition, Loops):
-        raise OpTypeError(f"{schema.name} is not defined by a loop program")
+        raise OpTypeError("is not defined by a loop program", of=schema.name)
     return _defined(schema.definition.define, CallKey(call))
 
 

@@ -26,7 +26,8 @@ class OpTypeError(OpenInferError):
 
     ``position`` is that of the one input at fault, where it is known. ``settings`` are the settings at fault by their
     canonical names, the likeliest first: findings point at the values of those that the statement gives. ``hint`` says
-    what to do, where that is known.
+    what to do, where that is known. ``of`` is the operator whose name the message begins with; ``predicate`` is then
+    the rest, so that findings can name the statement's operands in its place.
     """
 
     default_code = "shape-mismatch"
@@ -35,12 +36,15 @@ class OpTypeError(OpenInferError):
         self,
         message: str,
         *,
+        of: str | None = None,
         code: str | None = None,
         position: int | None = None,
         settings: tuple[str, ...] = (),
         hint: str | None = None,
     ) -> None:
-        super().__init__(message, code=code)
+        super().__init__(message if of is None else f"{of} {message}", code=code)
+        self.of = of
+        self.predicate = None if of is None else message
         self.hint = hint
         self.position = position
         self.settings = settings

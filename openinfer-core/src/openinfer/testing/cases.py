@@ -150,9 +150,9 @@ def _case(schema: OpSchema, draft: _Draft) -> Case | None:
         if not legal and not draft.is_example:
             return None
         what = f"its example ({given})" if draft.is_example else f"({given})"
-        raise OpTypeError(f"{schema.name} does not take {what}: {error}", code=error.code) from None
+        raise OpTypeError(f"does not take {what}: {error}", of=schema.name, code=error.code) from None
     if legal is False:
-        raise OpTypeError(f"{schema.name} takes ({given}), which the specification refuses")
+        raise OpTypeError(f"takes ({given}), which the specification refuses", of=schema.name)
     draws = tuple(None if t is None else how for t, how in zip(draft.inputs, draft.draws, strict=True))
     return Case(
         call=call,

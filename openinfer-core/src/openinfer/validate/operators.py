@@ -83,9 +83,9 @@ class _Resolution:
 
     def _about(self, inputs: Sequence[Ref | None]) -> AbstractContextManager[None]:
         """Have errors name the operator with its inputs."""
-        name, type_of = self.schema.name, self.scope.type_of
+        type_of = self.scope.type_of
         given = [ref for ref in inputs if ref is not None]
-        return self.findings.about(name, lambda: call_text(name, ((ref, type_of(ref.name)) for ref in given)))
+        return self.findings.about(lambda: call_text(self.schema.name, ((r, type_of(r.name)) for r in given)))
 
     def _read(self, ref: Ref) -> TensorType | None:
         return readable_type(ref, self.scope, self.findings, self._places.get(ref))
@@ -236,14 +236,16 @@ class _Resolution:
             name, place = self.op.outputs[position], part(self.findings.places.writes, position)
             variable = self.scope.variables[name]
             if wanted.dtype is not found.dtype:
-                message = f"{self.schema.name} yields {wanted.dtype}, `{name}` is {_declared(variable)}{found}"
+                message = f"yields {wanted.dtype}, `{name}` is {_declared(variable)}{found}"
                 sized = (variable,) if variable.inferred else ()
-                self.findings.error("output-dtype", message, place=place, decl=variable.decl, sized=sized)
+                self.findings.error(
+                    "output-dtype", message, place=place, decl=variable.decl, sized=sized, is_predicate=True
+                )
                 return False
             if shapes and wanted.shape != found.shape:
-                message = f"{self.schema.name} yields {wanted}, `{name}` is {_declared(variable)}{found}"
+                message = f"yields {wanted}, `{name}` is {_declared(variable)}{found}"
                 sized = (*self._sized(self.matched.inputs, "shape-mismatch"), variable)
-                self.findings.error("shape-mismatch", message, place=place, sized=sized)
+                self.findings.error("shape-mismatch", message, place=place, sized=sized, is_predicate=True)
                 return False
         return True
 
@@ -257,7 +259,16 @@ class _Resolution:
         related = tuple(Related(f"`{name}` is given here", span) for name, span in others if span is not None)
         renamed = (f"`{given[name]}` is the setting `{name}`" for name in at_fault if given[name] != name)
         hint = "; ".join((*([] if error.hint is None else [error.hint]), *renamed)) or None
-        self.findings.error(error.code, str(error), place=place, hint=hint, related=related, sized=sized)
+        predicate = error.predicate if error.of == self.schema.name else None
+        self.findings.error(
+            error.code,
+            predicate or str(error),
+            place=place,
+            hint=hint,
+            related=related,
+            sized=sized,
+            is_predicate=predicate is not None,
+        )
 
     def _input_at_fault(self, error: OpTypeError) -> Place | None:
         """Return the place of the input that an operator does not take; else of all its inputs."""
@@ -281,9 +292,9 @@ class _Resolution:
         accumulates = settings.get("acc") is not None
         if aliased is None or (self.schema.in_place and not accumulates):
             return True
-        message = f"{self.schema.name}{' with acc' if accumulates else ''} cannot write to its own input `{aliased}`"
+        message = f"{'with acc ' if accumulates else ''}cannot write to its own input `{aliased}`"
         place = part(self.findings.places.writes, self.op.outputs.index(aliased))
-        self.findings.error("inplace-denied", message, place=place)
+        self.findings.error("inplace-denied", message, place=place, is_predicate=True)
         return False
 
     def _mode(self, inputs: Sequence[Ref | None], settings: Mapping[str, SettingValue]) -> Mode:

@@ -70,7 +70,7 @@ def match_signature(
         findings.error(error.code, str(error), place=findings.places.name)
         return None
     before = len(findings.items)
-    with findings.about(schema.name, lambda: call_text(schema.name, _typed_inputs(op, schema, type_of))):
+    with findings.about(lambda: call_text(schema.name, _typed_inputs(op, schema, type_of))):
         named = _named_inputs(op, schema, findings)
         inputs = _inputs(op, schema, named, findings)
         given = {name: value for name, value in op.settings.items() if schema.input(name) is None}
@@ -93,8 +93,8 @@ def _typed_inputs(
 def _check_outputs(op: Op, schema: OpSchema, findings: Findings) -> None:
     if len(op.outputs) > len(schema.outputs) and not schema.variadic_outputs:
         outputs = ", ".join(schema.outputs)
-        message = f"{schema.name} has {_counted(len(schema.outputs), 'output')} ({outputs}), found {len(op.outputs)}"
-        findings.error("arity", message, place=around(findings.places.writes[len(schema.outputs) :]))
+        message = f"has {_counted(len(schema.outputs), 'output')} ({outputs}), found {len(op.outputs)}"
+        findings.error("arity", message, place=around(findings.places.writes[len(schema.outputs) :]), is_predicate=True)
 
 
 def _named_inputs(op: Op, schema: OpSchema, findings: Findings) -> dict[str, Ref]:
@@ -115,8 +115,8 @@ def _inputs(op: Op, schema: OpSchema, named: Mapping[str, Ref], findings: Findin
     given, specs = op.inputs, schema.inputs
     variadic = bool(specs) and specs[-1].variadic
     if len(given) > len(specs) and not variadic:
-        message = f"{schema.name} takes at most {_counted(len(specs), 'input')} ({_shown(specs)}), found {len(given)}"
-        findings.error("arity", message, place=around(findings.places.reads[len(specs) :]))
+        message = f"takes at most {_counted(len(specs), 'input')} ({_shown(specs)}), found {len(given)}"
+        findings.error("arity", message, place=around(findings.places.reads[len(specs) :]), is_predicate=True)
         return ()
     for spec in specs[: len(given)]:
         if spec.name in named:
@@ -127,8 +127,8 @@ def _inputs(op: Op, schema: OpSchema, named: Mapping[str, Ref], findings: Findin
     if missing and not any(schema.input(name) and name not in named for name in op.settings):
         count = len(given) + len(named)
         found = f"found {_counted(count, 'input')}, missing: {', '.join(missing)}"
-        message = f"{schema.name} takes {_shown(specs)}; {found}"
-        findings.error("arity", message, place=findings.places.name)
+        message = f"takes {_shown(specs)}; {found}"
+        findings.error("arity", message, place=findings.places.name, is_predicate=True)
     return (*inputs, *given[len(specs) :])
 
 
@@ -148,9 +148,11 @@ def _settings(schema: OpSchema, given: Iterable[str], findings: Findings) -> dic
         spec = schema.setting(name)
         if spec is None:
             known = [s.name for s in schema.settings] + [i.name for i in schema.inputs if i.optional]
-            message = f"{schema.name} has no setting `{name}`; it has: {', '.join(known) or 'none'}"
+            message = f"has no setting `{name}`; it has: {', '.join(known) or 'none'}"
             aliases = [alias for s in schema.settings for alias in s.aliases]
-            findings.error("unknown-setting", message, place=place, hint=did_you_mean(name, [*known, *aliases]))
+            findings.error(
+                "unknown-setting", message, place=place, hint=did_you_mean(name, [*known, *aliases]), is_predicate=True
+            )
         elif spec.name in found:
             message = f"`{found[spec.name]}` and `{name}` are both given: they are one setting"
             first = findings.span_at(setting_name_place(findings.places, found[spec.name]))
@@ -160,6 +162,6 @@ def _settings(schema: OpSchema, given: Iterable[str], findings: Findings) -> dic
             found[spec.name] = name
     for spec in schema.settings:
         if isinstance(spec.default, Required) and spec.name not in found:
-            message = f"{schema.name} needs the setting `{spec.name}` ({spec.type.value}), which is not given"
-            findings.error("missing-setting", message, place=findings.places.name)
+            message = f"needs the setting `{spec.name}` ({spec.type.value}), which is not given"
+            findings.error("missing-setting", message, place=findings.places.name, is_predicate=True)
     return found

@@ -99,7 +99,7 @@ def _attn(k: Builder, call: OpCall) -> None:
     dtype = widest(given.dtype for given in k.given)
     x, key, value, w = (*k.inputs, None)[:4]
     if x is None or key is None or value is None:
-        raise OpTypeError("attn takes x, k and v", code="arity")
+        raise OpTypeError("takes x, k and v", of="attn", code="arity")
     rows = x if w is None else _projected(k, x, w, dtype)
 
     def query(_: Index | Var, head: Index | Var, row: Index | Var, d: Index | Var) -> Value:

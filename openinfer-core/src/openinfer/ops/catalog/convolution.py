@@ -74,7 +74,7 @@ def _conv_types(op: str, rank: int) -> InferTypes:
         out = _check_types([t for t in (x, w, bias) if t is not None], settings)
         if len(x.shape) != rank + 2 or len(w.shape) != rank + 2:
             dims = ",".join(letters)
-            raise OpTypeError(f"{op} takes x [N,C,{dims}] and w [O,C/groups,{dims.lower()}], found {x} and {w}")
+            raise OpTypeError(f"takes x [N,C,{dims}] and w [O,C/groups,{dims.lower()}], found {x} and {w}", of=op)
         groups = integer(settings.get("groups"), "groups")
         channels, kernels = x.shape[1], w.shape[0]
         if groups < 1 or channels % groups or kernels % groups or w.shape[1] != channels // groups:
@@ -167,7 +167,7 @@ def _conv_transpose2d_types(
     del declared
     x, w, bias = needed(inputs), needed(inputs, 1), optional(inputs, 2)
     if len(x.shape) != 4 or len(w.shape) != 4:
-        raise OpTypeError(f"conv_transpose2d takes x [N,C,H,W] and w [C,O/groups,h,w], found {x} and {w}")
+        raise OpTypeError(f"takes x [N,C,H,W] and w [C,O/groups,h,w], found {x} and {w}", of="conv_transpose2d")
     groups = integer(settings.get("groups"), "groups")
     if groups < 1 or x.shape[1] % groups or w.shape[0] != x.shape[1]:
         raise OpTypeError(

@@ -89,7 +89,7 @@ def _embedding_types(
     del settings, declared
     ids, table = needed(inputs), needed(inputs, 1)
     if not table.shape:
-        raise OpTypeError(f"embedding takes a table of rows, found {table}")
+        raise OpTypeError(f"takes a table of rows, found {table}", of="embedding")
     return (TensorType(table.dtype, (*ids.shape, *table.shape[1:])),)
 
 
@@ -129,7 +129,7 @@ def _one_hot_types(
 ) -> tuple[TensorType, ...]:
     indices, depth = needed(inputs), integer(settings.get("depth"), "depth")
     if not declared:
-        raise OpTypeError("one_hot takes the dtype of its output, which is not known here")
+        raise OpTypeError("takes the dtype of its output, which is not known here", of="one_hot")
     if depth < 0:
         raise OpTypeError(f"depth is {depth}, expected at least 0", code="setting-type", settings=("depth",))
     dtype = declared[0].dtype

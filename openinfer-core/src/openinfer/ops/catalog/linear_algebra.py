@@ -171,7 +171,7 @@ def _linear_types(
     del declared
     x, w, bias = needed(inputs), needed(inputs, 1), optional(inputs, 2)
     if not x.shape or len(w.shape) != 2:
-        raise OpTypeError(f"linear takes x [..., K] and w [K, N], found {x} and {w}")
+        raise OpTypeError(f"takes x [..., K] and w [K, N], found {x} and {w}", of="linear")
     shape = _product_shape((x.shape, w.shape), settings, (None, _TRANS_W))
     if bias is not None and bias.shape != shape[-1:]:
         raise OpTypeError(f"bias is {bias}, expected one element per column of the result: {shown(shape[-1:])}")

@@ -63,7 +63,9 @@ def _reshape_types(
 ) -> tuple[TensorType, ...]:
     x, given = needed(inputs), settings.get("shape")
     if given is None and not declared:
-        raise OpTypeError("reshape without the setting 'shape' takes the shape of its output, which is not known here")
+        raise OpTypeError(
+            "without the setting 'shape' takes the shape of its output, which is not known here", of="reshape"
+        )
     shape = declared[0].shape if given is None else _inferred(x.shape, integers(given, "shape"))
     if math.prod(shape) != x.count:
         raise OpTypeError(

@@ -97,8 +97,8 @@ def needed_scale(op: str, of: str, inputs: Sequence[TensorType | None], position
     """
     scale = optional(inputs, position)
     if scale is None:
-        message = f"{op} needs `scale`: {of} is not a constant with a quant payload in the model"
-        raise OpTypeError(message, code="arity")
+        message = f"needs `scale`: {of} is not a constant with a quant payload in the model"
+        raise OpTypeError(message, of=op, code="arity")
     return scale
 
 
@@ -109,9 +109,9 @@ def _quantize_types(
     dtype = declared[0].dtype if declared else U8 if zero_point is None else zero_point.dtype
     if dtype.name not in QUANTISED | {"f8"}:
         legal = ", ".join(sorted(QUANTISED | {"f8"}))
-        raise OpTypeError(f"quantize_linear yields no {dtype}; legal: {legal}", code="dtype-unsupported")
+        raise OpTypeError(f"yields no {dtype}; legal: {legal}", of="quantize_linear", code="dtype-unsupported")
     if dtype.is_float and zero_point is not None:
-        raise OpTypeError(f"quantize_linear to {dtype} takes no zero_point", code="dtype-unsupported")
+        raise OpTypeError(f"to {dtype} takes no zero_point", of="quantize_linear", code="dtype-unsupported")
     found = TensorType(dtype, x.shape)
     check_scales(found, scale, zero_point, settings.get("axis"), settings.get("block_size"))
     return (found,)
@@ -125,7 +125,7 @@ def _dequantize_types(
     check_scales(x, scale, zero_point, settings.get("axis"), settings.get("block_size"))
     dtype = declared[0].dtype if declared else scale.dtype
     if not dtype.is_float:
-        raise OpTypeError(f"dequantize_linear yields a float, found {dtype}", code="dtype-unsupported")
+        raise OpTypeError(f"yields a float, found {dtype}", of="dequantize_linear", code="dtype-unsupported")
     return (TensorType(dtype, x.shape),)
 
 

@@ -177,7 +177,7 @@ def _qmatmul_types(
     x, w, scale = needed(inputs), needed(inputs, 1), needed_scale("qmatmul", "w", inputs, 2)
     zero_point, bias = optional(inputs, 3), optional(inputs, 4)
     if not x.shape or len(w.shape) != 2:
-        raise OpTypeError(f"qmatmul takes x [..., K] and w [K, N] ([N, K] with trans_w), found {x} and {w}")
+        raise OpTypeError(f"takes x [..., K] and w [K, N] ([N, K] with trans_w), found {x} and {w}", of="qmatmul")
     inner, columns = reversed(w.shape) if settings.get("trans_w") else w.shape
     shape = matmul_shape(x.shape, (inner, columns))
     group = integer(settings.get("group_size"), "group_size")

@@ -134,7 +134,9 @@ def _axes(settings: Settings, rank: int) -> tuple[int, ...]:
 def _expanded(x: TensorType, settings: Settings, declared: Sequence[TensorType]) -> tuple[Moved, ...]:
     given = settings.get("shape")
     if given is None and not declared:
-        raise OpTypeError("expand without the setting 'shape' takes the shape of its output, which is not known here")
+        raise OpTypeError(
+            "without the setting 'shape' takes the shape of its output, which is not known here", of="expand"
+        )
     wanted = declared[0].shape if given is None else integers(given, "shape")
     if min(wanted, default=0) < 0:
         raise OpTypeError(f"shape {shown(wanted)} has a dim below 0", code="setting-type", settings=("shape",))
@@ -154,8 +156,9 @@ def _sliced(x: TensorType, settings: Settings, declared: Sequence[TensorType]) -
     named = range(len(starts)) if settings.get("axes") is None else integers(settings.get("axes"), "axes")
     if not len(starts) == len(ends) == len(steps) == len(named):
         raise OpTypeError(
-            f"slice takes as many ends, axes and steps as starts: {len(starts)} starts, {len(ends)} ends, "
+            f"takes as many ends, axes and steps as starts: {len(starts)} starts, {len(ends)} ends, "
             f"{len(named)} axes, {len(steps)} steps",
+            of="slice",
             code="setting-type",
             settings=("starts", "ends", "axes", "steps"),
         )
@@ -229,7 +232,7 @@ def _split(x: TensorType, settings: Settings, declared: Sequence[TensorType]) ->
     axis = axis_of(integer(settings.get("axis"), "axis"), len(x.shape))
     sizes = _sizes(x.shape[axis], settings, len(declared))
     if len(declared) > len(sizes):
-        raise OpTypeError(f"split yields {len(sizes)} parts of {x}, found {len(declared)} outputs", code="arity")
+        raise OpTypeError(f"yields {len(sizes)} parts of {x}, found {len(declared)} outputs", of="split", code="arity")
     starts = [sum(sizes[:place]) for place in range(len(sizes))]
     return tuple(cut(x.shape, [axis], [range(start, start + size)]) for start, size in zip(starts, sizes, strict=True))
 
@@ -238,7 +241,9 @@ def _sizes(extent: int, settings: Settings, outputs: int) -> tuple[int, ...]:
     """Return the size of each part; without ``sizes`` and ``parts`` there are as many as outputs."""
     given, parts = settings.get("sizes"), settings.get("parts")
     if given is not None and parts is not None:
-        raise OpTypeError("split takes sizes or parts, not both", code="setting-type", settings=("sizes", "parts"))
+        raise OpTypeError(
+            "takes sizes or parts, not both", of="split", code="setting-type", settings=("sizes", "parts")
+        )
     if given is not None:
         sizes = integers(given, "sizes")
         if min(sizes, default=-1) < 0 or sum(sizes) != extent:
@@ -246,7 +251,9 @@ def _sizes(extent: int, settings: Settings, outputs: int) -> tuple[int, ...]:
         return sizes
     count = outputs if parts is None else integer(parts, "parts")
     if count < 1:
-        raise OpTypeError(f"split into {count} parts: expected at least 1", code="setting-type", settings=("parts",))
+        raise OpTypeError(
+            f"into {count} parts: expected at least 1", of="split", code="setting-type", settings=("parts",)
+        )
     chunk = -(-extent // count)
     last = extent - chunk * (count - 1)
     if last < 1:
@@ -266,7 +273,7 @@ def _block(x: TensorType, settings: Settings, op: str) -> tuple[int, ...]:
     if block < 1:
         raise OpTypeError(f"block is {block}, expected at least 1", code="setting-type", settings=("block",))
     if len(x.shape) != 4:
-        raise OpTypeError(f"{op} takes x [N,C,H,W], found {x}")
+        raise OpTypeError(f"takes x [N,C,H,W], found {x}", of=op)
     return block, *x.shape
 
 

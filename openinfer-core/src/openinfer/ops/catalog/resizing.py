@@ -58,10 +58,10 @@ def _resize_types(
     del declared
     x = needed(inputs)
     if len(x.shape) != 4:
-        raise OpTypeError(f"resize2d takes x [N,C,H,W], found {x}")
+        raise OpTypeError(f"takes x [N,C,H,W], found {x}", of="resize2d")
     if settings.get("mode") == "linear" and x.dtype.name not in FLOATS:
         raise OpTypeError(
-            f"resize2d in mode linear takes floats, found {x}", code="dtype-unsupported", settings=("mode",)
+            f"in mode linear takes floats, found {x}", of="resize2d", code="dtype-unsupported", settings=("mode",)
         )
     rows, columns = _size(x, settings)
     if min(rows, columns) < 0 or (0 in x.shape[2:] and rows * columns):
@@ -72,7 +72,9 @@ def _resize_types(
 def _size(x: TensorType, settings: Settings) -> tuple[int, int]:
     size, scale = settings.get("size"), settings.get("scale")
     if (size is None) == (scale is None):
-        raise OpTypeError("resize2d takes size or scale, and not both", code="setting-type", settings=("size", "scale"))
+        raise OpTypeError(
+            "takes size or scale, and not both", of="resize2d", code="setting-type", settings=("size", "scale")
+        )
     if size is not None:
         given = integers(size, "size")
         if len(given) != 2:

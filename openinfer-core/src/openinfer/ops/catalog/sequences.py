@@ -27,9 +27,9 @@ CATEGORY = "sequences"
 
 def _declared(op: str, declared: Sequence[TensorType]) -> TensorType:
     if not declared:
-        raise OpTypeError(f"{op} takes the type of its output, which is not known here")
+        raise OpTypeError("takes the type of its output, which is not known here", of=op)
     if declared[0].dtype.name not in NUMBERS:
-        raise OpTypeError(f"{op} yields numbers, the output is {declared[0]}", code="dtype-unsupported")
+        raise OpTypeError(f"yields numbers, the output is {declared[0]}", of=op, code="dtype-unsupported")
     return declared[0]
 
 
@@ -67,12 +67,13 @@ def _range_types(
     start, step = spacing(settings, out.dtype)
     if settings.get("limit") is None:
         if len(out.shape) != 1:
-            raise OpTypeError(f"range yields one dim, the output is {out}")
+            raise OpTypeError(f"yields one dim, the output is {out}", of="range")
         return (out,)
     room = _number(settings, "limit", out.dtype) - start
     if math.isinf(room / step):
         raise OpTypeError(
-            f"range has no end: limit - start is {room}, step {step}",
+            f"has no end: limit - start is {room}, step {step}",
+            of="range",
             code="setting-type",
             settings=("start", "limit", "step"),
         )

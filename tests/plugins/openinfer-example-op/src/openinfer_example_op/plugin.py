@@ -21,7 +21,7 @@ def same_type(
     del settings, declared
     (x,) = inputs
     if x is None:
-        raise OpTypeError("leaky_square needs the input x", code="arity")
+        raise OpTypeError("needs the input x", of="leaky_square", code="arity")
     return (x,)
 
 
