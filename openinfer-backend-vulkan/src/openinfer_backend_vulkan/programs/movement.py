@@ -27,7 +27,7 @@ from openinfer_backend_vulkan.queue.commands import Copy, Fill
 if TYPE_CHECKING:
     from openinfer.loops import Kernel
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer_backend_vulkan.programs.steps import Operands, Run
+    from openinfer_backend_vulkan.programs.operands import Operands, Run
     from openinfer_backend_vulkan.queue.engine import Engine
     from openinfer_backend_vulkan.queue.hazards import Command, Place
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from openinfer.layout import Layout
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Argument, ComputeStep, CountStep, Operand
-    from openinfer_backend_vulkan.programs.steps import Operands, Run
+    from openinfer_backend_vulkan.programs.operands import Operands, Run
     from openinfer_backend_vulkan.queue.engine import Engine
     from openinfer_backend_vulkan.queue.hazards import Command, Place
 

@@ -11,12 +11,12 @@ from openinfer_backend_vulkan.glsl import contents
 from openinfer_backend_vulkan.queue.commands import MOST_UNFINISHED, Copy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.ir.types import TensorType
     from openinfer_backend_vulkan.memory.blocks import StorageBuffer
-    from openinfer_backend_vulkan.programs.machine import Machine
     from openinfer_backend_vulkan.queue.engine import Engine
+    from openinfer_backend_vulkan.queue.hazards import Command
 
 MOST_COPIED = 1 << 20
 """Bytes of inputs that are copied for each step, so that the host may insert the next one at once."""
@@ -47,8 +47,8 @@ class Inputs:
         self._used_by = [0 for _ in slots]
         self._current = 0
 
-    def take(self, machine: Machine) -> None:
-        """Copy the current values of inputs for the step that begins."""
+    def take(self, add: Callable[[Sequence[Command]], None]) -> None:
+        """Copy the current values of inputs for the step that begins; ``add`` records the device's copies."""
         if not self._copied:
             return
         queue = self._engine.queue
@@ -57,11 +57,11 @@ class Inputs:
         for place, source in enumerate(self._copied):
             if queue.is_writing(source):
                 # The device copies what it writes there itself, in order: nobody waits.
-                machine.add([self._moves[place]])
+                add([self._moves[place]])
                 continue
             slot = self._slots[self._current][place]
             np.copyto(slot.view(np.dtype(np.uint8)), source.view(np.dtype(np.uint8)))
-            machine.add([self._copies[self._current][place]])
+            add([self._copies[self._current][place]])
 
     def submitted(self) -> None:
         """Note that the step is submitted."""

@@ -105,7 +105,7 @@ class DeviceProgram:
     def _entered(self) -> Fault | None:
         """Carry out a step up to its end, or to a statement that fails on the host."""
         try:
-            self._memory.inputs.take(self._machine)
+            self._memory.inputs.take(self._machine.add)
             self._entry()
         except StepFaultError as error:
             return Fault(error.code, str(error), error.node)
