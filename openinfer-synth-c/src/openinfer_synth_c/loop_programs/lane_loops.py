@@ -9,33 +9,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
 from openinfer.expr import tree
 from openinfer.expr.c_renderer import c_type
 from openinfer.expr.linear import linearise
 from openinfer.loops import If, Let, Load, Memory, Register, Set, Store, Value
-from openinfer_synth_c.loop_programs.addresses import (
-    address_text,
-    counter,
-    loop_head,
-    pointer_text,
-    register,
-    tests_text,
-)
+from openinfer_synth_c.loop_programs.addresses import address_text, counter, loop_head, register, tests_text
 from openinfer_synth_c.loop_programs.formulas import formula, repeated_formulas
+from openinfer_synth_c.loop_programs.lane_names import Form, Lanes
 from openinfer_synth_c.loop_programs.lane_values import lane_value
-from openinfer_synth_c.loop_programs.lanes import (
-    has_vector_type,
-    is_set,
-    sum_of_product,
-    tests_vary,
-    varies,
-    varying_registers,
-)
+from openinfer_synth_c.loop_programs.lanes import has_vector_type, is_set, sum_of_product, tests_vary
 from openinfer_synth_c.loop_programs.vector_functions import added_product
 from openinfer_synth_c.loop_programs.vector_types import store, vector_type
 from openinfer_synth_c.loop_programs.vector_values import is_choice, roundings, vector_value
@@ -44,43 +29,21 @@ from openinfer_synth_c.rolled_loops import rolled
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from openinfer.affine import Var, Within
+    from openinfer.affine import Index, Within
     from openinfer.expr.linear import Program
-    from openinfer.loops import Buffer, Leaf, Statement
-    from openinfer_synth_c.loop_programs.places import Places
-
-
-class Form(Enum):
-    """What a name means that differs from lane to lane.
-
-    ``ARRAY`` of one element for each lane; ``VECTOR`` of one of the types of `vector_types`.
-    """
-
-    ARRAY = "ARRAY"
-    VECTOR = "VECTOR"
+    from openinfer.loops import Buffer, Statement
 
 
 @dataclass(slots=True)
-class LaneLoop:
-    """Writes the body of one loop over lanes.
+class LaneLoop(Lanes):
+    """Writes the body of one loop over lanes."""
 
-    Attributes:
-        scalar_leaf: returns the text of a leaf that is the same in all lanes.
-    """
-
-    places: Places
-    lane: Var
-    body: tuple[Statement, ...]
-    scalar_leaf: Callable[[Leaf], str]
-    _count: int = field(init=False)
-    _varying: frozenset[str] = field(init=False)
     _repeated: frozenset[Program] = field(init=False)
-    _forms: dict[str, Form] = field(default_factory=dict[str, Form])
 
     def __post_init__(self) -> None:
-        self._count = Index.of(self.lane.extent or 0).constant or 0
-        self._varying = varying_registers(self.body, self.lane)
-        self._repeated = repeated_formulas(self.body, self._count)
+        # Not by super(): the decorator makes the class anew, with slots, and super() would look for the first one.
+        Lanes.__post_init__(self)
+        self._repeated = repeated_formulas(self.body, self.count)
 
     def write(self, *, in_braces: bool = True) -> None:
         """Append the statements, in braces if they name anything and others are next to them."""
@@ -141,21 +104,21 @@ class LaneLoop:
 
     def _let(self, name: str, value: Value, tests: tuple[Within, ...]) -> None:
         code, kind = self.places.code, c_type(value.dtype)
-        if name not in self._varying:
+        if name not in self.varying:
             const = "" if is_set(self.body, name) else "const "
             code.line(f"{const}{kind} {register(name)} = {self._uniform(value)};")
             return
-        if not tests and has_vector_type(value.dtype, self._count):
+        if not tests and has_vector_type(value.dtype, self.count):
             self._let_vector(name, value)
             return
-        self._forms[name] = Form.ARRAY
+        self.forms[name] = Form.ARRAY
         # Compilers do not know that lanes without a value are unused, nor analysers that a loop sets all lanes.
-        code.line(f"{kind} {register(name)}[{self._count}] = {{0}};")
+        code.line(f"{kind} {register(name)}[{self.count}] = {{0}};")
         self._set(name, value, tests)
 
     def _let_vector(self, name: str, value: Value) -> None:
-        self._forms[name] = Form.VECTOR
-        kind, text = vector_type(self.places.code, value.dtype, self._count), self._vector(value)
+        self.forms[name] = Form.VECTOR
+        kind, text = vector_type(self.places.code, value.dtype, self.count), self._vector(value)
         if text is not None:
             const = "" if is_set(self.body, name) else "const "
             self.places.code.line(f"{const}{kind} {register(name)} = {text};")
@@ -163,21 +126,12 @@ class LaneLoop:
         self.places.code.line(f"{kind} {register(name)};")
         self._assign(register(name), value, ())
 
-    def _row(self, buffer: Buffer, address: Index) -> str | None:
-        """Return a pointer to the element of the first lane where the lanes use elements in a row, else None."""
-        if buffer.name not in self.places.operands or address.coefficient(self.lane) != 1:
-            return None
-        bound, first = self.places.element(buffer, address - self.lane)
-        if not bound.pointer or buffer.dtype.is_packed:
-            return None
-        return pointer_text(bound.variable, first)
-
     def _set(self, name: str, value: Value, tests: tuple[Within, ...]) -> None:
         code, place = self.places.code, register(name)
-        if name not in self._varying:
+        if name not in self.varying:
             code.line(f"{place} = {self._uniform(value)};")
             return
-        if self._forms[name] is Form.VECTOR:
+        if self.forms[name] is Form.VECTOR:
             self._assign(place, value, tests)
             return
         element = f"{place}[{counter(self.lane)}]"
@@ -188,11 +142,11 @@ class LaneLoop:
         if vector is not None:
             self._assign(vector, value, tests)
             return
-        row = None if self._is_plain(value) else self._row(buffer, address)
-        if not tests and row is not None and has_vector_type(value.dtype, self._count):
+        row = None if self._is_plain(value) else self.row(buffer, address)
+        if not tests and row is not None and has_vector_type(value.dtype, self.count):
             text = self._vector(value)
             if text is not None:
-                self.places.code.line(store(self.places.code, value.dtype, self._count, row, text))
+                self.places.code.line(store(self.places.code, value.dtype, self.count, row, text))
                 return
         bound, index = self.places.element(buffer, address)
         self._over_lanes(value, tests, lambda text: bound.store_text(address_text(buffer, index), text))
@@ -219,7 +173,7 @@ class LaneLoop:
         code = self.places.code
         lanes = f"v{self.places.fresh()}"
         with code.braces():
-            code.line(f"{c_type(value.dtype)} {lanes}[{self._count}] = {{0}};")
+            code.line(f"{c_type(value.dtype)} {lanes}[{self.count}] = {{0}};")
             if tests:
                 code.line(f"memcpy({lanes}, &{place}, sizeof {lanes});")
             self._over_lanes(value, tests, lambda text: f"{lanes}[{counter(self.lane)}] = {text};")
@@ -228,7 +182,7 @@ class LaneLoop:
     def _add_product(self, place: str, value: Value) -> bool:
         """Append a product added to a vector, if the assignment has that form."""
         parts = sum_of_product(value)
-        if parts is None or not has_vector_type(value.dtype, self._count):
+        if parts is None or not has_vector_type(value.dtype, self.count):
             return False
         is_fused = isinstance(value.expr, tree.Apply) and value.expr.function == "fma"
         a, b, total = parts
@@ -244,7 +198,7 @@ class LaneLoop:
         if first is None or second is None:
             code.cut(mark)
             return False
-        function = added_product(code, value.dtype, self._count, is_fused=is_fused, is_scalar=is_scalar)
+        function = added_product(code, value.dtype, self.count, is_fused=is_fused, is_scalar=is_scalar)
         code.line(f"{function}(&{place}, {first}, {second});")
         return True
 
@@ -274,42 +228,15 @@ class LaneLoop:
         if program in self._repeated:
             leaves = (value.leaves[number] for number in program.inputs)
             given = [self._vector(Value(tree.Input(0, leaf.dtype), (leaf,))) or "" for leaf in leaves]
-            return f"{formula(self.places.code, program, self._count)}({', '.join(given)})"
+            return f"{formula(self.places.code, program, self.count)}({', '.join(given)})"
         instructions = program.instructions
         varying = [False] * len(instructions)
         for number, step in enumerate(instructions):
             if step.function == "input":
-                varying[number] = varies(value.leaves[step.index], self.lane, self._varying)
+                varying[number] = self.is_varying(value.leaves[step.index])
             else:
                 varying[number] = any(varying[operand] for operand in step.operands)
-            is_vector = has_vector_type(step.dtype, self._count) or is_choice(instructions, number)
+            is_vector = has_vector_type(step.dtype, self.count) or is_choice(instructions, number)
             if varying[number] and not is_vector:
                 return None
         return vector_value(self, value, varying)
-
-    # --- What the two ways of writing values share ----------------------------------------------------------------
-
-    def is_varying(self, leaf: Leaf) -> bool:
-        """Return whether a leaf may have another value in each lane."""
-        return varies(leaf, self.lane, self._varying)
-
-    @property
-    def count(self) -> int:
-        """Number of lanes."""
-        return self._count
-
-    def vector_of(self, leaf: Leaf) -> str | None:
-        """Return the vector that contains a leaf, or None."""
-        if isinstance(leaf, Register) and self._forms.get(leaf.name) is Form.VECTOR:
-            return register(leaf.name)
-        return self.places.vectors.get(leaf.buffer.name) if isinstance(leaf, Load) else None
-
-    def row_of(self, leaf: Leaf) -> str | None:
-        """Return a pointer to the elements of all lanes, which lie in a row; None where they do not."""
-        match leaf:
-            case Load(buffer, address, guards, _) if not tests_vary(guards, self.lane):
-                return self._row(buffer, address)
-            case Register(name, _):
-                return register(name)
-            case _:
-                return None

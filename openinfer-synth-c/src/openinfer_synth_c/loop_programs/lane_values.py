@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from openinfer.affine import Within
     from openinfer.expr.linear import Instruction
     from openinfer.loops import Leaf, Value
-    from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
+    from openinfer_synth_c.loop_programs.lane_names import Lanes
 
 
-def lane_value(loop: LaneLoop, value: Value, tests: tuple[Within, ...]) -> tuple[list[str], str]:
+def lane_value(loop: Lanes, value: Value, tests: tuple[Within, ...]) -> tuple[list[str], str]:
     """Append what all lanes have in common; return the statements of one lane, and the text of its value.
 
     Args:
@@ -35,7 +35,7 @@ def lane_value(loop: LaneLoop, value: Value, tests: tuple[Within, ...]) -> tuple
 class _LaneValue:
     """Writes a value of one lane."""
 
-    loop: LaneLoop
+    loop: Lanes
     tests: tuple[Within, ...]
 
     def value(self, value: Value) -> tuple[list[str], str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.expr.linear import Instruction
     from openinfer.loops import Leaf, Value
-    from openinfer_synth_c.loop_programs.lane_loops import LaneLoop
+    from openinfer_synth_c.loop_programs.lane_names import Lanes
 
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 
@@ -54,7 +54,7 @@ def within_roundings(instructions: Sequence[Instruction]) -> frozenset[int]:
     return frozenset(found)
 
 
-def vector_value(loop: LaneLoop, value: Value, varying: Sequence[bool]) -> str:
+def vector_value(loop: Lanes, value: Value, varying: Sequence[bool]) -> str:
     """Append what computes a value as a vector; return its text.
 
     Args:
@@ -78,7 +78,7 @@ def is_choice(instructions: Sequence[Instruction], number: int) -> bool:
 class _VectorValue:
     """Writes a value as a vector."""
 
-    loop: LaneLoop
+    loop: Lanes
     value: Value
     varying: Sequence[bool]
 
