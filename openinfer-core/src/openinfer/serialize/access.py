@@ -17,7 +17,7 @@ from openinfer.serialize.forms import (
     read_tagged,
     tagged_schema,
 )
-from openinfer.serialize.objects import Member, ObjectSchema, object_form
+from openinfer.serialize.objects import Member, object_form, record
 from openinfer.symbolic import Const, IntExpr, Name
 
 _INDICES: dict[str, Form[Any]] = {
@@ -37,14 +37,9 @@ _INDEX: Form[IntExpr] = Form(
 )
 
 
-class _SliceSchema(ObjectSchema):
-    start = Member(_INDEX, load_default=None)
-    end = Member(_INDEX, load_default=None)
-
-
 _SLOTS: dict[str, Form[Any]] = {
     "Single": Form(lambda slot: _INDEX.write(slot.index), lambda value: Single(_INDEX.read(value)), _INDEX.schema),
-    "Slice": object_form(_SliceSchema(), lambda data: Slice(**data)),
+    "Slice": record(Slice, start=Member(_INDEX, load_default=None), end=Member(_INDEX, load_default=None)),
 }
 
 
@@ -58,12 +53,6 @@ _SLOT: Form[Single | Slice] = Form(
 )
 
 
-class _AccessSchema(ObjectSchema):
-    base = Member(IDENTIFIER)
-    bracketed = Member(BOOLEAN)
-    indices = Member(list_of(_SLOT), attribute="slots")
-
-
 def _build(data: dict[str, Any]) -> CacheAccess:
     if data["slots"] and not data["bracketed"]:
         message = "is false, although there are indices"
@@ -71,5 +60,7 @@ def _build(data: dict[str, Any]) -> CacheAccess:
     return CacheAccess(**data)
 
 
-ACCESS: Form[CacheAccess] = object_form(_AccessSchema(), _build)
+ACCESS: Form[CacheAccess] = object_form(
+    {"base": IDENTIFIER, "bracketed": BOOLEAN, "indices": Member(list_of(_SLOT), attribute="slots")}, _build
+)
 """A persistent variable with its slots."""

@@ -32,7 +32,7 @@ from openinfer.serialize.forms import (
     shown,
     wrong,
 )
-from openinfer.serialize.objects import Member, ObjectSchema, object_form
+from openinfer.serialize.objects import Member, object_form
 
 if TYPE_CHECKING:
     import os
@@ -45,13 +45,6 @@ VERSION = 2
 
 _PRECISIONS = {"fp16": "f16", "fp32": "f32", **{name: d.name for name, d in BY_NAME.items() if d.is_float}}
 _POSITIVE = integer(1)
-
-
-class _Section(ObjectSchema):
-    """A section that keeps keys it does not know."""
-
-    class Meta:
-        unknown = INCLUDE
 
 
 def _read_workgroup(value: object) -> tuple[int, ...]:
@@ -131,15 +124,13 @@ _TARGET: dict[str, Form[Any]] = {
 
 def _section(forms: Mapping[str, Form[Any]], build: Callable[..., Any], *, required: Collection[str] = ()) -> Form[Any]:
     """Return the form of a section: keys with forms are members, all others are kept in ``extra``."""
-    options: dict[str, dict[str, Any]] = {name: {} if name in required else {"load_default": None} for name in forms}
-    fields = {name: Member(form, **options[name]) for name, form in forms.items()}
-    schema = cast("Any", _Section).from_dict(fields)()
+    fields = {name: form if name in required else Member(form, load_default=None) for name, form in forms.items()}
 
     def made(data: dict[str, Any]) -> Any:
         given = {name: value for name, value in data.items() if name in forms and value is not None}
         return build(**given, extra=MappingProxyType({n: v for n, v in data.items() if n not in forms}))
 
-    return object_form(schema, made)
+    return object_form(fields, made, unknown=INCLUDE)
 
 
 def _features(**given: Any) -> Features:
@@ -196,17 +187,16 @@ def _read_bank_name(value: object) -> str:
 _BANK_NAME_SCHEMA = {"type": "string", "pattern": f"^{_BANK_NAME}$", "maxLength": _LONGEST_BANK_NAME}
 
 
-class _MemorySchema(ObjectSchema):
-    name = Member(Form(str, _read_bank_name, _BANK_NAME_SCHEMA))
-    bytes = Member(_POSITIVE)
-    kind = Member(Form(str, lambda value: one_of(value, _KINDS, "a kind of memory"), {"enum": list(_KINDS)}))
-
-
-def _bank(data: dict[str, Any]) -> MemoryBank:
-    return MemoryBank(name=data["name"], nbytes=data["bytes"], kind=data["kind"])
-
-
-_BANKS = list_of(object_form(_MemorySchema(), _bank))
+_BANKS = list_of(
+    object_form(
+        {
+            "name": Form(str, _read_bank_name, _BANK_NAME_SCHEMA),
+            "bytes": _POSITIVE,
+            "kind": Form(str, lambda value: one_of(value, _KINDS, "a kind of memory"), {"enum": list(_KINDS)}),
+        },
+        lambda data: MemoryBank(name=data["name"], nbytes=data["bytes"], kind=data["kind"]),
+    )
+)
 
 
 def _read_banks(value: object) -> tuple[MemoryBank, ...]:
@@ -232,17 +222,13 @@ _SINCE = {"target": 2, "memories": 2}
 """The version of files from which on they may have a section."""
 
 
-class _DeviceSchema(_Section):
-    type = Member(TEXT)
-    api = Member(TEXT)
-    vendor = Member(TEXT, load_default="")
-    name = Member(TEXT, load_default="")
-    architecture = Member(TEXT, load_default="")
-    driver = Member(TEXT, load_default="")
-
-
-_DEVICE: Form[dict[str, Any]] = object_form(_DeviceSchema(), dict[str, Any])
 _IDENTITY = ("type", "api", "vendor", "name", "architecture", "driver")
+_NEEDED = ("type", "api")
+_DEVICE: Form[dict[str, Any]] = object_form(
+    {name: TEXT if name in _NEEDED else Member(TEXT, load_default="") for name in _IDENTITY},
+    dict[str, Any],
+    unknown=INCLUDE,
+)
 
 
 def device_schema() -> dict[str, Any]:

@@ -26,7 +26,7 @@ from openinfer.serialize.forms import (
     wrong,
     wrong_type,
 )
-from openinfer.serialize.objects import Member, ObjectSchema, object_form
+from openinfer.serialize.objects import Member, object_form
 from openinfer.serialize.values import VALUE
 
 if TYPE_CHECKING:
@@ -102,21 +102,21 @@ _ATTRIBUTES: Form[_UnknownAttributes] = Form(
 )
 
 
-class _DeclarationSchema(ObjectSchema):
-    """A declaration. Files of older writers may leave out the fields with defaults."""
-
-    name = Member(IDENTIFIER)
-    kind = Member(_SECTION)
-    dtype = Member(DTYPE)
-    dims = Member(list_of(EXPRESSION))
-    init = Member(Form(plain, plain, ELEMENT_SCHEMA), load_default=None)
-    ref_name = Member(TEXT, load_default=None, attribute="ref")
-    pattern = Member(TEXT, load_default=None)
-    table_indices = Member(list_of(IDENTIFIER), load_default=(), attribute="formals")
-    table = Member(BOOLEAN, load_default=False)
-    auto_dim = Member(list_of(IDENTIFIER), load_default=())
-    fixed = Member(list_of(_BOUND), load_default=())
-    attrs = Member(_ATTRIBUTES, load_default=())
+_MEMBERS = {
+    "name": IDENTIFIER,
+    "kind": _SECTION,
+    "dtype": DTYPE,
+    "dims": list_of(EXPRESSION),
+    "init": Member(Form(plain, plain, ELEMENT_SCHEMA), load_default=None),
+    "ref_name": Member(TEXT, load_default=None, attribute="ref"),
+    "pattern": Member(TEXT, load_default=None),
+    "table_indices": Member(list_of(IDENTIFIER), load_default=(), attribute="formals"),
+    "table": Member(BOOLEAN, load_default=False),
+    "auto_dim": Member(list_of(IDENTIFIER), load_default=()),
+    "fixed": Member(list_of(_BOUND), load_default=()),
+    "attrs": Member(_ATTRIBUTES, load_default=()),
+}
+"""Of a declaration. Files of older writers may leave out the fields with defaults."""
 
 
 def _declaration(data: dict[str, Any]) -> VarDecl:
@@ -142,4 +142,4 @@ def _parts(decl: VarDecl) -> dict[str, object]:
     return parts
 
 
-DECLARATION: Form[VarDecl] = object_form(_DeclarationSchema(), _declaration, _parts)
+DECLARATION: Form[VarDecl] = object_form(_MEMBERS, _declaration, _parts)

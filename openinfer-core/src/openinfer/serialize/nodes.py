@@ -51,7 +51,7 @@ from openinfer.serialize.forms import (
     wrong,
     wrong_type,
 )
-from openinfer.serialize.objects import Member, ObjectSchema, object_form
+from openinfer.serialize.objects import Member, object_form, record
 from openinfer.serialize.values import HINTS, VALUE, named_value
 from openinfer.symbolic import Const
 
@@ -60,22 +60,11 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
 
 
-class _SettingSchema(ObjectSchema):
-    name = Member(SETTING_NAME)
-    value = Member(VALUE)
-
-
-def _write_setting(pair: tuple[str, AttrValue]) -> dict[str, object]:
-    return {"name": pair[0], "value": pair[1]}
-
-
 _SETTING: Form[tuple[str, AttrValue]] = object_form(
-    _SettingSchema(), lambda data: (data["name"], data["value"]), _write_setting
+    {"name": SETTING_NAME, "value": VALUE},
+    lambda data: (data["name"], data["value"]),
+    lambda pair: {"name": pair[0], "value": pair[1]},
 )
-
-
-class _SettingsSchema(ObjectSchema):
-    items = Member(list_of(_SETTING))
 
 
 def _settings(data: dict[str, Any]) -> Attrs:
@@ -86,21 +75,9 @@ def _settings(data: dict[str, Any]) -> Attrs:
     return Attrs(tuple((name, named_value(name, value)) for name, value in data["items"]))
 
 
-_SETTINGS: Form[Attrs] = object_form(_SettingsSchema(), _settings, lambda attrs: {"items": tuple(attrs.items())})
-
-
-class _AssignSchema(ObjectSchema):
-    name = Member(IDENTIFIER)
-    dtype = Member(DTYPE)
-    dims = Member(list_of(EXPRESSION))
-
-
-class _OpSchema(ObjectSchema):
-    op = Member(IDENTIFIER)
-    attrs = Member(_SETTINGS)
-    inputs = Member(list_of(REFERENCE))
-    output = Member(IDENTIFIER)
-    outputs = Member(list_of(IDENTIFIER), load_default=None)
+_SETTINGS: Form[Attrs] = object_form(
+    {"items": list_of(_SETTING)}, _settings, lambda attrs: {"items": tuple(attrs.items())}
+)
 
 
 def _op(data: dict[str, Any]) -> Op:
@@ -121,31 +98,10 @@ def _op_parts(op: Op) -> dict[str, object]:
     return {**parts, "outputs": op.outputs} if len(op.outputs) > 1 else parts
 
 
-class _BranchSchema(ObjectSchema):
-    cond = Member(IDENTIFIER, load_default=None)
-    then_block = Member(IDENTIFIER)
-    else_block = Member(IDENTIFIER, load_default=None)
-
-
 def _branch(data: dict[str, Any]) -> Branch:
     if (data["cond"] is None) != (data["else_block"] is None):
         raise wrong("a condition and an else block come together")
     return Branch(**data)
-
-
-class _DepSchema(ObjectSchema):
-    after = Member(DEP_TARGET)
-    before = Member(DEP_TARGET)
-
-
-class _CacheReadSchema(ObjectSchema):
-    src = Member(ACCESS)
-    dst = Member(IDENTIFIER)
-
-
-class _CacheWriteSchema(ObjectSchema):
-    src = Member(REFERENCE)
-    dst = Member(ACCESS)
 
 
 def _write_amount(amount: IntExpr) -> int | str:
@@ -159,52 +115,54 @@ def _read_amount(value: object) -> IntExpr:
 _AMOUNT: Form[IntExpr] = Form(_write_amount, _read_amount, {"anyOf": [COUNT.schema, EXPRESSION.schema]})
 
 
-class _CountSchema(ObjectSchema):
-    target = Member(IDENTIFIER)
-    amount = Member(_AMOUNT)
-
-
-class _CacheResetSchema(ObjectSchema):
-    target = Member(ACCESS)
-
-
-class _TransferSchema(ObjectSchema):
-    src = Member(REFERENCE)
-    dst = Member(IDENTIFIER)
-
-
-class _NamesSchema(ObjectSchema):
-    vars = Member(list_of(IDENTIFIER, least=1), attribute="names")
-
-
 def _read_body(value: object) -> list[object]:
     if not isinstance(value, list):
         raise wrong_type(f"expected a list of nodes, found {shown(value)}")
     return cast("list[object]", value)
 
 
-class _LoopSchema(ObjectSchema):
-    name = Member(IDENTIFIER)
-    index = Member(IDENTIFIER)
-    start = Member(EXPRESSION)
-    end = Member(EXPRESSION)
-    body = Member(Form(list, _read_body, {"type": "array", "items": {"$ref": "#/$defs/node"}}), load_only=True)
-
-
+_BODY: Form[list[object]] = Form(list, _read_body, {"type": "array", "items": {"$ref": "#/$defs/node"}})
+_NAMES = Member(list_of(IDENTIFIER, least=1), attribute="names")
 _KINDS: dict[str, Form[Any]] = {
-    "Assign": object_form(_AssignSchema(), lambda data: Assign(**data)),
-    "Op": object_form(_OpSchema(), _op, _op_parts),
-    "Branch": object_form(_BranchSchema(), _branch),
-    "Dep": object_form(_DepSchema(), lambda data: Dep(**data)),
-    "CacheRead": object_form(_CacheReadSchema(), lambda data: CacheRead(**data)),
-    "CacheWrite": object_form(_CacheWriteSchema(), lambda data: CacheWrite(**data)),
-    "CacheIncrement": object_form(_CountSchema(), lambda data: CacheIncrement(**data)),
-    "CacheDecrement": object_form(_CountSchema(), lambda data: CacheDecrement(**data)),
-    "CacheReset": object_form(_CacheResetSchema(), lambda data: CacheReset(**data)),
-    "Transfer": object_form(_TransferSchema(), lambda data: Transfer(**data)),
-    "Yield": object_form(_NamesSchema(), lambda data: Yield(**data)),
-    "Await": object_form(_NamesSchema(), lambda data: Await(**data)),
-    "Loop": object_form(_LoopSchema(), lambda data: Loop(data["name"], data["index"], data["start"], data["end"])),
+    "Assign": record(Assign, name=IDENTIFIER, dtype=DTYPE, dims=list_of(EXPRESSION)),
+    "Op": object_form(
+        {
+            "op": IDENTIFIER,
+            "attrs": _SETTINGS,
+            "inputs": list_of(REFERENCE),
+            "output": IDENTIFIER,
+            "outputs": Member(list_of(IDENTIFIER), load_default=None),
+        },
+        _op,
+        _op_parts,
+    ),
+    "Branch": object_form(
+        {
+            "cond": Member(IDENTIFIER, load_default=None),
+            "then_block": IDENTIFIER,
+            "else_block": Member(IDENTIFIER, load_default=None),
+        },
+        _branch,
+    ),
+    "Dep": record(Dep, after=DEP_TARGET, before=DEP_TARGET),
+    "CacheRead": record(CacheRead, src=ACCESS, dst=IDENTIFIER),
+    "CacheWrite": record(CacheWrite, src=REFERENCE, dst=ACCESS),
+    "CacheIncrement": record(CacheIncrement, target=IDENTIFIER, amount=_AMOUNT),
+    "CacheDecrement": record(CacheDecrement, target=IDENTIFIER, amount=_AMOUNT),
+    "CacheReset": record(CacheReset, target=ACCESS),
+    "Transfer": record(Transfer, src=REFERENCE, dst=IDENTIFIER),
+    "Yield": record(Yield, vars=_NAMES),
+    "Await": record(Await, vars=_NAMES),
+    "Loop": object_form(
+        {
+            "name": IDENTIFIER,
+            "index": IDENTIFIER,
+            "start": EXPRESSION,
+            "end": EXPRESSION,
+            "body": Member(_BODY, load_only=True),
+        },
+        lambda data: Loop(data["name"], data["index"], data["start"], data["end"]),
+    ),
 }
 
 
@@ -238,15 +196,6 @@ def _read_kind(value: object) -> NodeKind:
 _KIND: Form[NodeKind] = Form(_write_kind, _read_kind, {"anyOf": [{"enum": list(_UNITS)}, tagged_schema(_ALL)]})
 
 
-class _NodeSchema(ObjectSchema):
-    index = Member(COUNT)
-    uuid = Member(IDENTIFICATION)
-    kind = Member(_KIND)
-    hints = Member(HINTS, load_default=Attrs())
-    scope = Member(list_of(TEXT), load_default=())
-    returns = Member(list_of(IDENTIFIER), load_default=())
-
-
 def _node(data: dict[str, Any]) -> Node:
     returns, kind = data.pop("returns"), data.pop("kind")
     if returns and not isinstance(kind, Return):
@@ -267,5 +216,16 @@ def _node_parts(node: Node) -> dict[str, object]:
     return {"index": node.index, "uuid": node.uuid, "kind": node.kind, **given}
 
 
-NODE: Form[Node] = object_form(_NodeSchema(), _node, _node_parts)
+NODE: Form[Node] = object_form(
+    {
+        "index": COUNT,
+        "uuid": IDENTIFICATION,
+        "kind": _KIND,
+        "hints": Member(HINTS, load_default=Attrs()),
+        "scope": Member(list_of(TEXT), load_default=()),
+        "returns": Member(list_of(IDENTIFIER), load_default=()),
+    },
+    _node,
+    _node_parts,
+)
 """A node; a loop comes without its body."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from marshmallow import Schema, ValidationError, fields
+from marshmallow import RAISE, Schema, ValidationError
+from marshmallow.fields import Field
 
 from openinfer.serialize.forms import MISSING, MISTYPED, NULL, UNKNOWN, Form, FormError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from openinfer.serialize.forms import Path, Problem, ValueT
 
 
-class Member(fields.Field[Any]):
+class Member(Field[Any]):
     """A member of an object, written and read by a form; null is allowed only if a default makes it optional."""
 
     default_error_messages: Any = {"required": MISSING, "null": NULL}  # noqa: RUF012 - as marshmallow reads it
@@ -42,16 +43,28 @@ class ObjectSchema(Schema):
     error_messages: Any = {"type": MISTYPED, "unknown": UNKNOWN}  # noqa: RUF012 - as marshmallow reads it
 
 
+def record(kind: Callable[..., ValueT], /, **members: Form[Any] | Member) -> Form[ValueT]:
+    """Return the form of an object whose members are the fields of a class."""
+    return object_form(members, lambda data: kind(**data))
+
+
 def object_form(
-    schema: Schema, build: Callable[[dict[str, Any]], ValueT], parts: Callable[[ValueT], Any] | None = None
+    members: Mapping[str, Form[Any] | Member],
+    build: Callable[[dict[str, Any]], ValueT],
+    parts: Callable[[ValueT], Any] | None = None,
+    *,
+    unknown: str = RAISE,
 ) -> Form[ValueT]:
     """Return the form of an object.
 
     Args:
-        schema: its members.
+        members: a form is that of a member that has to be there.
         build: makes the value from the members read; may raise `FormError`.
-        parts: what the schema writes, when that is not the value itself.
+        parts: what is written, when that is not the value itself.
+        unknown: what becomes of other members: marshmallow's ``RAISE``, ``EXCLUDE`` or ``INCLUDE``.
     """
+    fields = {name: member if isinstance(member, Member) else Member(member) for name, member in members.items()}
+    schema: Schema = cast("Any", ObjectSchema).from_dict(fields)(unknown=unknown)
 
     def read(value: object) -> ValueT:
         try:

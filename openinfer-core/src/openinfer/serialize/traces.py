@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from marshmallow import EXCLUDE
+
 from openinfer.boundary import public
 from openinfer.diagnostics import summary
 from openinfer.errors import SerializationError
 from openinfer.events import TraceEvent
 from openinfer.serialize.documents import fail, parse_json, problem_found, read_text
 from openinfer.serialize.forms import COUNT, TEXT, Form, FormError, integer, list_of, one_of, shown, wrong
-from openinfer.serialize.objects import Member, ObjectSchema, object_form
+from openinfer.serialize.objects import Member, object_form
 
 if TYPE_CHECKING:
     import os
@@ -39,17 +41,20 @@ _DURATION: Form[_Duration] = Form(
 )
 
 
-class _EventSchema(ObjectSchema):
-    block_name = Member(TEXT)
-    node_index = Member(COUNT)
-    node_uuid = Member(TEXT)
-    kind = Member(Form(str, lambda value: one_of(value, EVENT_KINDS, "a kind of event"), {"enum": list(EVENT_KINDS)}))
-    params = Member(list_of(TEXT))
-    output = Member(list_of(TEXT))
-    micros = Member(_DURATION, attribute="micros_parts")
-
-
-EVENT: Form[TraceEvent] = object_form(_EventSchema(unknown="exclude"), lambda data: TraceEvent(node_desc="", **data))
+_KIND = Form(str, lambda value: one_of(value, EVENT_KINDS, "a kind of event"), {"enum": list(EVENT_KINDS)})
+EVENT: Form[TraceEvent] = object_form(
+    {
+        "block_name": TEXT,
+        "node_index": COUNT,
+        "node_uuid": TEXT,
+        "kind": _KIND,
+        "params": list_of(TEXT),
+        "output": list_of(TEXT),
+        "micros": Member(_DURATION, attribute="micros_parts"),
+    },
+    lambda data: TraceEvent(node_desc="", **data),
+    unknown=EXCLUDE,
+)
 
 
 @public
