@@ -32,7 +32,7 @@ def without_dead_steps(
         liveness = Liveness(procedures, wanted, kept)
         left = tuple(Procedure(p.name, _needed_steps(p.steps, liveness)) for p in procedures)
         if all(old.steps == new.steps for old, new in zip(procedures, left, strict=True)):
-            return left, Liveness(left, wanted, kept)
+            return procedures, liveness
         procedures = left
 
 
