@@ -117,7 +117,7 @@ def test_vectors_of_reals_that_are_rounded_to_bytes_are_proved():
     """
     synthesis = proved(program)
 
-    assert b"oi_round_u8_f32x2(" in synthesis.bundle.files["model.c"]
+    assert b"round_u8_f32x2(" in synthesis.bundle.files["model.c"]
     assert synthesis.proof.alarms == ()
 
 

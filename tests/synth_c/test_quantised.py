@@ -239,7 +239,7 @@ def test_clang_has_nothing_to_warn_of_in_words_of_bytes(tmp_path: Path, flags: t
     files = Synthesizer("c", arch=DeviceArch.load(arch)).synthesize(model, graph(DEPTHWISE)).bundle.files
     for name in ("model.c", "model.h"):
         (tmp_path / name).write_bytes(files[name])
-    assert b"oi_word_u8x8" in files["model.c"]
+    assert b"word_u8x8" in files["model.c"]
 
     command = ["clang", *STRICT, "-O3", *flags, "-fsyntax-only", "model.c"]
     built = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=limit_s(120))
@@ -274,7 +274,7 @@ def test_reals_are_rounded_to_the_nearest_integer_of_few_bits(dialect: str) -> N
     given = {"x": x, "s": np.ones(16, np.float32)}
     found = run_sanitised(synthesis, given)
 
-    rounded = {"vector": "oi_round_u8_f32x8(", "c99": "oi_round_u8_f32("}[dialect]
+    rounded = {"vector": " round_u8_f32x8(", "c99": "oi_round_u8_f32("}[dialect]
     assert rounded in synthesis.bundle.files["model.c"].decode()
     for name, kind in (("u8s", np.uint8), ("i8s", np.int8), ("u16s", np.uint16), ("i16s", np.int16)):
         limits = np.iinfo(kind)

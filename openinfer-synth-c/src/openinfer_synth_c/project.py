@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -32,6 +32,7 @@ from openinfer.synth.c_host.templates import PROGRAM_TEMPLATE, shared_templates
 from openinfer.synth.c_text import comment
 from openinfer.synth.npy_harness import HEADER_NAME, harness_header
 from openinfer_synth_c.code import Code
+from openinfer_synth_c.compact_text import named_definitions, narrow, short_names, with_names
 from openinfer_synth_c.data import initialiser_lines
 from openinfer_synth_c.instance import arena_text, instance_of, placed_states, whole
 from openinfer_synth_c.kernel_calls import has_vector_types
@@ -265,7 +266,7 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
     _check(plan)
     names = Names(plan, weights_apart=blob is not None)
     kernels = KernelFunctions(has_vector_types=has_vector_types(plan), polls=polls)
-    blocks: list[dict[str, object]] = []
+    blocks: list[tuple[dict[str, object], list[str]]] = []
     helpers: dict[str, None] = {}
     definitions: dict[str, str] = {}
     functions: set[str] = set()
@@ -285,8 +286,8 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
         name, lines = names.blocks[procedure.name], code.lines
         if polls:
             lines, work[name] = with_polls(lines, code.loop_turns, work)
-        block = {"name": name, "lines": lines, "tasks": code.tasks}
-        blocks.append({**block, "comment": comment(f"block {procedure.name}")})
+        block: dict[str, object] = {"name": name, "tasks": code.tasks, "comment": comment(f"block {procedure.name}")}
+        blocks.append((block, lines))
     code = Code(depth=1, scratch="model->scratch")
     StatementWriter(code, names, plan, kernels).steps(plan.reset)
     scratch_nbytes = max(scratch_nbytes, code.scratch_nbytes)
@@ -297,13 +298,14 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
         helpers.update(dict.fromkeys(kernel.helpers))
         definitions.update(dict(kernel.definitions))
         rolled = rolled or bool(kernel.definitions) or uses_rolled(kernel.lines)
+    short = short_names(definitions)
     return _Body(
-        blocks=tuple(blocks),
-        reset=tuple(code.lines),
-        kernels=tuple(kernels),
+        blocks=tuple({**block, "lines": with_names(lines, short)} for block, lines in blocks),
+        reset=with_names(code.lines, short),
+        kernels=tuple(replace(each, lines=narrow(with_names(each.lines, short))) for each in kernels),
         names=names,
         helpers=tuple(helpers),
-        definitions=tuple(definitions.values()),
+        definitions=named_definitions(definitions, short),
         integer_functions=integer_functions(functions),
         rolled=rolled,
         work=max(work.values(), default=0),

@@ -18,6 +18,9 @@ _OWN_NAME = re.compile(r"i\d+(_\d+)?")
 _OWN_OPERAND = re.compile(r"[xyt]\d+")
 """Names of tensors that definitions of operators are given, likewise."""
 
+_OWN_SCALAR = re.compile(r"([xyt]|total)\d+")
+"""Names that schedules give what they keep of these, and totals: no two names of a loop program are the same."""
+
 
 def counter(var: Var) -> str:
     """Return the name of a variable; others than those of operators get a prefix, so that none is a word of C."""
@@ -30,13 +33,13 @@ def operand_name(name: str) -> str:
 
 
 def buffer_name(buffer: Buffer) -> str:
-    """Return the C name of a private buffer."""
-    return f"b_{buffer.name}"
+    """Return the C name of a private buffer; others than totals get a prefix."""
+    return buffer.name if _OWN_SCALAR.fullmatch(buffer.name) else f"b_{buffer.name}"
 
 
 def register(name: str) -> str:
-    """Return the C name of a register."""
-    return f"r_{name}"
+    """Return the C name of a register; others than totals and elements of tensors get a prefix."""
+    return name if _OWN_SCALAR.fullmatch(name) else f"r_{name}"
 
 
 def loop_head(var: Var, first: Index | None = None) -> str:
