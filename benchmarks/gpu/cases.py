@@ -35,7 +35,7 @@ class Case:
 
 
 def _program(text: str, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:
-    names = {"float32": "f32", "float16": "f16", "int8": "i8"}
+    names = {"float32": "f32", "float16": "f16", "int8": "i8", "int64": "i64"}
     declared = " ".join(f"{name}: {names[kind]}[{','.join(map(str, s))}];" for name, (kind, s) in shapes.items())
     return f"volatile {{ {declared} }} block entry {{ {text} return y; }}"
 
@@ -98,6 +98,21 @@ def _row_cases(rows: int, columns: int) -> dict[str, Case]:
             text="op layer_norm(x, w, b) >> y;",
             shapes=_rows(rows, columns, "w", "b"),
             torch=lambda torch, t: torch.nn.functional.layer_norm(t["x"], t["w"].shape, t["w"], t["b"]),
+        ),
+        "argmax": Case(
+            text="op argmax_axis(x, axis=1) >> y;",
+            shapes={"x": ("float32", (rows, columns)), "y": ("int64", (rows,))},
+            torch=lambda torch, t: torch.argmax(t["x"], 1),
+        ),
+        "argmax of one row": Case(
+            text="op argmax_axis(x, axis=1) >> y;",
+            shapes={"x": ("float32", (1, 50_257)), "y": ("int64", (1,))},
+            torch=lambda torch, t: torch.argmax(t["x"], 1),
+        ),
+        "cumsum": Case(
+            text="op cumsum(x, axis=1) >> y;",
+            shapes=_rows(rows, columns),
+            torch=lambda torch, t: torch.cumsum(t["x"], 1),
         ),
     }
 

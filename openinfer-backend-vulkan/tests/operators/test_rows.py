@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import CarryOut
 
 pytestmark = pytest.mark.usefixtures("many_cores")
@@ -52,6 +54,35 @@ def test_sums(carry_out: CarryOut, rows: int, columns: int, kind: type[np.generi
     x = np.random.default_rng(2).integers(-9, 9, (rows, columns)).astype(kind)
 
     assert (carry_out("sum_axis", x, axes=(1,)) == x.sum(1, dtype=kind)).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 4099), (64, 64), (1, 100_000), (5, 257)], ids=str)
+@pytest.mark.parametrize(("op", "find"), [("argmax_axis", np.argmax), ("argmin_axis", np.argmin)])
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.int8, np.int64])
+def test_places_of_extrema(
+    carry_out: CarryOut, op: str, find: Callable[..., object], kind: type[np.generic], shape: tuple[int, ...]
+) -> None:
+    # Few values: the first of many equal ones counts.
+    x = np.random.default_rng(5).integers(-9, 9, shape).astype(kind)
+
+    assert (carry_out(op, x, axis=1) == find(x, axis=1)).all()
+    last = shape[1] - 1 - find(x[:, ::-1], axis=1)
+    assert (carry_out(op, x, axis=1, select_first=False) == last).all()
+
+
+@pytest.mark.parametrize("shape", [(64, 1000), (2, 300)], ids=str)
+def test_nan_among_extrema(carry_out: CarryOut, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(6).standard_normal(shape, np.float32)
+    x[0, ::7], x[1, 0] = np.nan, np.nan
+
+    found = carry_out("argmax_axis", x, axis=1)
+    propagated = carry_out("argmax_axis", x, axis=1, nan="propagate")
+
+    # NumPy's way is that of "propagate"; a NaN that comes first has the place 0 in any event.
+    assert (propagated == x.argmax(1)).all()
+    assert found[1] == 0
+    x[0, 0] = -9
+    assert carry_out("argmax_axis", x, axis=1)[0] == np.nanargmax(x[0])
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(512, 32), (300, 8), (1000, 24)])

@@ -38,6 +38,20 @@ def mean(x: f32[{rows}, {columns}], w: f32[{columns}], /, y: f32[{rows}, {column
         y[i, j] = x[i, j] - m[i]
 """
 
+FIRST_ABOVE = """
+def first_above(x: f32[3, 64], /, y: i64[3]):
+    for i in grid(3):
+        for j in sequential(63):
+            total0 = start(x[i, 0])
+            total1 = start(i64(0))
+            term0 = x[i, j + 1]
+            term1 = position(j + 1, i64)
+            total0 = select(gt(term0, total0 + 1.0), term0, total0)
+            total1 = select(gt(term0, total0 + 1.0), term1, total1)
+        y[i] = total1
+"""
+"""The element that wins depends on those before it: parts of a row do not say which is that of the whole."""
+
 
 def agree(found: Computation, device: Threads = SMALL) -> None:
     """Compare a loop program for teams with the stages, within the error of sums in another order."""
@@ -145,11 +159,54 @@ def test_small_integers_become_factors_in_registers() -> None:
     assert "x2[(thread0)//4 + " in text
 
 
+SEARCHES = [{"select_first": first, "nan": nan} for first in (True, False) for nan in ("ignore", "propagate")]
+
+
+@pytest.mark.parametrize("settings", SEARCHES, ids=str)
+@pytest.mark.parametrize("op", ["argmax_axis", "argmin_axis"])
+def test_threads_find_the_place_that_one_by_one_is_found(op: str, settings: dict[str, Any]) -> None:
+    found = computation(op, "f32[40, 70]", axis=1, **settings)
+    kernel = in_row_teams(found, SMALL)
+    rng = np.random.default_rng(0)
+    # Few values, so that many are equal, and rows that begin, end or are filled with NaN.
+    x = rng.choice(np.array([-1, -0.0, 0, 1, np.nan], np.float32), (40, 70), p=(0.3, 0.1, 0.1, 0.3, 0.2))
+    x[0], x[1, 0], x[2, -1], x[3:9, 1:] = np.nan, np.nan, np.nan, x[3:9, :1]
+    x[20:] = np.where(np.isnan(x[20:]), 1, x[20:])
+
+    assert kernel is not None
+    verify(kernel)
+    places = np.zeros(40, np.int64)
+    interpret(kernel, {"x0": x.reshape(-1), "y0": places})
+
+    assert list(places) == list(evaluate(found, [x])[0])
+
+
+def test_rows_of_a_search_begin_where_they_lie() -> None:
+    kernel = in_row_teams(computation("argmax_axis", "f32[3, 128]", axis=1), SMALL)
+
+    assert kernel is not None
+    assert "term0: f32 = x0[128*i0 + lane0 + 4*thread0 + 64*turn0]" in kernel_text(kernel)
+
+
+def test_lanes_of_a_processor_search_a_row_each() -> None:
+    software = Threads(busy=256, group=64, subgroup=8, is_software=True)
+
+    assert in_row_teams(computation("argmax_axis", "f32[8, 4096]", axis=1), software) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "settings"),
+    [("f16[2, 3, 64]", -1, {"keepdims": True}), ("i8[4, 100]", 1, {}), ("i64[2, 33]", 1, {}), ("f32[600, 64]", 0, {})],
+)
+def test_searches_of_other_types_and_axes(shape: str, axis: int, settings: dict[str, Any]) -> None:
+    agree(computation("argmax_axis", shape, axis=axis, **settings))
+
+
 @pytest.mark.parametrize(
     "found",
     [
         computation("softmax", "f32[3, 31]", axis=1),
-        computation("argmax_axis", "f32[3, 64]", axis=1),
+        parse_computation(FIRST_ABOVE),
         computation("conv2d", "f32[1, 16, 9, 9]", "f32[4, 16, 3, 3]", padding=1),
         computation("cumsum", "f32[3, 64]", axis=1),
         parse_computation(MEAN.format(rows=2, columns=64).replace("y[i, j] = x[i, j]", "y[i, j] = y[i, j]")),

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.compute import Order, Read
 from openinfer.compute.stage import places_of
+from openinfer.lower.searches import search_of
 from openinfer.schedule.folds import joining
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.compute import Computation, Fold, Stage
+    from openinfer.lower.searches import Search
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,13 @@ class RowStage:
     Attributes:
         rows: for each of its axes that tell rows apart the axis of the first stage that does the same.
         inside: its axes within a row, those of a fold included.
+        search: how its fold finds the place of an element; None: it has a total of its own, or no fold.
     """
 
     stage: Stage
     rows: Mapping[Var, Var]
     inside: tuple[Var, ...]
+    search: Search | None = None
 
 
 @dataclass(slots=True)
@@ -45,10 +49,12 @@ def row_stages(computation: Computation) -> tuple[RowStage, ...] | None:
     Each then needs of the others what these have of the same row, and of their elements the one at its own place.
     """
     known, found = _Known(), list[RowStage]()
-    for stage in computation.stages:
+    for written in computation.stages:
+        search = search_of(written)
+        stage = written if search is None else search.stage
         if stage.lookups or stage.checks or stage.is_sequential or not all(_has_extent(axis) for axis in _axes(stage)):
             return None
-        if stage.fold is not None and not is_joined(stage.fold):
+        if stage.fold is not None and search is None and not is_joined(stage.fold):
             return None
         made = _first(stage) if not found else _following(stage, known)
         if made is None or (known.extents and made.inside and _extents(made.inside) != known.extents):
@@ -58,7 +64,7 @@ def row_stages(computation: Computation) -> tuple[RowStage, ...] | None:
         if places is None:
             return None
         known.at[stage.tensor] = places
-        found.append(made)
+        found.append(replace(made, search=search))
     return tuple(found) if prod(known.extents) else None
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from openinfer.layout import Layout
     from openinfer.loops import Leaf, Statement, Value
     from openinfer.lower.row_stages import RowStage
+    from openinfer.lower.searches import Search
     from openinfer.schedule.threads import RowSchedule, Threads
 
 
@@ -77,6 +78,9 @@ def _schedule(layouts: Mapping[str, Layout], stages: Sequence[RowStage], device:
     first = stages[0]
     count = prod(_extent(axis) for axis in first.rows)
     whole = Var("place'", prod(map(_extent, first.inside)))
+    if device.is_software and any(each.search for each in stages):
+        # Lanes of a processor join a place and an element more slowly than one of them finds it.
+        return None
     last = next(reversed(tuple(first.rows.values())), None)
     steps: list[tuple[int, int]] = []
     common = _extent(whole)
@@ -289,6 +293,9 @@ class _Lowering:
         fold = each.stage.fold
         if fold is None:
             return
+        if each.search is not None:
+            yield from self._sought(each, each.search)
+            return
         (total,) = fold.totals
         own = Register(self._names.new("total"), total.dtype)
         begin = identity(total)
@@ -306,6 +313,34 @@ class _Lowering:
             start = tree.substitute(total.combine, {~0: total.start, ~1: tree.Input(~0, total.dtype)})
             yield Set(own.name, self._value(each, start, None, {~0: own}))
         yield from self._of_row(each, self._value(each, each.stage.value, None, {~0: own}))
+
+    def _sought(self, each: RowStage, search: Search) -> Iterator[Statement]:
+        """Yield a search: the best element of each thread and its place, and the join of them."""
+        best = Register(self._names.new("best"), search.best.dtype)
+        place = Register(self._names.new("place"), search.place.dtype)
+        totals: dict[int, Leaf] = {~0: best, ~1: place}
+        for register, total in ((best, search.best), (place, search.place)):
+            if total.start is not None:
+                yield Let(register.name, self._value(each, total.start, None))
+
+        def body(at: _Place) -> tuple[Statement, ...]:
+            term = Register(self._names.new("term"), search.best.dtype)
+            following = tree.substitute(search.place.combine, {~3: search.place.term})
+            return (
+                Let(term.name, self._value(each, search.best.term, at)),
+                Set(place.name, self._value(each, following, at, {**totals, ~2: term})),
+                Set(best.name, self._value(each, search.best.combine, at, {**totals, ~2: term})),
+            )
+
+        yield from self._over_turns(body)
+        peers = {2: Peer(best.name, best.dtype), 3: Peer(place.name, place.dtype)}
+        wins, leaves = search.joined(), {0: best, 1: place, **peers}
+        joined = [
+            tree.select(wins, tree.Input(n + 2, r.dtype), tree.Input(n, r.dtype)) for n, r in ((0, best), (1, place))
+        ]
+        pairs = [Set(r.name, value_of(value, leaves)) for r, value in zip((best, place), joined, strict=True)]
+        yield Join(self._thread, tuple(pairs))
+        yield from self._of_row(each, self._value(each, each.stage.value, None, totals))
 
     def _of_row(self, each: RowStage, value: Value) -> Iterator[Statement]:
         """Yield what names the value of a row, and stores it where it is an output."""
