@@ -175,6 +175,19 @@ def test_a_literal_keeps_its_bits(device: VulkanBackend, value: float) -> None:
     assert found.view(np.uint32).tolist() == [int(np.float32(value).view(np.uint32))]
 
 
+@pytest.mark.parametrize(("one", "zero"), list(itertools.product([1.0, -1.0, 2.0], [0.0, -0.0])))
+def test_a_choice_of_literals_keeps_the_sign_of_zero(device: VulkanBackend, one: float, zero: float) -> None:
+    condition = np.array([True, False, True])
+    for first, second in ((one, zero), (zero, one)):
+        chosen = tree.select(Input(0, BOOL), tree.literal(first, F32), tree.literal(second, F32))
+        target = device.allocate(TensorType(F32, (3,)))
+
+        device.bind_expression(chosen, [device.upload(TensorType(BOOL, (3,)), condition)], target)()
+
+        expected = np.where(condition, np.float32(first), np.float32(second))
+        assert device.read(target).tobytes() == expected.tobytes()
+
+
 def test_subnormal_numbers_are_kept_or_taken_for_zero(device: VulkanBackend) -> None:
     x = np.array([1e-40, -1e-40, TINY], np.float32)
     expr = tree.mul(Input(0, F32), tree.literal(0.5, F32))
