@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from itertools import permutations
 from typing import TypeAlias
 
 from openinfer.dtypes import BITSET, BOOL, F32, F64, I8, PACKED_SINT, PACKED_UINT, SINT, U8, UINT, DType, Kind
 from openinfer.expr.fragment import Call, Helper
+from openinfer.expr.glsl_choices import choice_text
 from openinfer.expr.glsl_low_floats import low_float_helpers
 from openinfer.expr.glsl_math import FUNCTIONS
 from openinfer.expr.glsl_types import glsl_type, literal_text
@@ -110,24 +110,7 @@ def _extremum(operator: str) -> Writer:
 
 
 def _select(dtype: DType, x: Sequence[str]) -> Call:
-    mixed = _ONES_AND_ZEROS.get((x[1], x[2])) if dtype is F32 else None
-    if mixed is not None:
-        # Mesa's compiler takes such a choice for a conversion from bool or its negative, which has the other zero.
-        return Call(f"uintBitsToFloat(({x[0]} ? {mixed[0] ^ 1:#x}u : {mixed[1] ^ 1:#x}u) ^ 1u)")
-    return Call(f"{x[0]} ? {x[1]} : {x[2]}")
-
-
-def _operand(value: float) -> str:
-    text = literal_text(F32, value)
-    return f"({text})" if text.startswith("-") else text
-
-
-_ONES_AND_ZEROS = {
-    (_operand(a), _operand(b)): (a_bits, b_bits)
-    for (a, a_bits), (b, b_bits) in permutations(((1.0, 0x3F800000), (-1.0, 0xBF800000), (0.0, 0), (-0.0, 1 << 31)), 2)
-    if abs(a) != abs(b) and (a_bits ^ b_bits) >> 31
-}
-"""By their texts, the bits of one and zero in either order where their signs differ."""
+    return Call(choice_text(dtype, x[0], x[1], x[2]))
 
 
 _COMPARISONS: dict[str, Writer] = {
