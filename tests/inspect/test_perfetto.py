@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -148,6 +149,22 @@ def test_nodes_that_were_not_timed_are_instants() -> None:
     executor.step(x=np.ones(2, np.float32), c=True)
     found = tracks(oi.trace_to_perfetto(executor.trace()))
     assert {event["ph"] for event in found["entry"] if event["name"].startswith("op ")} == {"i"}
+
+
+def test_work_of_a_device_with_a_clock_is_a_track_of_its_own() -> None:
+    by_host = events_of(PROGRAM, x=np.ones(2, np.float32), c=True)
+    assert [name for name in tracks(oi.trace_to_perfetto(by_host)) if "device" in name] == []
+
+    timed = [replace(each, device_start_ns=each.start_ns + 5) if each.op_name else each for each in by_host]
+    found = tracks(oi.trace_to_perfetto(timed))
+
+    assert list(found) == ["entry", "entry: device", "reader", "reader: device"]
+    ran = [each for each in by_host if each.op_name and each.track == "entry"]
+    assert [each["name"] for each in found["entry: device"]] == [each.node_desc for each in ran]
+    assert [each["dur"] for each in found["entry: device"]] == [each.duration_ns / 1000 for each in ran]
+    assert found["entry: device"][0]["ts"] == (ran[0].start_ns + 5) / 1000
+    outline(found["entry: device"])
+    assert outline(found["entry"]) == outline(tracks(oi.trace_to_perfetto(by_host))["entry"])
 
 
 def test_control_characters_of_a_program_do_not_reach_the_page() -> None:

@@ -107,4 +107,9 @@ def test_operators_of_a_trace_have_times_of_the_device(shader_cache: Path, monke
     executor = simulator.make_executor(graph)
     executor.step(x=np.zeros(4, np.float32))
 
-    assert [event.duration_ns for event in executor.trace() if event.op_name] == [4321]
+    (event,) = [event for event in executor.trace() if event.op_name]
+    assert event.duration_ns == 4321
+    assert event.device_start_ns is not None
+    assert event.start_ns <= event.device_start_ns
+    names = [each["args"]["name"] for each in oi.trace_to_perfetto([event])["traceEvents"] if each["ph"] == "M"]
+    assert names == ["openinfer", "entry", "entry: device"]

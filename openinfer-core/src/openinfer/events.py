@@ -44,6 +44,8 @@ class TraceEvent:
         micros_parts: duration as whole milliseconds, remaining microseconds and remaining nanoseconds; zeros unless
             this is an operator and the timer was on.
         start_ns: when the node started, in nanoseconds since the executor was made; 0 for an untraced `step`.
+        device_start_ns: when the device started to work for the operator, likewise, if it was timed by the clock of the
+            device: that says how long it took, and it ended before the host had waited for it. Else None.
         track: ``"entry"``, or the consumer block in which the node ran.
         scope: the run of a block or of a loop that the node was part of; None where that is not known.
         turn: the value of the loop's index where the scope is a loop.
@@ -59,6 +61,7 @@ class TraceEvent:
     output: tuple[str, ...] = ()
     micros_parts: tuple[int, int, int] = (0, 0, 0)
     start_ns: int = 0
+    device_start_ns: int | None = None
     track: str = "entry"
     scope: Scope | None = field(default=None, compare=False, repr=False)
     turn: int | None = field(default=None, compare=False, repr=False)

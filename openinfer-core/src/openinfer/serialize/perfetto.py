@@ -26,7 +26,8 @@ PROCESS = 1
 def trace_to_perfetto(events: Iterable[TraceEvent], memory: Iterable[MemoryUse] = ()) -> dict[str, Any]:
     """Return a trace as a document that Perfetto and ``chrome://tracing`` open.
 
-    ``entry`` and every consumer block are tracks. Runs of blocks, runs of loops and their turns are slices, nested as
+    ``entry`` and every consumer block are tracks, each followed by that of the device where operators were timed by the
+    clock of the device. Runs of blocks, runs of loops and their turns are slices, nested as
     they ran; operators that were timed are slices in them, all other nodes are instants.
 
     Args:
@@ -40,8 +41,13 @@ def trace_to_perfetto(events: Iterable[TraceEvent], memory: Iterable[MemoryUse] 
     for event in events:
         tracks.setdefault(event.track, []).append(event)
     found: list[dict[str, Any]] = [_metadata("process_name", 0, "openinfer")]
-    for number, (name, each) in enumerate(tracks.items(), start=1):
+    number = 0
+    for name, each in tracks.items():
+        number += 1
         found += [_metadata("thread_name", number, name), *_track(number, each)]
+        if any(event.device_start_ns is not None for event in each):
+            number += 1
+            found += [_metadata("thread_name", number, f"{name}: device"), *_on_device(number, each)]
     found += [_counter(use) for use in memory]
     return {"displayTimeUnit": "ns", "traceEvents": found}
 
@@ -74,6 +80,18 @@ def _track(number: int, events: Sequence[TraceEvent]) -> list[dict[str, Any]]:
         reached, before = event.start_ns + event.duration_ns, event
     _close(stack, 0, reached)
     return found
+
+
+def _on_device(number: int, events: Sequence[TraceEvent]) -> Iterator[dict[str, Any]]:
+    """Yield the work of the device for operators, one after the other."""
+    reached = 0
+    for event in events:
+        if event.device_start_ns is None:
+            continue
+        begun = max(event.device_start_ns, reached)
+        reached = begun + event.duration_ns
+        work = {"cat": event.op_name, "dur": event.duration_ns / 1000, "args": {"node": event.node_index}}
+        yield _slice(number, event.node_desc, begun) | work
 
 
 def _move(stack: list[_Open], event: TraceEvent, number: int, reached: int, found: list[dict[str, Any]]) -> None:

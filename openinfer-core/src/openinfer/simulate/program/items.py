@@ -65,12 +65,12 @@ class Action:
         """Make the call and note it."""
         start = perf_counter_ns()
         self.call()
-        duration = 0
+        duration, begun = 0, None
         if record.timer and self.op:
-            duration = record.finish(start)
+            duration, begun = record.finish(start)
         watched = self.describe.watched
         values = values_of(watched) if watched else ()
-        record.events.append((self, start, duration, values, record.track, record.scope, record.turn))
+        record.events.append((self, start, duration, values, record.track, record.scope, record.turn, begun))
 
 
 @dataclass(slots=True, eq=False)
@@ -113,10 +113,10 @@ class Segment:
             for action, call, is_op, watched in self._noted:
                 start = perf_counter_ns()
                 call()
-                duration = 0
+                duration, begun = 0, None
                 if timer and is_op:
-                    duration = finish(start)
-                append((action, start, duration, values_of(watched) if watched else (), track, scope, turn))
+                    duration, begun = finish(start)
+                append((action, start, duration, values_of(watched) if watched else (), track, scope, turn, begun))
         except Exception:
             with (action or self.actions[0]).place:
                 raise

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from openinfer.simulate.program.items import Code, Item
     from openinfer.simulate.state.memory import Memory
 
-    Happened: TypeAlias = tuple["Item", int, int, tuple[object, ...], str, Scope | None, int | None]
-    """An item that ran: start and duration in nanoseconds, values to describe it by, track, scope, its turn."""
+    Happened: TypeAlias = tuple["Item", int, int, tuple[object, ...], str, Scope | None, int | None, int | None]
+    """An item that ran: start and duration in nanoseconds, values to describe it by, track, scope, its turn, and when
+    the device started, where its clock was taken."""
 
 MOST_FRAMES = 100_000
 """Deepest nesting of block calls and loops (``specification: runtime.control.9``)."""
@@ -31,7 +32,8 @@ class Record:
     Attributes:
         events: items with start and duration in nanoseconds, values to describe them by, and the track.
         timer: whether operators are timed.
-        finish: waits for the device; returns nanoseconds of the work since a time of the host's clock.
+        finish: waits for the device; returns nanoseconds of the work since a time of the host's clock, and when the
+            device started, where its own clock was taken.
         track: ``"entry"`` or the name of a consumer block.
         scope: the run of a block or loop that items are part of.
         turn: the value of the index where that is a loop.
@@ -39,7 +41,7 @@ class Record:
 
     events: list[Happened]
     timer: bool
-    finish: Callable[[int], int]
+    finish: Callable[[int], tuple[int, int | None]]
     track: str = "entry"
     scope: Scope | None = None
     turn: int | None = None
@@ -47,7 +49,7 @@ class Record:
     def add(self, item: Item, values: tuple[object, ...] = (), start: int | None = None) -> None:
         """Note an item that takes no time."""
         begun = perf_counter_ns() if start is None else start
-        self.events.append((item, begun, 0, values, self.track, self.scope, self.turn))
+        self.events.append((item, begun, 0, values, self.track, self.scope, self.turn, None))
 
     def enter_block(self, name: str) -> Scope:
         """Enter a run of a block."""

@@ -100,6 +100,7 @@ class Recorder:
         track: str,
         scope: Scope | None = None,
         turn: int | None = None,
+        begun: int | None = None,
     ) -> TraceEvent:
         item = node_of(noted)
         node = item.place.node
@@ -116,25 +117,30 @@ class Recorder:
             output=texts.output,
             micros_parts=split_duration(duration),
             start_ns=start - self.origin_ns,
+            device_start_ns=None if begun is None else begun - self.origin_ns,
             track=track,
             scope=scope,
             turn=turn,
         )
 
 
-def _finishing(backend: DeviceBackend) -> Callable[[int], int]:
-    """Return a function that waits for a device and returns nanoseconds, by its own clock if it has one."""
+def _finishing(backend: DeviceBackend) -> Callable[[int], tuple[int, int | None]]:
+    """Return a function that waits for a device and returns nanoseconds, by its own clock if it has one.
+
+    It then returns when the device started, too: as if the work had ended when the host saw its end.
+    """
     if not isinstance(backend, TimedBackend):
 
-        def by_host(start: int) -> int:
+        def by_host(start: int) -> tuple[int, None]:
             backend.synchronize()
-            return perf_counter_ns() - start
+            return perf_counter_ns() - start, None
 
         return by_host
 
-    def by_device(start: int) -> int:
+    def by_device(start: int) -> tuple[int, int | None]:
         worked = backend.timed_synchronize()
-        return perf_counter_ns() - start if worked is None else worked
+        now = perf_counter_ns()
+        return (now - start, None) if worked is None else (worked, max(now - worked, start))
 
     return by_device
 
