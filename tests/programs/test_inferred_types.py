@@ -317,3 +317,30 @@ def test_check_writes_the_types_as_json(files: tuple[Path, Path]) -> None:
         ("u", "f32", ["B", "D"]),
         ("v", "f32", ["2*B", "D"]),
     ]
+
+
+CONSTANT_K = """dynamic {{ x: u16[3, 4]; }} constant {{ k: i64 @init(3); }}
+block entry {{ {assign} op topk(x, k=k) >> {results}; return {results}; }}"""
+
+
+def outputs_of(text: str, device: str) -> dict[str, list[object]]:
+    graph = oi.graph(text)
+    with oi.Simulator(oi.Model.from_arrays({}), graph, device=device).make_executor() as executor:
+        executor.step(x=np.arange(12, dtype=np.uint16).reshape(3, 4))
+        return {name: value.tolist() for name, value in executor.outputs().items()}
+
+
+@pytest.mark.parametrize("results", ["y", "y, z"])
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+def test_a_constant_that_decides_a_shape_is_used_or_refused(device: str, results: str) -> None:
+    if device not in {name.partition(":")[0] for name in Environment.default().devices}:
+        pytest.skip(f"device {device} is not installed")
+    best = {"y": [[3, 2, 1], [7, 6, 5], [11, 10, 9]], "z": [[3, 2, 1]] * 3}
+    wanted = {name: best[name] for name in results.split(", ")}
+    text = CONSTANT_K.format(assign="", results=results)
+    if device == "c":
+        with pytest.raises(oi.SynthesisError, match=r"`y` is u16\[3,3\].*declare it: `assign y: u16\[3,3\]`"):
+            outputs_of(text, device)
+        assign = "assign y: u16[3,3]; " + ("assign z: i64[3,3]; " if "z" in wanted else "")
+        text = CONSTANT_K.format(assign=assign, results=results)
+    assert outputs_of(text, device) == wanted

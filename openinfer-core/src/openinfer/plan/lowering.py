@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Block
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, RuntimeInts, SettingValue
+    from openinfer.ir.types import TensorType
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.model import Model
     from openinfer.plan.indices import Interval
@@ -347,6 +348,7 @@ class _BlockLowering:
         settings = self._settings(op, node)
         with faults_at(self._block, node):
             call = call_of(self._environment.op(op.op), op.input_types, settings, op.output_types)
+        self._check_shapes(op, call.outputs, node)
         for number, type_ in enumerate(call.outputs[len(outputs) :], len(outputs)):
             outputs.append(self._draft.intermediate(f"{op.outputs[0]}.{op.op}.{number}", type_))
         operation = Operation(
@@ -354,6 +356,14 @@ class _BlockLowering:
         )
         with faults_at(self._block, node):
             yield from self._calls.steps(call, inputs, tuple(outputs), operation)
+
+    def _check_shapes(self, op: ResolvedOp, made: Sequence[TensorType], node: Node) -> None:
+        """Refuse results whose inferred shapes are stand-ins, as a constant of the model in a setting decides them."""
+        for name, planned, found in zip(op.outputs, op.output_types, made, strict=False):
+            if planned.shape != found.shape:
+                message = f"{op.op}: `{name}` is {found}, as constants in its settings say"
+                hint = f"declare it: `assign {name}: {found}`, or write the settings as numbers"
+                raise at_node("unsupported", message, self._block, node, hint=hint)
 
     def _varies(self, op: ResolvedOp, inputs: Sequence[Operand | None], outputs: Sequence[int], node: Node) -> bool:
         """Whether an operator depends on sizes that are known at run time only."""

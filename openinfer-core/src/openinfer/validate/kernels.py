@@ -9,6 +9,7 @@ from openinfer.errors import PluginError
 from openinfer.ops.calls import OpCall, call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.selection import KernelTable, kernel_table, missing_kernels
+from openinfer.validate.op_inference import stand_in
 from openinfer.validate.placement import hinted_devices
 
 if TYPE_CHECKING:
@@ -64,11 +65,13 @@ def check_kernels(
 def call_of_node(op: ResolvedOp, schema: OpSchema) -> OpCall:
     """Return the call of a node with its declared types, and inferred ones for results that it leaves out.
 
-    Settings known only at run time are absent; what cannot be inferred without them is left out too.
+    Settings known only at run time are absent, and have stand-ins where results are inferred; what cannot be inferred
+    with these is left out.
     """
-    outputs = op.output_types
+    outputs, late = op.output_types, op.runtime_settings
+    stand_ins = {spec.name: stand_in(spec, late[spec.name]) for spec in schema.settings if spec.name in late}
     try:
-        outputs += call_of(schema, op.input_types, op.settings, outputs).outputs[len(outputs) :]
+        outputs += call_of(schema, op.input_types, {**op.settings, **stand_ins}, outputs).outputs[len(outputs) :]
     except _passed_over(op):
         pass
     return OpCall(op=op.op, inputs=op.input_types, outputs=outputs, settings=op.settings)
