@@ -57,7 +57,7 @@ class ObjectCache:
         return None if found is None else found[0]
 
     def read(self, key: str) -> bytes | None:
-        """Return the object that is kept under ``key``; None if there is none, or it is damaged."""
+        """Return the object that is stored under ``key``; None if it is missing or damaged."""
         found = self._read(key)
         return None if found is None else found[1]
 

@@ -1,4 +1,4 @@
-"""Files that commands write: whole in the end, or as they were before."""
+"""Files that commands write: complete, or unchanged after a failure."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def _combination(totals: Sequence[Total]) -> Callable[[list[Array], list[Array]]
 
 
 def _blocks(extents: Sequence[int], most: int) -> Iterator[tuple[range, ...]]:
-    """Yield ranges of places in row-major order that together are the whole grid, at most so many places each."""
+    """Yield ranges of places in row-major order that cover the whole grid, each with a limited number of places."""
     if prod(extents) <= most:
         yield tuple(range(extent) for extent in extents)
         return

@@ -150,9 +150,9 @@ class Fold:
 class Stage:
     """``tensor[at] = value`` for every place of the axes. Stages with one meaning and form compare equal.
 
-    A stage may read the tensor that it writes, at the very place that it writes, and it may store at looked-up indices,
-    which may name one place several times (``scatter``). In both cases places are visited in row-major order, so that
-    several updates of one element follow one another.
+    A stage may read the tensor that it writes, at the place that it writes, and it may store at looked-up indices,
+    which may contain one place several times (``scatter``). In both cases places are visited in row-major order, so
+    that several updates of one element follow one another.
 
     Attributes:
         tensor: name of the tensor that is written.

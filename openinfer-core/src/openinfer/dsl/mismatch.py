@@ -108,7 +108,7 @@ def _joined(expected: tuple[str, ...]) -> str:
 
 
 def _special(rule: str, text: str, start: int, place: Place, found: str) -> str | None:
-    """Return the message for mistakes that deserve a better one than what was expected."""
+    """Return a specific message for common mistakes."""
     before = text[start : place.start].rstrip()
     if NEGATED_NAME.match(text, place.start):
         return "unexpected '-' before identifier"

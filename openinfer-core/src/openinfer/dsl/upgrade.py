@@ -1,7 +1,7 @@
 """The earlier syntax rewritten where its meaning is clear (``specification: language.earlier``).
 
-Every rewriting is recorded with its line. What needs a decision gets a targeted error: model data inside a graph that
-nothing is declared for, and all that the parser knows of the earlier syntax. Temporaries stay without a declaration:
+Every rewriting is recorded with its line. Constructs that need a decision cause specific errors: undeclared model data
+inside a graph, and all forms of the earlier syntax that the parser recognises. Temporaries stay without a declaration:
 validation infers their types.
 """
 

@@ -25,7 +25,7 @@ _HEAD = ("", "step", "line", "times", "operations", "read", "written", "live", "
 
 
 def estimate_text(plan: ExecutionPlan, found: PlanEstimate) -> str:
-    """Return what a plan costs in all, a table of its steps, and the schedules and reasons of each.
+    """Return the total cost of a plan, a table of its steps, and the schedules and reasons of each.
 
     Large numbers are rounded to three digits: k, M and G are powers of 1,000, Ki, Mi and Gi of 1,024.
     """

@@ -71,7 +71,7 @@ def _comparison(operator: str) -> Writer:
 
 
 def _known_of_same(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str, str] | None:
-    """Return the operand and the result of a comparison of a number with itself; NaN differs from itself."""
+    """Return the operand and the result of a comparison of a value with itself, which only NaN differs from."""
     known = {"==": "true", "<=": "true", ">=": "true", "!=": "false", "<": "false", ">": "false"}.get(operator)
     return None if known is None or dtype.is_float or x[0] != x[1] else (x[0], known)
 

@@ -125,7 +125,7 @@ class Inspector:
         return self._numbered
 
     def watch(self, watch: Watch | str) -> int:
-        """Tell of changes of an expression from here on; return its number.
+        """Report changes of an expression from here on; return the number of the watch.
 
         Raises:
             ExecutionError: ``bad-condition`` or ``unknown-variable``.
@@ -247,7 +247,7 @@ class Inspector:
             self._runs = None
 
     def levels(self) -> tuple[Level, ...]:
-        """Return the blocks and loops that are being run, outermost first."""
+        """Return the running blocks and loops, outermost first."""
         if self._runs is not None and not self.executor.frames:
             return (Level(kind="block", name="entry"),)
         return levels(self.executor.frames)

@@ -53,7 +53,7 @@ def is_transfer(frames: Sequence[Frame]) -> bool:
 
 
 def levels(frames: Sequence[Frame]) -> tuple[Level, ...]:
-    """Return the blocks and loops that are being run, outermost first."""
+    """Return the running blocks and loops, outermost first."""
     found: list[Level] = []
     outer: Frame | None = None
     for frame in frames:

@@ -87,8 +87,8 @@ class _Touched:
 
 
 def _never_zero(index: Index) -> bool:
-    """Whether an index is certain not to be 0: it lies on one side of it, or what a factor of some terms does not
-    divide lies between two multiples of that factor."""
+    """Whether an index is certainly not 0: its interval excludes 0, or the terms that a common factor of the others
+    does not divide lie between two multiples of that factor."""
     factors = {abs(factor) for atoms, factor in index.terms if atoms}
     rests = ((factor, Index(tuple(term for term in index.terms if term[1] % factor))) for factor in factors)
     return _is_between(index.interval, 0) or any(_is_between(rest.interval, factor) for factor, rest in rests)

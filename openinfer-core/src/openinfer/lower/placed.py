@@ -159,7 +159,7 @@ class PlacedStage:
     def terms_without_lanes(
         self, body: Callable[[Mapping[Var, Index]], tuple[Statement, ...]]
     ) -> tuple[Statement, ...]:
-        """Return loops over the terms that fill no lanes, where these lie along a folded axis."""
+        """Return the remainder loops over the terms that fill no lanes, if lanes are along a folded axis."""
         loop = self.schedule.lanes
         if loop is None or loop.axis.extent is None:
             return ()
@@ -175,7 +175,7 @@ class PlacedStage:
         return nest(list(variables.values()), body(at))
 
     def padded(self) -> int | None:
-        """Return the extent of the axis in lanes, rounded up to whole lanes, where every tensor has room for it.
+        """Return the extent of the axis in lanes, rounded up to whole lanes if every tensor has room for it.
 
         What lies past the extent is read and written like any other place: nobody reads a tensor's padding as data.
         Only a stage that writes the last elements of the tensor may write past them: past those of another lie

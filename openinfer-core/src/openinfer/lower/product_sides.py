@@ -48,7 +48,7 @@ class Product:
 
 
 def product_of(stage: Stage) -> Product | None:
-    """Return a stage as a product of two sides; None: it is none."""
+    """Return a stage as a product of two sides, or None if it is not a product."""
     fold = stage.fold
     if fold is None or fold.order is not Order.ANY or fold.running or len(fold.totals) != 1:
         return None

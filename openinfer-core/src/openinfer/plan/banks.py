@@ -79,7 +79,7 @@ def spread(
         touches: how many steps read or write each.
         banks: memories that values may lie in, in the order in which they are filled.
         place: returns the offsets of some intermediate results in one memory, and the bytes that they take together.
-        states_first: whether states lie nearer than intermediate results, however often these are used.
+        states_first: whether states are in nearer memories than intermediate results, regardless of accesses.
 
     Raises:
         SynthesisError: ``over-budget``: they do not fit; the message names the largest that is left and the others.

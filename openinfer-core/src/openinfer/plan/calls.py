@@ -129,7 +129,7 @@ class CallLowering:
         return chosen
 
     def _copy(self, inputs: Sequence[Operand | None], output: int, at: Operation) -> Iterator[Step]:
-        """Yield the copy of an input, which `openinfer.plan.sharing` may find to be no work."""
+        """Yield the copy of an input, which `openinfer.plan.sharing` may turn into a view."""
         (source,) = (operand for operand in inputs if operand is not None)
         if source != ValueRef(output):
             yield CopyStep(origin=at.origin, source=source, output=output)

@@ -103,7 +103,7 @@ class HandOvers:
 
 
 def _readers_first(pending: Sequence[Consumer], node: Node) -> list[Consumer]:
-    """Return consumers so that each one comes before those that write what it waits for."""
+    """Return consumers in an order in which each precedes those that write variables that it awaits."""
     left: list[Consumer] = list(pending)
     order: list[Consumer] = []
     while left:

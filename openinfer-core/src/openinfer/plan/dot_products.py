@@ -47,7 +47,7 @@ def with_dot_products(step: ComputeStep, values: list[PlanValue], weights: list[
 
 
 def in_words(layout: Layout, shape: tuple[Index, ...]) -> Layout:
-    """Return the layout of the words of a tensor of bytes, of which four lie in a row; ``shape`` is that of words."""
+    """Return the layout of the words of a tensor of bytes, four contiguous bytes each; ``shape`` is that of words."""
     *outer, last = layout.digits
     return Layout(shape, (*outer, Digit(last.dim, 1, Index.of((last.extent.constant or 0) // BYTES))), layout.halo)
 

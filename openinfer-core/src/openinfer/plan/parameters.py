@@ -126,6 +126,6 @@ def bounded(name: str, extent: Index) -> Var:
 
 
 def _near(high: int) -> tuple[int, ...]:
-    """Return extents at which results must have the shapes that the trials suggest, where ends are not clipped."""
+    """Return extents at which results must have the shapes that the trials predict, if ends are not clipped."""
     powers = (1 << power for power in range(high.bit_length()))
     return tuple(dict.fromkeys((*range(min(high, 3) + 1), *powers, high)))

@@ -93,7 +93,7 @@ class PersistentLowering:
                     yield from self._reset(node, access, origin, around)
 
     def _same_shape(self, source: Operand, output: int, origin: Origin) -> Iterator[EqualStep]:
-        """Yield the tests that a value has the extents of another, where these are known at run time only."""
+        """Yield the tests that two values have equal extents, where these are known at run time only."""
         given, wanted = self.extents_of(source), self.extents_of(ValueRef(output))
         for left, right in zip(given or (), wanted or (), strict=False):
             if left != right:

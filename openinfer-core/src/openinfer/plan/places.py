@@ -175,7 +175,7 @@ class _Taken:
     size: int
 
     def bounds(self, which: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return for some of what is placed the offset up to which the value lies below it, and from which above.
+        """Return for some placed values the offset up to which the value fits below, and that from which it fits above.
 
         Sorted by the former.
         """

@@ -55,10 +55,10 @@ _EXTENTS = re.compile(r"( in (?:grid|unordered|sequential|running_unordered|runn
 
 @dataclass(frozen=True, slots=True)
 class StageKey:
-    """What a stage is known by.
+    """The identity of a stage.
 
     Attributes:
-        tensor: what it computes.
+        tensor: the name of its result.
         axes: its axes with their extents, folded ones after the others.
         digest: of its expressions and element types.
     """

@@ -1,6 +1,6 @@
 """Operators on values whose shape is known at run time only, or with settings that are: computations with parameters.
 
-An operator is planned at several sizes that are numbers; what it computes there is generalised
+An operator is planned at several constant sizes, and the resulting computations are generalised
 (`openinfer.compute.parametric`).
 """
 

@@ -78,7 +78,7 @@ def _axis(stage: Stage, dim: int) -> Var | None:
 
 
 def _in_words(stage: Stage, axis: Var) -> Stage:
-    """Return a stage that makes the values along an axis at once, as the bytes of a word."""
+    """Return a stage that computes the values along an axis together, as the bytes of a word."""
     elements: list[Element] = []
     parts: list[Expr] = [tree.literal(0, stage.value.dtype)] * BYTES
     types = {step.index: step.dtype for step in linearise(stage.value).instructions if step.function == "input"}

@@ -12,7 +12,7 @@ SIDE = 16
 """Threads along each side of a tile."""
 
 BLOCK = 4
-"""Neighbouring results along each side that a thread computes; it has such blocks at even distances."""
+"""Neighbouring results along each side that a thread computes; its blocks have equal distances."""
 
 FEWEST = 32
 """Fewest rows and columns of a product, and terms of a sum, that tiles are used for."""

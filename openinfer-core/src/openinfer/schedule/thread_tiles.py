@@ -46,7 +46,7 @@ def thread_tile(stage: Stage, busy: int) -> Schedule | None:
 
 
 def _has_tiles(stage: Stage, fold: Fold) -> bool:
-    """Return whether places are independent sums that are long enough."""
+    """Return whether the results of a stage are independent sums that are long enough."""
     terms = prod(axis.extent if isinstance(axis.extent, int) else FEWEST_TERMS for axis in fold.axes)
     is_plain = not fold.running and len(fold.totals) == 1 and not stage.lookups and not stage.checks
     return is_plain and len(stage.axes) > 1 and terms >= FEWEST_TERMS

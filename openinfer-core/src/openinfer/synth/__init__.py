@@ -1,4 +1,4 @@
-"""Synthesis: from a plan to a bundle of plain source files, and what synth targets share in writing them."""
+"""Synthesis: from a plan to a bundle of plain source files, with the code that synth targets share."""
 
 from openinfer.synth.bundle import Bundle, write_bundle
 from openinfer.synth.proof import Alarm, Proof, Prover

@@ -1,4 +1,4 @@
-"""Inputs and outputs of synthesised programs: checked, and as they are in files."""
+"""Inputs and outputs of synthesised programs: checks, and their form in files."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def _keep_products(bundle: Bundle, target: Path, fresh: Path) -> None:
 
 
 def _swap(fresh: Path, target: Path) -> None:
-    """Put a directory in its place, and what is there, if anything, in place of it."""
+    """Move a directory to its place; exchange it with the directory that is there, if any."""
     if not target.exists():
         fresh.rename(target)
     elif not exchange(fresh, target):

@@ -49,7 +49,7 @@ class Synthesis:
     """A synthesised program: its plan, its source files, and the warnings found on the way.
 
     Attributes:
-        proof: what an analyser says of it, once `prove` was called.
+        proof: the result of the analyser, after `prove` was called.
     """
 
     plan: ExecutionPlan

@@ -35,10 +35,10 @@ def check_kernels(
 ) -> dict[int, str]:
     """Record every operator for which its device has no kernel, expression or decomposition.
 
-    It is a warning where the device leaves such operators to another, and an error everywhere else.
+    It is a warning if such operators fall back to another device, and otherwise an error.
 
     Args:
-        placement: whether operators run on the devices that hints name. What runs on a device that is unknown is not
+        placement: whether operators run on the devices that hints name. Operators on unknown devices are not
             checked.
 
     Returns:

@@ -315,7 +315,7 @@ _SHAPELESS = frozenset({SettingType.SCALAR, SettingType.FLOAT})
 
 
 def _declared(variable: ResolvedVar) -> str:
-    """Return the word for where a type comes from: none where another statement gave it."""
+    """Return a word for the source of a type: empty if another statement determined it."""
     return "" if variable.inferred else "declared "
 
 

@@ -242,7 +242,7 @@ def _step(executor: Executor, watchers: Sequence[Watcher]) -> None:
 
 
 def _reporter(executor: Executor) -> Watcher:
-    """Return what prints a node that has run, with types and settings."""
+    """Return a function that prints a node that has run, with types and settings."""
     from openinfer.simulate.execute.details import Details
 
     details = Details(executor)

@@ -40,7 +40,7 @@ class BranchCall(Call):
     sides: tuple[Side, ...] = field(default=())
 
     def reads(self) -> Iterator[Value]:
-        """Yield the condition, and every value from outside that a side reads."""
+        """Yield the condition, and every outer value that a branch reads."""
         yield from (value for value in self.inputs if value is not None)
         for side in self.sides:
             yield from side.reads()

@@ -104,7 +104,7 @@ def _condition_stays(body: SourceGraph) -> bool:
 
 
 def _count(node: Node, *, is_counted: bool) -> Element | Value:
-    """Return how many turns there are at most."""
+    """Return the maximum number of iterations."""
     given = node.input(0)
     if given is None:
         node.refuse(f"no largest number of turns; {LARGEST_COUNT}")

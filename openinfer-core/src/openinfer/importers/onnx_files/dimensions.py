@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
 
 TRIED = (48, 80, 112, 176, 208, 272, 304, 368)
-"""Values of size variables at which shapes are tried: multiples of 16, which strides divide, and another prime each."""
+"""Sample values of size variables to test shapes with: 16 times a different prime each, so that strides divide them."""
 
 LONGEST = 64
-"""Characters of a model's name for a dimension that its size variable keeps."""
+"""Maximum number of characters of a dimension's name that its size variable keeps."""
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_]+")
 

@@ -94,7 +94,7 @@ def value_stem(name: str, op: str, stage: str = "") -> str:
 
 
 class Stems:
-    """Stems of names by what the model calls things, without the prefix that all of these share."""
+    """Stems of names from the names in the model, without their common prefix."""
 
     def __init__(self, weights: Sequence[str] = (), stages: Iterable[str] = ()) -> None:
         self._prefix = shared_prefix([*weights, *stages])
@@ -109,7 +109,7 @@ class Stems:
         return self.weight(name, "numbers") if keeps_name(name, count) else number_stem(number)
 
     def value(self, name: str, op: str, stage: str = "") -> str:
-        """Return the stem of what a call writes, as `value_stem`."""
+        """Return the stem for the result of a call, as `value_stem`."""
         return value_stem(name.removeprefix(self._prefix), op, stage)
 
     def stage(self, stage: str) -> str:

@@ -49,7 +49,7 @@ def _check_unreachable_statements(block: Block, nodes: tuple[Node, ...], finding
 
 
 def _all_targets_exist(blocks: Mapping[str, Block]) -> bool:
-    """Whether every branch leads somewhere: a misspelt name may stand for any block."""
+    """Whether the target of every branch exists: a misspelt name may mean any block."""
     branches = (node.kind for block in blocks.values() for node in block.walk() if isinstance(node.kind, Branch))
     return all(target is None or target in blocks for kind in branches for target in (kind.then_block, kind.else_block))
 

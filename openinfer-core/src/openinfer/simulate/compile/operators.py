@@ -119,7 +119,7 @@ class OperatorCompiler:
                 yield setting.name
 
     def _operand(self, ref: Ref, names: Names, before: list[BoundCall]) -> Buffer | Late:
-        """Return a buffer, or how to find it when the statement runs."""
+        """Return a buffer, or a function that finds it when the statement runs."""
         index = names.index(ref.name)
         if index is not None and not ref.indices:
             buffer = self._backend.allocate(TensorType(I64))

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class ProgramBackend(DeviceBackend, Protocol):
     """A device that also runs whole programs.
 
-    It may have an attribute ``arch``, the `openinfer.DeviceArch` that plans are made for: the machine that it is, and
-    with it ``schedules``, the `openinfer.plan.schedules.ScheduleFile` of a user.
+    It may have an attribute ``arch``, the `openinfer.DeviceArch` of its machine, for which plans are made, and with it
+    ``schedules``, the `openinfer.plan.schedules.ScheduleFile` of a user.
     """
 
     def bind_program(

@@ -265,7 +265,7 @@ def whole_program(
 
 
 def _writes_inputs(resolved: ResolvedGraph, memory: ProgramMemory) -> bool:
-    """Whether a program writes dynamic variables: plans have no results for what these become."""
+    """Whether a program writes dynamic variables: plans have no results for their new values."""
     return any(resolved.variables[name].storage is Storage.DYNAMIC for name in memory.written_names)
 
 

@@ -93,7 +93,7 @@ def _transfer(transfer: Transfer, source: str) -> Description:
 
 
 def _shown(ref: Ref, reader_of: ReaderOf, watched: list[IntReader]) -> Shown:
-    """Return a reference; one whose indices are only known when it runs names them: ``QKV[l=0, h=1]``."""
+    """Return the text of a reference, with the names of indices that are known at run time only: ``QKV[l=0, h=1]``."""
     readers = [reader_of(index) for index in ref.indices]
     if not any(callable(reader) for reader in readers):
         return f"{ref.name}[{', '.join(map(symbolic.text, ref.indices))}]" if ref.indices else ref_text(ref)

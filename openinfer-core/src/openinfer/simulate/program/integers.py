@@ -33,10 +33,10 @@ class LoopIndex:
 
 
 def checked(expr: IntExpr, read: IntReader) -> IntReader:
-    """Return ``read`` with a check of the value that it finds for an expression.
+    """Return ``read`` with a check of the value that it returns for an expression.
 
     Raises:
-        ExecutionError: the reader finds one that does not fit 64 bits (``integer-range``).
+        ExecutionError: the value does not fit 64 bits (``integer-range``).
     """
 
     def found() -> int:
