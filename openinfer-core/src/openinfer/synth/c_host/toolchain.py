@@ -50,7 +50,7 @@ def compiler_command(flags: Sequence[str] = ()) -> tuple[str, ...]:
     Words of ``CC`` in front of its first option are the command, such as ``ccache gcc``.
 
     Raises:
-        EnvironmentLacksError: there is no compiler.
+        MissingDependencyError: there is no compiler.
     """
     words = find_compiler()
     first = next((number for number, word in enumerate(words) if word.startswith("-")), len(words))
