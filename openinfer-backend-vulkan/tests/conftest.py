@@ -60,7 +60,8 @@ def device(shader_cache: Path) -> Iterator[VulkanBackend]:
 
 @pytest.fixture
 def few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device ends loops after 7 turns, and kernels are made for that: they divide longer ones among dispatches."""
+    """The device ends loops after 7 iterations, and kernels are made for that: they divide longer ones among
+    dispatches."""
     monkeypatch.setattr(PhysicalDevice, "most_turns", 7)
 
 

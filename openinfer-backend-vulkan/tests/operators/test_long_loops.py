@@ -1,4 +1,4 @@
-"""Loops of more turns than a software device carries out in one dispatch, against NumPy."""
+"""Loops of more iterations than a software device runs in one dispatch, compared with NumPy."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from random_programs.precision import EXACT, UNKNOWN, level_of
 Levels = dict[str, int]
 
 ROUNDS = UNKNOWN + 2
-"""Turns after which nothing changes any more."""
+"""Iterations after which nothing changes any more."""
 
 
 def levels_of(

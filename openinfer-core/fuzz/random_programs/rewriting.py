@@ -74,7 +74,7 @@ def without_unused(graph: Graph) -> Graph:
 
 
 def in_line(graph: Graph, number: int, *, other: bool = False) -> Graph:
-    """Return the graph with a loop replaced by its first turn, or a branch by the block that it leads to."""
+    """Return the graph with a loop replaced by its first iteration, or a branch by the block that it leads to."""
 
     def change(node: Node) -> Iterable[Node]:
         if node.index != number:

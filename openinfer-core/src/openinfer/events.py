@@ -19,7 +19,7 @@ class Scope(NamedTuple):
     Attributes:
         name: the block or the loop.
         parent: the run around it; None for ``entry`` and for consumer blocks.
-        turn: in which turn of its parent it ran: the value of the index; None where the parent is not a loop.
+        turn: the iteration of its parent in which it ran: the value of the index; None if the parent is not a loop.
         counter: name of the index of a loop; ``""`` for blocks.
     """
 

@@ -51,7 +51,7 @@ class StageShaders:
 def shaders_of(computation: Computation, target: ShaderTarget = PORTABLE) -> list[StageShaders]:
     """Return the shaders of a computation in the order in which they are run.
 
-    Where threads would take more turns of loops than the target carries out, a stage takes several shaders.
+    If threads would run more loop iterations than the target allows, a stage takes several shaders.
 
     Raises:
         ExprError: GLSL cannot hold a type of the stages, or has no such function on it.
@@ -131,6 +131,6 @@ def _type(dtype: DType, shape: Sequence[Index]) -> TensorType:
 
 
 def _turns_of(value: Value) -> int:
-    """Return the turns of loops in the functions of a value: the remainder of floats has one."""
+    """Return the loop iterations in the functions of a value: the remainder of floats has a loop."""
     steps = linearise(value.expr).instructions
     return REMAINDER_TURNS * sum(step.function == "rem" and step.dtype.is_float for step in steps)

@@ -1,7 +1,7 @@
 """Blocks of a program as C: segments of commands that are recorded once, and control flow between them.
 
 A segment takes all steps up to one that needs a number from the device: the test of a branch, a bound of a loop or an
-index that a kernel computes. Loops with known bounds are recorded turn by turn.
+index that a kernel computes. Loops with known bounds are unrolled when they are recorded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from openinfer_backend_vulkan.target.places import Place
 
 MOST_COMMANDS = 4096
-"""Commands of a loop that are recorded turn by turn; a longer one is run turn by turn."""
+"""Maximum number of commands of a loop that is unrolled when it is recorded; a longer one is submitted once for each
+iteration."""
 
 
 @dataclass(frozen=True, slots=True)

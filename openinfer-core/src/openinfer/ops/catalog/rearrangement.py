@@ -392,7 +392,7 @@ SPLIT = _rearrangement(
 FLIP = _rearrangement(
     "flip",
     _flipped,
-    _list("axes", "dims to turn round"),
+    _list("axes", "dims to reverse"),
     summary="x in reverse order along dims",
     examples=(_example(3, 5, axes=(1,)), _example(3, 5, axes=(0, -1)), _example(7, axes=(0,)), _example(0, axes=(0,))),
     onnx="Slice",
