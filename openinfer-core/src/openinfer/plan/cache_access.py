@@ -15,7 +15,7 @@ from openinfer.ir.types import TensorType
 from openinfer.plan.findings import about
 from openinfer.plan.indices import constant, expression_interval, interval
 from openinfer.plan.regions import Axis, Growth, Region
-from openinfer.plan.sizes import combined, number, size
+from openinfer.plan.sizes import combined, number
 from openinfer.plan.steps import Register
 
 if TYPE_CHECKING:
@@ -215,13 +215,13 @@ class Access:
 
     def _extent(self, cache: Cache, formal: str) -> IndexExpr:
         base = cache.base[cache.auto.index(formal)]
-        return combined(number(base), "+", size(self.draft, Register(cache.grown[formal])))
+        return combined(number(base), "+", self.draft.size(Register(cache.grown[formal])))
 
     def _axis(self, cache: Cache, formal: str, slot: Single | Slice, stride: int) -> Axis:
         bound = self._bound(cache, formal)
         if isinstance(slot, Single):
             return Axis(self.index(slot.index), None, number(bound), stride, bound)
-        current = size(self.draft, Register(cache.grown[formal])) if formal in cache.grown else None
+        current = self.draft.size(Register(cache.grown[formal])) if formal in cache.grown else None
         if formal in cache.fixed:
             current = number(bound)
         return self._range(slot, current, number(bound), stride, bound)

@@ -11,17 +11,17 @@ from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Storage
 from openinfer.ir.types import TensorType
 from openinfer.plan.given_sizes import GivenSizes
-from openinfer.plan.sizes import size
-from openinfer.plan.steps import Procedure, Register
+from openinfer.plan.sizes import number
+from openinfer.plan.steps import IndexExpr, Procedure, Register
 from openinfer.plan.tables import TableUse
 from openinfer.plan.values import PlanRegister
+from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.affine import Index
     from openinfer.ir.resolved import ResolvedVar
-    from openinfer.plan.steps import IndexExpr
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Draft:
             if isinstance(extent, Register):
                 most = variable.type.shape[axis]
                 number = self.register(f"{variable.name}.{axis}", initial=most, most=most)
-                self.starts.append((number, size(self, extent)))
+                self.starts.append((number, self.size(extent)))
                 own[axis] = Register(number)
         return tuple(own)
 
@@ -114,6 +114,13 @@ class Draft:
     def give(self, most: Mapping[str, int], sizes: Mapping[str, int]) -> None:
         """Let the caller give some sizes in every step, of which ``most`` are the largest values."""
         self.given = GivenSizes(most, sizes, self._given_register)
+
+    def size(self, extent: int | Register) -> IndexExpr:
+        """Return an extent as an expression: a number, or the register that holds it."""
+        if isinstance(extent, int):
+            return number(extent)
+        name = self.registers[extent.number].name
+        return IndexExpr(Name(name), ((name, extent),))
 
     def is_given(self, register: Register) -> bool:
         """Return whether a register is the same throughout a step: it depends on sizes that the caller gives alone."""

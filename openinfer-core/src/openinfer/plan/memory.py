@@ -9,7 +9,7 @@ from openinfer.plan.accesses import members, operands, touched, walk, written
 from openinfer.plan.draft import DraftValue
 from openinfer.plan.initial import initial_steps_of
 from openinfer.plan.setting_ranges import length_range
-from openinfer.plan.sizes import product, size
+from openinfer.plan.sizes import product
 from openinfer.plan.steps import CopyStep, InputStep, Origin, PlaceStep, Register, SetStep, TableRef, ValueRef
 from openinfer.plan.values import (
     InputMemory,
@@ -65,7 +65,7 @@ def _count(draft: Draft, value: int) -> IndexExpr | None:
     extents = draft.extents.get(value, ())
     if not any(isinstance(extent, Register) for extent in extents):
         return None
-    return product(tuple(size(draft, extent) for extent in extents))
+    return product(tuple(draft.size(extent) for extent in extents))
 
 
 def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
-from openinfer.plan.sizes import size
 from openinfer.plan.steps import Register
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def extent_parameters(
         extent = None if draft.given is None else draft.given.polynomial_of(register)
         if extent is None:
             name = names.setdefault(register.number, f"n{len(names)}")
-            parameter(name, size(draft, register), draft.registers[register.number].most)
+            parameter(name, draft.size(register), draft.registers[register.number].most)
             return Index.of(Var(name))
         for var in sorted(extent.variables(), key=lambda each: each.name):
             of_size(var.name)

@@ -12,7 +12,7 @@ from openinfer.ir.types import TensorType
 from openinfer.plan.cache_access import Access, Caches, is_contiguous, lengths
 from openinfer.plan.findings import at_node
 from openinfer.plan.initial import initial_steps_of
-from openinfer.plan.sizes import number, size
+from openinfer.plan.sizes import number
 from openinfer.plan.steps import (
     ClearStep,
     CopyStep,
@@ -97,7 +97,7 @@ class PersistentLowering:
         given, wanted = self.extents_of(source), self.extents_of(ValueRef(output))
         for left, right in zip(given or (), wanted or (), strict=False):
             if left != right:
-                yield EqualStep(origin=origin, left=size(self._draft, left), right=size(self._draft, right))
+                yield EqualStep(origin=origin, left=self._draft.size(left), right=self._draft.size(right))
 
     def _is_plain(self, name: str) -> bool:
         """Whether a persistent variable has no indices."""
@@ -128,7 +128,7 @@ class PersistentLowering:
             if isinstance(extent, Register) and self._draft.is_given(extent):
                 name = f"{self._draft.values[output].name}.{axis}"
                 register = Register(self._draft.register(name, most=room[axis]))
-                left, right = size(self._draft, register), size(self._draft, extent)
+                left, right = self._draft.size(register), self._draft.size(extent)
                 tests.append(EqualStep(origin=origin, left=left, right=right))
             registers.append(register.number if isinstance(register, Register) else None)
         yield self._load(origin, cache.value, region, output, tuple(registers))
@@ -142,7 +142,7 @@ class PersistentLowering:
         made: list[tuple[int, IndexExpr]] = []
         for extent, known in zip(extents, shape, strict=True):
             if isinstance(extent, Register) and self._draft.is_given(extent):
-                yield EqualStep(origin=origin, left=size(self._draft, extent), right=number(known))
+                yield EqualStep(origin=origin, left=self._draft.size(extent), right=number(known))
             elif isinstance(extent, Register):
                 made.append((extent.number, number(known)))
         if made:
@@ -230,8 +230,8 @@ class PersistentLowering:
             raise at_node("unsupported", message, around.block, node)
         for extent, wanted in zip(extents[len(known) :], entry, strict=True):
             if extent != wanted:
-                yield EqualStep(origin=origin, left=size(self._draft, extent), right=number(wanted))
-        given = tuple(size(self._draft, extent) for extent in extents[: len(known)])
+                yield EqualStep(origin=origin, left=self._draft.size(extent), right=number(wanted))
+        given = tuple(self._draft.size(extent) for extent in extents[: len(known)])
         yield StoreStep(origin=origin, source=source, target=cache.value, region=region, lengths=given)
 
     def extents_of(self, operand: Operand) -> tuple[int | Register, ...] | None:

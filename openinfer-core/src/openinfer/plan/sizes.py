@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from openinfer.plan.steps import IndexExpr, Register
-from openinfer.symbolic import BinOp, Const, Name
+from openinfer.plan.steps import IndexExpr
+from openinfer.symbolic import BinOp, Const
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.affine import Index
-    from openinfer.plan.draft import Draft
 
 
 def number(value: int) -> IndexExpr:
     """Return a number as an expression."""
     return IndexExpr(Const(value))
-
-
-def size(draft: Draft, extent: int | Register) -> IndexExpr:
-    """Return an extent as an expression: a number, or the register that holds it."""
-    if isinstance(extent, int):
-        return number(extent)
-    name = draft.registers[extent.number].name
-    return IndexExpr(Name(name), ((name, extent),))
 
 
 def combined(left: IndexExpr, operator: Literal["+", "-", "*"], right: IndexExpr) -> IndexExpr:

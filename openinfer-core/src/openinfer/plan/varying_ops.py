@@ -15,7 +15,7 @@ from openinfer.plan.findings import at_node
 from openinfer.plan.parameters import extent_parameters
 from openinfer.plan.setting_ranges import length_range
 from openinfer.plan.setting_search import RangeSearch
-from openinfer.plan.sizes import number, polynomial, product, size
+from openinfer.plan.sizes import number, polynomial, product
 from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, PlaceStep, Register, SetStep, ValueRef
 from openinfer.plan.varying_calls import VaryingCall, VaryingLowering
 from openinfer.plan.varying_checks import differing_sizes
@@ -227,8 +227,8 @@ class VaryingOps:
             return
         given = self._persistent.extents_of(source) or ()
         wanted = self._persistent.extents_of(ValueRef(output)) or ()
-        sizes = tuple(size(self._draft, extent) for extent in given)
-        for left, right in zip(sizes, (size(self._draft, extent) for extent in wanted), strict=True):
+        sizes = tuple(self._draft.size(extent) for extent in given)
+        for left, right in zip(sizes, (self._draft.size(extent) for extent in wanted), strict=True):
             if left != right:
                 yield EqualStep(origin=origin, left=left, right=right)
         yield CopyStep(origin=origin, source=source, output=output, count=product(sizes))
@@ -248,7 +248,7 @@ class VaryingOps:
         declared = self._persistent.extents_of(ValueRef(value)) or ()
         for extent, wanted in zip(shape, declared, strict=True):
             if self._known(extent) != wanted:
-                yield EqualStep(origin=at.origin, left=polynomial(extent, values), right=size(self._draft, wanted))
+                yield EqualStep(origin=at.origin, left=polynomial(extent, values), right=self._draft.size(wanted))
 
     def _known(self, extent: Index) -> int | Register | None:
         """Return an extent that is a number or depends on sizes of steps alone."""
@@ -276,11 +276,11 @@ class VaryingOps:
                 continue
             expr = polynomial(made, values)
             if self._draft.is_given(extent):
-                yield EqualStep(origin=at.origin, left=expr, right=size(self._draft, extent))
+                yield EqualStep(origin=at.origin, left=expr, right=self._draft.size(extent))
             elif planned.may_be_negative(made):
                 clipped = length_range(planned.largest(made))
                 yield PlaceStep(origin=at.origin, register=extent.number, value=expr, range=clipped)
-            elif expr != size(self._draft, extent):
+            elif expr != self._draft.size(extent):
                 yield extent.number, expr
 
     def _apart(self, planned: Planned, outputs: Sequence[int], at: Operation) -> Iterator[Step]:

@@ -15,7 +15,6 @@ from openinfer.plan.findings import at_node
 from openinfer.plan.setting_ranges import MOST_LOW
 from openinfer.plan.setting_search import PolynomialRange, RangeSearch
 from openinfer.plan.settings import RuntimeSettingError, known_setting
-from openinfer.plan.sizes import size
 from openinfer.plan.steps import PlaceStep, Register
 from openinfer.symbolic import Const, Name
 
@@ -251,7 +250,7 @@ class BoundSettings:
                 )
                 place = known.placed(sizes)
                 steps.append(PlaceStep(origin=at.origin, register=register.number, value=value, range=place))
-                value = size(draft, register)
+                value = draft.size(register)
             sizes[name] = value
             made.append(found.parameter(name, value, ranges, tried))
         return tuple(made), tuple(steps), ranges
