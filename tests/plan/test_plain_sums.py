@@ -172,4 +172,4 @@ def test_convolutions_of_bytes(lanes: int, groups: int, stride: int, x_zero: int
     expected = np.clip(np.rint(total.astype(np.float32) * m), 0, 255).astype(np.uint8)
     assert (found.reshape(expected.shape) == expected).all()
     if groups == 1:
-        assert "uint32_t r_total0 = 0u;" in synthesis.bundle.files["model.c"].decode()
+        assert "uint32_t total0 = 0u;" in synthesis.bundle.files["model.c"].decode()

@@ -44,7 +44,7 @@ block entry {
 """
 
 
-GUARD = r"if \(r_\w+ < 0 \|\| [^\n]*"
+GUARD = r"if \(\w+ < 0 \|\| [^\n]*"
 
 
 def model_of():
@@ -138,7 +138,7 @@ def test_sums_of_bytes_along_rows_and_channels_are_proved():
     """
     synthesis = proved(program)
 
-    assert b"uint32_t r_total0 = 0u;" in synthesis.bundle.files["model.c"]
+    assert b"uint32_t total0 = 0u;" in synthesis.bundle.files["model.c"]
     assert synthesis.proof.alarms == ()
 
 
