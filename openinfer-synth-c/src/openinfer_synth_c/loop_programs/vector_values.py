@@ -11,6 +11,7 @@ from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.expr.linear import linearise
 from openinfer.loops import Load
 from openinfer_synth_c.loop_programs.addresses import counter, loop_head, tests_text
+from openinfer_synth_c.loop_programs.loaded_vectors import applied_to_loaded
 from openinfer_synth_c.loop_programs.places import is_plain
 from openinfer_synth_c.loop_programs.vector_functions import applied, is_narrow, rounded, select_of
 from openinfer_synth_c.loop_programs.vector_types import load, splat, vector_type
@@ -134,7 +135,8 @@ class _VectorValue:
             either = [self._vector(texts[n], n, step.dtype) for n in (a, b)]
             return f"{texts[condition]} ? {either[0]} : {either[1]}", True
         vectors = [self._vector(texts[n], n, instructions[n].dtype) for n in step.operands]
-        return applied(code, step.function, operands, step.dtype, self.loop.count, vectors), True
+        given = (code, step.function, operands, step.dtype, self.loop.count, vectors)
+        return applied_to_loaded(*given) or applied(*given), True
 
     def _select(self, step: Instruction, instructions: Sequence[Instruction], texts: Sequence[str]) -> str:
         """Return a choice whose condition is a comparison that differs from lane to lane."""
