@@ -209,6 +209,34 @@ def windows(x: f32[258, 34, 16], w: f32[16, 3, 3], /, y: f32[256, 32, 16]):
     assert far_cycles[0] - far_cycles[1] == pytest.approx(near_cycles[0] - near_cycles[1])
 
 
+@pytest.mark.parametrize(("channels", "collide"), [(128, True), (112, False)])
+def test_what_a_window_reads_again_is_loaded_from_the_second_cache_where_few_sets_of_the_first_have_its_lines(
+    channels: int, collide: bool
+) -> None:
+    stage = parse_computation(f"""
+def windows(x: f32[58, 58, {channels}], w: f32[{channels}, 3, 3], /, y: f32[56, 56, {channels}]):
+    for i, j, c in grid(56, 56, {channels}):
+        for u, v in unordered(3, 3):
+            total0 = start(0.0)
+            term0 = x[i + u, j + v, c] * w[c, u, v]
+            total0 = total0 + term0
+        y[i, j, c] = total0
+""").stages[0]
+    layouts = {"x": row_major((58, 58, channels)), "y": row_major((56, 56, channels))}
+    target = TargetInfo(vector_nbytes=64, registers=32, fma=True)
+    axes = (*stage.axes, *(() if stage.fold is None else stage.fold.axes))
+    tile = "i:2 j:14 c:16 u v i=unroll j=unroll c=lanes"
+    serial, written = parse_schedule(tile, axes), parse_schedule(tile.replace("u v", "u=unroll v=unroll"), axes)
+
+    again, once = (estimated(stage, layouts, target, 16, schedule) or 0 for schedule in (serial, written))
+
+    # Places of 512 bytes have an eighth of the sets: 64 lines, as many as a tile of 2x14 reads. Each of its 28 loads
+    # of a place in the window then takes two cycles.
+    tiles = 28 * 4 * channels // 16
+    assert (again > tiles * 9 * 28 * 2) is collide
+    assert once < tiles * 9 * 28 * 2
+
+
 def test_lanes_lie_along_the_terms_where_results_side_by_side_read_elements_that_lie_apart() -> None:
     stage = parse_computation("""
 def scores(q: f32[4, 32], k: f32[4, 201, 32], /, y: f32[4, 201]):

@@ -28,6 +28,9 @@ MOST_BORDERS = 2
 LEAST_INSIDE = 16
 """Fewest statements that an iteration of a loop carries out that leaves out some of them: less is not worth a test."""
 
+MOST_KEPT = 0.995
+"""Largest share of terms along an axis that lie inside: where fewer are left out, a test costs more than it saves."""
+
 
 def padded_factor(stage: Stage) -> tuple[int, str] | None:
     """Return the element of a term that is zero past the border of its tensor, and the tensor of its other factor.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING
 
 from openinfer.compute import Position, Read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from openinfer.affine import Var
+    from openinfer.affine import Index, Var
     from openinfer.compute import Element, Stage
     from openinfer.expr.linear import Program
 
@@ -49,6 +50,16 @@ def is_window(stage: Stage, numbers: Sequence[int], axis: Var) -> bool:
     reads = (stage.elements[number] for number in numbers)
     indices = (index for read in reads if isinstance(read, Read) for index in read.at)
     return any(axis in index.variables() and len(index.variables()) > 1 for index in indices)
+
+
+def lane_steps(address: Index, lane: Var, extents: Mapping[Var, int]) -> tuple[int | None, int]:
+    """Return how far neighbouring lanes lie apart, and what the distances of all other places are multiples of.
+
+    None: lanes are loaded one by one, since they do not follow one another.
+    """
+    step = address.coefficient(lane)
+    others = (axis for axis in address.variables() if axis != lane and extents[axis] > 1)
+    return step if step in (0, 1) else None, gcd(*(address.coefficient(axis) or 0 for axis in others))
 
 
 def column_counts(extent: int, most: int) -> list[int]:

@@ -2,7 +2,8 @@
 
 A body of a tile takes as long as the slowest of four: its arithmetic, its loads, the chain of additions into one total,
 and what comes from the second cache: weights, because what the tiles before have read of them filled the first, and
-images that do not fit the first.
+images that do not fit the first. Lines of an image whose distances are large powers of two push out one another even
+where the first cache has room for more of them: then every load of them comes from the second one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from math import ceil, prod
+from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ load of the whole vector waits for its stores."""
 FULL = 0.7
 """Share of the first cache that weights can have."""
 
+WAYS = 8
+"""Lines of the first cache whose addresses may differ by multiples of a way: an eighth of its size."""
+
 AHEAD = 6
 """One of so many registers holds a number of a stream before it is used."""
 
@@ -58,6 +62,7 @@ class Operand:
         is_packed: whether its elements lie in the order in which they are read.
         size: how many elements its buffer has, where it is not packed.
         loads: how many load one of its registers: the bytes of a word.
+        pitch: elements of which the distances between the places that are read are multiples; 0: not known.
     """
 
     def __init__(
@@ -69,12 +74,14 @@ class Operand:
         is_packed: bool,
         size: int = 0,
         loads: int = 1,
+        pitch: int = 0,
     ) -> None:
         self.number = number
         self.lane_step = lane_step
         self.is_packed = is_packed
         self.size = size
         self.loads = loads
+        self.pitch = pitch
         dims = [[(axis, slope) for axis in i.variables() if (slope := i.coefficient(axis))] for i in at]
         # Copies along the only axis of a dimension read one element each.
         self._alone = [dim[0][0] for dim in dims if len(dim) == 1]
@@ -269,18 +276,27 @@ def _far(work: Work, tiling: Tiling, size: Mapping[Var, int], walked: float, tar
     """Return the cycles for what a tile has from the second cache: weights and images that do not fit the first.
 
     ``walked`` is the number of iterations over folded axes. What these read again of an image, as rows of a window,
-    lies in the first cache by then.
+    lies in the first cache by then, unless its lines collide.
     """
     total = 0.0
     for operand in work.operands:
         if _read_in_turn(work, tiling, size, operand) * work.itemsize <= FULL * target.l1_nbytes:
             continue
-        if operand.is_packed:
+        if operand.is_packed or _collide(work, tiling, size, operand, target):
             vectors = walked * operand.distinct(tiling.counts(size, tiling.parts, tiling.taps))
         else:
             vectors = operand.distinct(tiling.counts(size, _terms(work, tiling)))
         total += vectors * FAR_LINE * tiling.lanes * work.itemsize / target.line_nbytes
     return total
+
+
+def _collide(work: Work, tiling: Tiling, size: Mapping[Var, int], operand: Operand, target: TargetInfo) -> bool:
+    """Whether the sets of the first cache that a tile's part of an image falls into have no room for its lines."""
+    pitch, way = operand.pitch * work.itemsize, target.l1_nbytes // WAYS
+    if operand.lane_step != 1 or pitch <= target.line_nbytes:
+        return False
+    sets = way // gcd(pitch, way)
+    return operand.distinct(tiling.counts(size, _terms(work, tiling))) > FULL * WAYS * sets
 
 
 def _terms(work: Work, tiling: Tiling) -> dict[Var, int]:

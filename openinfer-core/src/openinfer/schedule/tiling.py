@@ -12,12 +12,13 @@ from openinfer.affine import Var
 from openinfer.compute import Order, Read
 from openinfer.expr.linear import linearise
 from openinfer.loops import Bind
-from openinfer.schedule.borders import LEAST_INSIDE, MOST_BORDERS, windows
+from openinfer.schedule.borders import LEAST_INSIDE, MOST_BORDERS, MOST_KEPT, windows
 from openinfer.schedule.candidates import (
     block_counts,
     bytes_of_words,
     column_counts,
     is_window,
+    lane_steps,
     row_counts,
     tensor_of,
     variables_of,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from openinfer.layout import Layout
     from openinfer.schedule.borders import Window
 
-LONGEST_BODY = 112
+LONGEST_BODY = 128
 """Most statements of the body of a tile."""
 
 LONG_BODY = 1500
@@ -207,7 +208,7 @@ class _Search:
         self, window: Window, tile: Mapping[Var, int], taps: Mapping[Var, int], parts: Mapping[Var, int]
     ) -> bool:
         """Whether a serial loop over the taps of a window leaves out those that read past a border."""
-        if tile.get(window.axis, 1) != 1 or window.tap in taps or window.tap in parts:
+        if tile.get(window.axis, 1) != 1 or window.tap in taps or window.tap in parts or window.share > MOST_KEPT:
             return False
         copies = prod(tile.values()) * prod(taps.values()) * prod(parts.values())
         return self._inside(window.tap, taps) * copies >= LEAST_INSIDE
@@ -315,9 +316,8 @@ class _Search:
         layout, loads = self._layouts.get(read.tensor), len(self._bytes.get(number, (number,)))
         if layout is None:
             return Operand(number, read.at, 1 if any(lane in i.variables() for i in read.at) else 0, is_packed=True)
-        step = layout.address(read.at).coefficient(lane)
-        lane_step, size = step if step in (0, 1) else None, layout.size.constant or 0
-        return Operand(number, read.at, lane_step, is_packed=False, size=size, loads=loads)
+        (step, pitch), size = lane_steps(layout.address(read.at), lane, self._extents), layout.size.constant or 0
+        return Operand(number, read.at, step, is_packed=False, size=size, loads=loads, pitch=pitch)
 
     def _lane_axes(self) -> Iterator[Var]:
         for axis in self._stage.axes:
