@@ -6,8 +6,17 @@ With ``--runs`` all of it is made anew several times, and ratios are medians of 
 of each step of the program and its share of the machine's peak instead, ``--json`` prints documents.
 
 The time that the multiply-adds of a network in f32 alone take at the peak of the machine follows them, measured in the
-same run, as a part of ONNX Runtime's least time: no schedule is quicker than that. On an EPYC core of the Zen 4
-kind, with 118 Gop/s, it is 0.647 for MobileNetV1 0.25 at 96² (15.0 Mop take 127 µs; ONNX Runtime takes 196).
+same run, as a part of ONNX Runtime's least time: no schedule that carries them all out is quicker. Products with the
+zeros around an image are among them, so a schedule that leaves those out may be. An idle EPYC core of the Zen 4 kind
+does 118 Gop/s (12 registers of 16 lanes that advance together, `peaks.py`):
+
+    network                   Mop at the peak, µs   ONNX Runtime, least µs   floor
+    MobileNetV1 1.0 224²   1137.5            9640                    10836   0.890
+    MobileNetV1 0.25 96²     15.0             127                      197   0.644
+    ResNet-8                 25.0             212                      225   0.943
+    DS-CNN                    5.3              45                       62   0.730
+
+ResNet-8 takes 0.896 of ONNX Runtime's least time there, below its floor by what it leaves out at borders.
 
 Run: python benchmarks/c/beside_onnxruntime.py [NET ...] [--form FORM ...] [--rounds N] [--runs N] [--layers] [--json]
 (packages onnx and onnxruntime)
