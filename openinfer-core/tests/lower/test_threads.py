@@ -188,7 +188,10 @@ def test_a_thread_computes_a_tile_of_results_with_the_bits_of_single_ones(text: 
 def test_other_stages_have_a_thread_for_each_place(text: str) -> None:
     computation = parse_computation(text)
 
-    assert threaded(computation, busy=1) == threaded(computation)
+    (found,), (plain,) = (threaded(computation, busy=busy) for busy in (1, None))
+
+    # Windows may be written out.
+    assert kernel_text(found).replace("UNROLL", "SERIAL") == kernel_text(plain)
 
 
 def test_tiles_leave_enough_threads_to_keep_a_device_busy() -> None:

@@ -19,6 +19,7 @@ from openinfer.lower.perfect_nests import chain_of, nest_of
 from openinfer.lower.product_teams import in_product_teams
 from openinfer.lower.programs import lowered
 from openinfer.lower.row_teams import in_row_teams
+from openinfer.lower.windows import with_windows
 from openinfer.lower.word_lanes import in_words
 from openinfer.schedule import plain, thread_tile
 
@@ -116,7 +117,9 @@ def _longest_team(
 def _for_threads(part: Computation, kernel: Kernel, busy: int | None, *, words: bool) -> Kernel:
     """Return the loop program of a stage in the best form for threads; ``kernel`` has one thread for each element."""
     found = in_words(kernel) if words else None
-    return found or (None if busy is None else _in_tiles(part, kernel, busy)) or kernel
+    if found is not None or busy is None:
+        return found or kernel
+    return _in_tiles(part, kernel, busy) or with_windows(kernel)
 
 
 def _in_tiles(part: Computation, kernel: Kernel, busy: int) -> Kernel | None:
