@@ -30,6 +30,7 @@ from openinfer.loops.nodes import (
     Value,
     value_of,
 )
+from openinfer.loops.tiles import Role, Tile, TileAlloc, TileFill, TileFma, TileLoad, Tiles, TileStore
 from openinfer.loops.verify import Accesses, verify
 
 __all__ = [
@@ -53,9 +54,17 @@ __all__ = [
     "Number",
     "Peer",
     "Register",
+    "Role",
     "Set",
     "Statement",
     "Store",
+    "Tile",
+    "TileAlloc",
+    "TileFill",
+    "TileFma",
+    "TileLoad",
+    "TileStore",
+    "Tiles",
     "Value",
     "value_of",
     "verify",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.loops.nodes import Fail, For, If, Let, Load, Lookup, Set, Store, Value
+from openinfer.loops.tiles import TileLoad, TileStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +48,8 @@ def _statement(statement: Statement, starts: Mapping[str, Var]) -> Statement:
             return Fail(_value(refused, starts), rule)
         case Store(buffer, address, value):
             return Store(buffer, address + starts.get(buffer.name, Index()), _value(value, starts))
+        case TileLoad(_, buffer, address) | TileStore(buffer, address):
+            return replace(statement, address=address + starts.get(buffer.name, Index()))
         case _:
             return statement
 

@@ -38,12 +38,14 @@ from openinfer.loops.nodes import (
     Value,
 )
 from openinfer.loops.teams import is_meeting, team
+from openinfer.loops.tiles import TileAlloc, TileFill, TileFma, TileLoad, TileStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from openinfer.affine import Var, Within
     from openinfer.loops.nodes import Buffer, Kernel, Leaf, Statement
+    from openinfer.loops.tiles import Tile, TileStatement
 
     Program = Callable[..., None]
 
@@ -71,6 +73,7 @@ class _Run:
         self._arrays = arrays
         self._variables = variables
         self._registers: dict[str, Array] = {}
+        self._tiles: dict[str, Array] = {}
         self._peers: dict[str, Array] = {}
         self._compiled: dict[int, tuple[Value, Program]] = {}
 
@@ -78,6 +81,7 @@ class _Run:
         """Return the run of a thread: it has scalars and private buffers of its own, and shares all others."""
         made = _Run(dict(self._arrays), {**self._variables, **places})
         made._registers = dict(self._registers)
+        made._tiles = dict(self._tiles)
         made._compiled = self._compiled
         return made
 
@@ -108,6 +112,41 @@ class _Run:
                 pass
             case Join():
                 raise LoopProgramError("a join outside of the threads of a group")
+            case _:
+                self._of_tiles(statement)
+
+    def _of_tiles(self, statement: TileStatement) -> None:
+        """Do what a subgroup does at once: each of its threads has whole tiles here, and all do the same."""
+        match statement:
+            case TileAlloc(tiles):
+                made = np.zeros((tiles.count, tiles.rows, tiles.columns), storage_dtype(tiles.dtype))
+                self._tiles[tiles.name] = made
+            case TileFill(tile, value):
+                self._tile(tile)[...] = value
+            case TileLoad(tile, buffer, address, stride, is_transposed):
+                found = self._tile(tile)
+                (found.T if is_transposed else found)[...] = self._arrays[buffer.name][
+                    self._places(tile, buffer, address, stride, is_transposed)
+                ]
+            case TileStore(buffer, address, stride, tile):
+                self._arrays[buffer.name][self._places(tile, buffer, address, stride)] = self._tile(tile)
+            case TileFma(total, left, right):
+                sums = self._tile(total)
+                sums += self._tile(left).astype(sums.dtype) @ self._tile(right).astype(sums.dtype)
+
+    def _tile(self, tile: Tile) -> Array:
+        """Return a tile, as a view."""
+        return self._tiles[tile.tiles.name][self._index(tile.at)]
+
+    def _places(
+        self, tile: Tile, buffer: Buffer, address: Index, stride: int, is_transposed: bool = False
+    ) -> npt.NDArray[np.intp]:
+        """Return the places of the elements of a tile in memory, lines of neighbours."""
+        rows, columns = tile.tiles.rows, tile.tiles.columns
+        lines, length = (columns, rows) if is_transposed else (rows, columns)
+        first = self._place(buffer, address)
+        self._place(buffer, address + stride * (lines - 1) + length - 1)
+        return first + stride * np.arange(lines)[:, None] + np.arange(length)
 
     def _loop(self, loop: For) -> None:
         if loop.bind is Bind.LOCAL and is_meeting(team(loop)[1]):

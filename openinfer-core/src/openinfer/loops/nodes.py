@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.expr.linear import linearise
 from openinfer.expr.tree import Input, substitute
+from openinfer.loops.tiles import TileStatement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -241,7 +242,7 @@ class Join:
     pairs: tuple[Set, ...]
 
 
-Statement: TypeAlias = For | If | Let | Set | Lookup | Fail | Store | Alloc | Barrier | Join
+Statement: TypeAlias = For | If | Let | Set | Lookup | Fail | Store | Alloc | Barrier | Join | TileStatement
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Within, is_mixed_radix
@@ -11,7 +12,6 @@ from openinfer.loops.bounds import under
 from openinfer.loops.nodes import (
     Across,
     Alloc,
-    Barrier,
     Bind,
     Fail,
     For,
@@ -26,6 +26,7 @@ from openinfer.loops.nodes import (
     Value,
 )
 from openinfer.loops.teams import phases, team
+from openinfer.loops.tiles import TileLoad, TileStore, places_of_tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from openinfer.affine import Var
     from openinfer.affine.index import Term
     from openinfer.loops.nodes import Buffer, Statement
+    from openinfer.loops.tiles import Tiles
 
 
 def find_race(var: Var, bind: Bind, body: Sequence[Statement]) -> str | None:
@@ -46,13 +48,15 @@ def find_race(var: Var, bind: Bind, body: Sequence[Statement]) -> str | None:
     if var.extent in (0, 1):
         return None
     others: Sequence[Var] = ()
+    held = 0
     parts: Sequence[Sequence[Statement]] = [body]
     if bind is Bind.LOCAL:
         (_, *others), body = team(For(var, bind, tuple(body)))
         parts = phases(body)
+        held = prod(axis.extent if isinstance(axis.extent, int) else 0 for axis in (var, *others))
     own = set(_named(body))
     for part in parts:
-        found = _Accesses(var, others, own, part).race()
+        found = _Accesses(var, others, own, part, held).race()
         if found is not None:
             return f"iterations over {var.name} {found}"
     return None
@@ -74,11 +78,12 @@ def _named(body: Sequence[Statement]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """An element that statements touch where some tests hold."""
+    """An element that statements touch where some tests hold; ``is_joint``: iterations do so at once, as a subgroup."""
 
     buffer: Buffer
     address: Index
     tests: tuple[Within, ...]
+    is_joint: bool = False
 
     def __str__(self) -> str:
         return f"{self.buffer.name}[{self.address}]"
@@ -122,8 +127,9 @@ def _ends(digits: Sequence[_Digit]) -> tuple[list[int], list[int]]:
 class _Accesses:
     """What the statements of one iteration touch outside of it."""
 
-    def __init__(self, var: Var, others: Sequence[Var], own: set[str], body: Sequence[Statement]) -> None:
+    def __init__(self, var: Var, others: Sequence[Var], own: set[str], body: Sequence[Statement], held: int) -> None:
         self._var = var
+        self._held = held
         self._own = own
         self._inner: set[Var] = set(others)
         self._stores: list[_Access] = []
@@ -141,12 +147,14 @@ class _Accesses:
             if store.buffer.name in self._own:
                 continue
             is_first = self._is_of_first(store)
-            if not is_first and not self._has_own(store):
+            if not is_first and not store.is_joint and not self._has_own(store):
                 return f"may write one element, {store}"
             if store.buffer.name in self._combined:
                 return f"write {store.buffer.name}, whose elements are combined"
             for other in (*self._stores, *self._loads):
                 if other.buffer != store.buffer or _are_apart(other.address, store.address):
+                    continue
+                if store.is_joint and other.is_joint:
                     continue
                 if self._is_of_first(other) if is_first else other.address == store.address:
                     continue
@@ -251,7 +259,7 @@ class _Accesses:
                     self._tests = (*outside, *tests)
                     self._collect(inner)
                     self._tests = outside
-                case Let(_, value):
+                case Let(_, value) | Fail(value, _):
                     self._read(value)
                 case Set(name, value):
                     self._read(value)
@@ -259,15 +267,24 @@ class _Accesses:
                         self._scalars.append(name)
                 case Lookup():
                     self._look_up(statement)
-                case Fail(value, _):
-                    self._read(value)
                 case Store(buffer, address, value):
                     self._read(value)
                     self._stores.append(_Access(buffer, address, self._tests))
                 case Join(_, pairs):
                     self._collect(pairs)
-                case Alloc() | Barrier():
+                case TileLoad(tile, buffer, address, stride, is_transposed):
+                    self._loads.append(self._of_tile(tile.tiles, buffer, address, stride, is_transposed))
+                case TileStore(buffer, address, stride, tile):
+                    self._stores.append(self._of_tile(tile.tiles, buffer, address, stride))
+                case _:
                     pass
+
+    def _of_tile(
+        self, tiles: Tiles, buffer: Buffer, address: Index, stride: int, is_transposed: bool = False
+    ) -> _Access:
+        places, *within = places_of_tile(tiles, address, stride, is_transposed)
+        self._inner |= set(within)
+        return _Access(buffer, places, self._tests, is_joint=0 < self._held <= tiles.threads)
 
     def _look_up(self, lookup: Lookup) -> None:
         match lookup.value:

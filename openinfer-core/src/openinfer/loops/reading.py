@@ -35,6 +35,7 @@ from openinfer.loops.nodes import (
     Value,
     value_of,
 )
+from openinfer.loops.tiles import Role, Tile, TileAlloc, TileFill, TileFma, TileLoad, Tiles, TileStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _MEMORIES = {memory.value: memory for memory in Memory}
 _BINDS = {bind.value: bind for bind in Bind}
+_ROLES = {role.value: role for role in Role}
 
 
 def parse_kernel(text: str) -> Kernel:
@@ -76,6 +78,7 @@ class _Reader:
         self._variables = {argument.arg: Var(argument.arg) for argument in function.args.kwonlyargs}
         self._buffers: dict[str, Buffer] = {}
         self._registers: dict[str, DType] = {}
+        self._tiles: dict[str, Tiles] = {}
         self._named: dict[str, Expr] = {}
         self._leaves: dict[Leaf, tree.Input] = {}
 
@@ -103,11 +106,11 @@ class _Reader:
                 raise _unexpected(node, f"memory, type and size of {name}, such as GLOBAL[f32, 12]")
 
     def _block(self, body: Sequence[ast.stmt]) -> tuple[Statement, ...]:
-        outside = (self._variables, self._buffers, self._registers, self._named)
+        outside = (self._variables, self._buffers, self._registers, self._named, self._tiles)
         self._variables, self._buffers = dict(self._variables), dict(self._buffers)
-        self._registers, self._named = dict(self._registers), dict(self._named)
+        self._registers, self._named, self._tiles = dict(self._registers), dict(self._named), dict(self._tiles)
         statements = [made for node in body if (made := self._statement(node)) is not None]
-        self._variables, self._buffers, self._registers, self._named = outside
+        self._variables, self._buffers, self._registers, self._named, self._tiles = outside
         return tuple(statements)
 
     def _statement(self, node: ast.stmt) -> Statement | None:
@@ -120,21 +123,87 @@ class _Reader:
             case ast.With(items=[ast.withitem(context_expr=joined)], body=body):
                 return self._join(joined, body)
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=None):
-                return Alloc(self._buffer(name, annotation, node))
+                return self._allocated(name, annotation, node)
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value) if value is not None:
                 return self._named_value(name, annotation, value, node)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 return self._set(name, value)
-            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=address)], value=value):
-                return Store(self._known_buffer(name, node), index_of_ast(address, self._variables), self._value(value))
-            case ast.Expr(value=ast.Call(func=ast.Name(id="fail"), args=[refused, ast.Constant(value=str(rule))])):
-                return Fail(self._value(refused), rule)
-            case ast.Expr(value=ast.Call(func=ast.Name(id="BARRIER"), args=[])):
-                return Barrier()
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name)) as place], value=value):
+                return self._stored(name, place, value)
+            case ast.Expr(value=ast.Call() as call):
+                return self._called(call)
             case ast.Pass():
                 return None
             case _:
                 raise _unexpected(node, "a statement of a loop program")
+
+    def _called(self, node: ast.Call) -> Statement:
+        match node:
+            case ast.Call(func=ast.Name(id="fail"), args=[refused, ast.Constant(value=str(rule))]):
+                return Fail(self._value(refused), rule)
+            case ast.Call(
+                func=ast.Name(id="TILE_STORE"), args=[ast.Name(id=name), address, ast.Constant(value=int(stride)), tile]
+            ):
+                at = index_of_ast(address, self._variables)
+                return TileStore(self._known_buffer(name, node), at, stride, self._tile(tile))
+            case ast.Call(func=ast.Name(id="BARRIER"), args=[]):
+                return Barrier()
+            case _:
+                raise _unexpected(node, "fail(refused, rule), TILE_STORE(buffer, address, stride, tile) or BARRIER()")
+
+    def _stored(self, name: str, place: ast.Subscript, value: ast.expr) -> Statement:
+        if name in self._tiles:
+            return self._of_tile(self._tile(place), value)
+        buffer = self._known_buffer(name, place)
+        return Store(buffer, index_of_ast(place.slice, self._variables), self._value(value))
+
+    def _allocated(self, name: str, annotation: ast.expr, node: ast.stmt) -> Statement:
+        match annotation:
+            case ast.Subscript(value=ast.Name(id="TILES"), slice=ast.Tuple(elts=form)):
+                return self._tile_alloc(name, form, node)
+            case _:
+                return Alloc(self._buffer(name, annotation, node))
+
+    def _tile_alloc(self, name: str, form: Sequence[ast.expr], node: ast.stmt) -> TileAlloc:
+        match form:
+            case [
+                ast.Name(id=dtype),
+                ast.Name(id=role),
+                ast.Constant(value=int(rows)),
+                ast.Constant(value=int(columns)),
+                ast.Constant(value=int(count)),
+                ast.Constant(value=int(threads)),
+            ] if dtype in BY_NAME and role in _ROLES:
+                made = Tiles(name, BY_NAME[dtype], _ROLES[role], rows, columns, count, threads)
+                self._tiles[name] = made
+                return TileAlloc(made)
+            case _:
+                raise _unexpected(node, "type, role, rows, columns, number and threads of tiles")
+
+    def _tile(self, node: ast.expr) -> Tile:
+        match node:
+            case ast.Subscript(value=ast.Name(id=name), slice=at) if name in self._tiles:
+                return Tile(self._tiles[name], index_of_ast(at, self._variables))
+            case _:
+                raise _unexpected(node, f"a tile of {', '.join(self._tiles) or 'some that are allocated'}")
+
+    def _of_tile(self, tile: Tile, node: ast.expr) -> Statement:
+        match node:
+            case ast.Call(func=ast.Name(id="TILE_FMA"), args=[left, right]):
+                return TileFma(tile, self._tile(left), self._tile(right))
+            case ast.Call(func=ast.Name(id="TILE"), args=[value]):
+                literal = expression_of_ast(value, lambda _: None)
+                if isinstance(literal, tree.Literal):
+                    return TileFill(tile, literal.value)
+            case ast.Call(
+                func=ast.Name(id="TILE"),
+                args=[ast.Name(id=name), address, ast.Constant(value=int(stride)), *order],
+            ) if [ast.unparse(each) for each in order] in ([], ["TRANSPOSED"]):
+                at = index_of_ast(address, self._variables)
+                return TileLoad(tile, self._known_buffer(name, node), at, stride, bool(order))
+            case _:
+                pass
+        raise _unexpected(node, "TILE(constant), TILE(buffer, address, stride) or TILE_FMA(left, right)")
 
     def _loop(self, node: ast.For) -> For:
         match node:

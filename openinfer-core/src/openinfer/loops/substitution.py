@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var, Within
 from openinfer.loops.nodes import Fail, For, If, Join, Let, Load, Lookup, Number, Set, Store, Value
+from openinfer.loops.tiles import Tile, TileFill, TileFma, TileLoad, TileStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,8 +71,26 @@ def _rewritten(statement: Statement, change: Callable[[Index], Index]) -> Statem
             return Fail(_value(refused, change), rule)
         case Store(buffer, address, value):
             return Store(buffer, change(address), _value(value, change))
+        case TileFill() | TileLoad() | TileStore() | TileFma():
+            return _of_tiles(statement, change)
         case _:
             return statement
+
+
+def _of_tiles(statement: TileFill | TileLoad | TileStore | TileFma, change: Callable[[Index], Index]) -> Statement:
+    match statement:
+        case TileFill(tile, value):
+            return TileFill(_tile(tile, change), value)
+        case TileLoad(tile, _, address, _, _):
+            return replace(statement, tile=_tile(tile, change), address=change(address))
+        case TileStore(_, address, _, tile):
+            return replace(statement, tile=_tile(tile, change), address=change(address))
+        case TileFma(total, left, right):
+            return TileFma(_tile(total, change), _tile(left, change), _tile(right, change))
+
+
+def _tile(tile: Tile, change: Callable[[Index], Index]) -> Tile:
+    return Tile(tile.tiles, change(tile.at))
 
 
 def _resized(var: Var, extent: Index, bind: Bind, body: tuple[Statement, ...]) -> For:

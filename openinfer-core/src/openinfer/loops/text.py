@@ -12,11 +12,16 @@
 6)`` reads only where it may, ``number(i, i64)`` is the value of an index, ``across(add, t)`` combines a private buffer,
 ``p: index[7] = cast(x[i], i64)`` binds an index, and ``fail(refused, 'rule')`` ends the step with an error.
 ``with JOIN(thread):`` precedes how named scalars of two threads become one: ``total = total + peer(total)``.
+
+``t: TILES[f32, TOTAL, 16, 8, 4, 32]`` allocates four tiles of 16 by 8 elements that 32 threads hold together. Then
+``t[i] = TILE(0.0)`` fills one, ``l[i] = TILE(x, address, stride)`` loads one (with ``TRANSPOSED`` after the stride:
+along its columns), ``t[i] = TILE_FMA(l[i], r[i])`` adds a product to it, and ``TILE_STORE(y, address, stride, t[i])``
+stores it.
 """
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count as counted
 from typing import TYPE_CHECKING
 
 from openinfer.expr.linear import linearise
@@ -37,11 +42,13 @@ from openinfer.loops.nodes import (
     Set,
     Store,
 )
+from openinfer.loops.tiles import TileAlloc, TileFill, TileFma, TileLoad, Tiles, TileStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.loops.nodes import Buffer, Kernel, Leaf, Statement, Value
+    from openinfer.loops.tiles import Tile, TileStatement
 
 _INDENT = "    "
 
@@ -76,7 +83,7 @@ def _registers(body: Sequence[Statement]) -> Iterator[str]:
 
 class _KernelText:
     def __init__(self, registers: set[str]) -> None:
-        self._names = (name for number in count() if (name := f"v{number}") not in registers)
+        self._names = (name for number in counted() if (name := f"v{number}") not in registers)
 
     def block(self, body: Sequence[Statement], pad: str) -> Iterator[str]:
         for statement in body:
@@ -104,12 +111,33 @@ class _KernelText:
                     yield from self._line(pad, f"{buffer.name}[{address}] = ", value)
                 case Fail(refused, rule):
                     yield from self._line(pad, "fail(", refused, f", {rule!r})")
+                case _:
+                    yield pad + _tile_text(statement)
 
     def _line(self, pad: str, before: str, value: Value, after: str = "") -> Iterator[str]:
         inputs = {number: _leaf_text(leaf) for number, leaf in enumerate(value.leaves)}
         lines, text = program_text(linearise(value.expr), inputs, lambda: next(self._names))
         yield from (pad + line for line in lines)
         yield f"{pad}{before}{text}{after}"
+
+
+def _tile_text(statement: TileStatement) -> str:
+    match statement:
+        case TileAlloc(Tiles(name, dtype, role, rows, columns, count, threads)):
+            return f"{name}: TILES[{dtype}, {role.value}, {rows}, {columns}, {count}, {threads}]"
+        case TileFill(tile, value):
+            return f"{_named_tile(tile)} = TILE({literal_text(tile.tiles.dtype, value)})"
+        case TileLoad(tile, buffer, address, stride, is_transposed):
+            order = ", TRANSPOSED" if is_transposed else ""
+            return f"{_named_tile(tile)} = TILE({buffer.name}, {address}, {stride}{order})"
+        case TileStore(buffer, address, stride, tile):
+            return f"TILE_STORE({buffer.name}, {address}, {stride}, {_named_tile(tile)})"
+        case TileFma(total, left, right):
+            return f"{_named_tile(total)} = TILE_FMA({_named_tile(left)}, {_named_tile(right)})"
+
+
+def _named_tile(tile: Tile) -> str:
+    return f"{tile.tiles.name}[{tile.at}]"
 
 
 def _leaf_text(leaf: Leaf) -> str:

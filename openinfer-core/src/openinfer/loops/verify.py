@@ -33,6 +33,19 @@ from openinfer.loops.nodes import (
 )
 from openinfer.loops.races import find_race
 from openinfer.loops.teams import is_meeting, team
+from openinfer.loops.tiles import (
+    Role,
+    Tile,
+    TileAlloc,
+    TileFill,
+    TileFma,
+    TileLoad,
+    Tiles,
+    TileStore,
+    places_of_tile,
+    subgroup_of,
+    tiles_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +71,8 @@ def verify(kernel: Kernel) -> Accesses:
             and no test keeps it inside; a constant buffer is written; iterations of a parallel loop write one element,
             or one reads what another writes; not every thread arrives at a barrier or join; what is joined is not a
             named scalar of a thread; a loop over lanes has no constant length, or holds other statements than `Let`,
-            `Set`, `Store` and `If`.
+            `Set`, `Store` and `If`; a statement about tiles differs between the threads that hold them, or their
+            forms do not go together.
     """
     check = _Check(kernel.name)
     scope = _Scope(
@@ -93,6 +107,7 @@ class _Scope:
     threads: tuple[Var, ...] = ()
     own: frozenset[str] = frozenset()
     varying: frozenset[Var] = frozenset()
+    tiles: Mapping[str, Tiles] = field(default_factory=dict[str, Tiles])
 
 
 @dataclass(slots=True)
@@ -113,7 +128,7 @@ class _Check:
                 for test in tests:
                     self._bound(test.index, scope)
                 self.block(body, replace(scope, tests=(*scope.tests, *tests)))
-            case Alloc() | Let() | Lookup():
+            case Alloc() | Let() | Lookup() | TileAlloc():
                 return self._declared(statement, scope)
             case Set(name, value):
                 self._value(value, scope)
@@ -125,14 +140,18 @@ class _Check:
                     raise self._error(f"a test is {refused.dtype}, expected bool")
             case Store():
                 self._store(statement, scope)
-            case Barrier():
-                self._meeting("a barrier", scope)
-            case Join():
-                self._join(statement, scope)
+            case Barrier() | Join():
+                self._met(statement, scope)
+            case TileFill() | TileLoad() | TileStore() | TileFma():
+                self._of_tiles(statement, scope)
         return scope
 
-    def _declared(self, statement: Alloc | Let | Lookup, scope: _Scope) -> _Scope:
+    def _declared(self, statement: Alloc | Let | Lookup | TileAlloc, scope: _Scope) -> _Scope:
         match statement:
+            case TileAlloc(tiles):
+                self._new(tiles.name, scope)
+                subgroup_of(scope.threads, tiles.threads)
+                return replace(scope, tiles={**scope.tiles, tiles.name: tiles})
             case Alloc(buffer):
                 self._new(buffer.name, scope)
                 if buffer.memory not in (Memory.PRIVATE, Memory.SHARED):
@@ -152,6 +171,59 @@ class _Check:
                     raise self._error(f"the index {var.name} is computed as {value.dtype}, expected i64")
                 varying = scope.varying | {var} if scope.threads else scope.varying
                 return replace(scope, variables=scope.variables | {var}, varying=varying)
+
+    def _of_tiles(self, statement: TileFill | TileLoad | TileStore | TileFma, scope: _Scope) -> None:
+        """Refuse what the threads of a subgroup cannot do at once, and forms of tiles that do not go together."""
+        for tile in tiles_in(statement):
+            self._tile(tile, scope)
+        match statement:
+            case TileFill():
+                pass
+            case TileFma(total, left, right):
+                a, b, c = left.tiles, right.tiles, total.tiles
+                roles = (a.role, b.role, c.role) == (Role.LEFT, Role.RIGHT, Role.TOTAL)
+                if not roles or (a.rows, b.columns) != (c.rows, c.columns) or a.columns != b.rows:
+                    raise self._error(f"{c.name} is not a total of products of {a.name} and {b.name}")
+            case TileLoad(tile, buffer, address, stride, is_transposed):
+                self._uniform(address, tile.tiles, scope)
+                self._tile_access(tile.tiles, buffer, address, (stride, is_transposed), scope)
+            case TileStore(buffer, address, stride, tile):
+                if buffer.memory is Memory.CONSTANT:
+                    raise self._error(f"{buffer.name} is constant and is written")
+                self._uniform(address, tile.tiles, scope)
+                self._tile_access(tile.tiles, buffer, address, (stride, False), scope)
+
+    def _tile(self, tile: Tile, scope: _Scope) -> None:
+        if scope.tiles.get(tile.tiles.name) != tile.tiles:
+            raise self._error(f"there are no tiles {tile.tiles.name} of this form here")
+        self._uniform(tile.at, tile.tiles, scope)
+        for test in scope.tests:
+            self._uniform(test.index - test.extent, tile.tiles, scope)
+        if not tile.at.is_within(0, Index.of(tile.tiles.count)):
+            raise self._error(f"{tile.tiles.name}[{tile.at}] may lie outside of {tile.tiles.count} tiles")
+
+    def _uniform(self, index: Index, tiles: Tiles, scope: _Scope) -> None:
+        """Refuse an index that may differ between the threads that hold some tiles."""
+        common = frozenset(scope.threads) - frozenset(subgroup_of(scope.threads, tiles.threads))
+        self._bound(index, scope)
+        for var in sorted(index.variables() & (scope.varying - common), key=lambda var: var.name):
+            raise self._error(f"threads that hold {tiles.name} together have different {var.name}")
+
+    def _tile_access(
+        self, tiles: Tiles, buffer: Buffer, address: Index, order: tuple[int, bool], scope: _Scope
+    ) -> None:
+        if buffer.dtype is not tiles.dtype:
+            raise self._error(f"{tiles.name} holds {tiles.dtype}, {buffer.name} {buffer.dtype}")
+        places, row, column = places_of_tile(tiles, address, *order)
+        inside = replace(scope, variables=scope.variables | {row, column})
+        self._access(buffer, places, (), inside)
+
+    def _met(self, statement: Barrier | Join, scope: _Scope) -> None:
+        match statement:
+            case Barrier():
+                self._meeting("a barrier", scope)
+            case Join():
+                self._join(statement, scope)
 
     def _meeting(self, what: str, scope: _Scope) -> None:
         """Refuse a place that only some threads of a group may come to, or come to more often than others."""
@@ -188,7 +260,7 @@ class _Check:
             self._team(For(var, bind, tuple(body)), scope)
         elif isinstance(var.extent, Index) and var.extent.variables() & varying:
             varying |= {var}
-            if is_meeting(body):
+            if is_meeting(body) or is_meeting(body, (TileAlloc, TileFill, TileLoad, TileStore, TileFma)):
                 raise self._error(
                     f"threads of a group meet in a loop over {var.extent} places, of which each has its own"
                 )
@@ -275,7 +347,9 @@ class _Check:
     def _new(self, name: str, scope: _Scope) -> None:
         if not is_identifier(name):
             raise self._error(f"the name {name!r} is not an identifier of letters, digits and _")
-        known = {var.name for var in scope.variables} | scope.buffers.keys() | scope.registers.keys()
+        known = (
+            {var.name for var in scope.variables} | scope.buffers.keys() | scope.registers.keys() | scope.tiles.keys()
+        )
         if name in known:
             raise self._error(f"the name {name} is in use")
 

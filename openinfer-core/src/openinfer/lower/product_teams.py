@@ -10,11 +10,8 @@ from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var, Within
-from openinfer.affine.digits import digits_of, rejoined
-from openinfer.affine.index import variables_of
-from openinfer.dtypes import I64
+from openinfer.affine.digits import rejoined
 from openinfer.expr import tree
-from openinfer.expr.linear import linearise
 from openinfer.layout import row_major
 from openinfer.loops import (
     Alloc,
@@ -25,28 +22,23 @@ from openinfer.loops import (
     If,
     Kernel,
     Load,
-    Lookup,
     Memory,
-    Number,
     Store,
     value_of,
 )
 from openinfer.loops.coalesce import coalesced
-from openinfer.loops.substitution import indices_of, rewritten, substituted
-from openinfer.lower.accesses import access
-from openinfer.lower.names import Names
+from openinfer.lower.product_places import ProductPlaces, digits_along, extent_of, where
 from openinfer.lower.product_sides import product_of, reads_of
 from openinfer.schedule.products import BLOCK, PADDING, SIDE, product_tile
 from openinfer.schedule.threads import WORD_NBYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from openinfer.affine.index import Atom
-    from openinfer.compute import Computation, Element
+    from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.layout import Layout
-    from openinfer.loops import Leaf, Statement, Value
+    from openinfer.loops import Leaf, Statement
     from openinfer.lower.product_sides import Factor, Product
     from openinfer.schedule.products import ProductSchedule
     from openinfer.schedule.threads import Threads
@@ -66,8 +58,8 @@ def in_product_teams(
     product = product_of(stage)
     if product is None:
         return None
-    rows, columns, both = (prod(map(_extent, axes)) for axes in (product.rows, product.columns, product.both))
-    depth = prod(map(_extent, product.folded))
+    rows, columns, both = (prod(map(extent_of, axes)) for axes in (product.rows, product.columns, product.both))
+    depth = prod(map(extent_of, product.folded))
     tensors = (*computation.inputs, *computation.outputs)
     known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
     lanes = max(_lanes(known, product, factor) for factor in product.factors)
@@ -91,9 +83,9 @@ def _widest(layouts: Mapping[str, Layout], product: Product, factor: Factor) -> 
     """Return whether neighbours of a factor's tensor are terms, not places of its side, and how many are loaded."""
     stage = product.stage
     axes = product.rows if factor.is_left else product.columns
-    place = Var("place'", prod(map(_extent, axes)))
-    term = Var("term'", prod(map(_extent, product.folded)))
-    values = {**_digits(Index.of(place), axes), **_digits(Index.of(term), product.folded)}
+    place = Var("place'", prod(map(extent_of, axes)))
+    term = Var("term'", prod(map(extent_of, product.folded)))
+    values = {**digits_along(Index.of(place), axes), **digits_along(Index.of(term), product.folded)}
     for read in sorted(reads_of(factor, stage), key=lambda read: -read.dtype.bits * len(read.at)):
         address = rejoined(layouts[read.tensor].address(read.at).substituted(values))
         for is_term, along in ((True, term), (False, place)):
@@ -101,7 +93,7 @@ def _widest(layouts: Mapping[str, Layout], product: Product, factor: Factor) -> 
                 continue
             steps = [factor_ for atoms, factor_ in address.terms if atoms != (along,)]
             most = max(1, WORD_NBYTES * 8 // max(read.dtype.bits, 16))
-            common = gcd(_extent(along), most, *steps)
+            common = gcd(extent_of(along), most, *steps)
             return is_term, common if read.fill is None and common >= BLOCK else 1
     return False, 1
 
@@ -125,7 +117,7 @@ class _Slab:
     size: int
 
 
-class _Lowering:
+class _Lowering(ProductPlaces):
     def __init__(
         self,
         computation: Computation,
@@ -133,45 +125,40 @@ class _Lowering:
         schedule: ProductSchedule,
         layouts: Mapping[str, Layout],
     ) -> None:
-        self._computation, self._product, self._schedule = computation, product, schedule
+        super().__init__(computation, product, layouts)
+        self._schedule = schedule
         self._stage = product.stage
         self._folded, self._total = product.folded, product.total
-        tensors = (*computation.inputs, *computation.outputs)
-        self._layouts = layouts
-        self._buffers = {t.name: Buffer(t.name, t.dtype, self._layouts[t.name].size) for t in tensors}
-        self._names = Names({*self._buffers, *(var.name for var in (*self._stage.axes, *self._folded))})
-        self._rows, self._columns = (prod(map(_extent, axes)) for axes in (product.rows, product.columns))
-        self._depth = prod(map(_extent, self._folded))
-        self._row_group = Var(self._names.new("row_tile"), -(-self._rows // schedule.rows))
-        self._column_group = Var(self._names.new("column_tile"), -(-self._columns // schedule.columns))
+        self._row_group = Var(self.names.new("row_tile"), -(-self.rows // schedule.rows))
+        self._column_group = Var(self.names.new("column_tile"), -(-self.columns // schedule.columns))
         self._down = self._pair("down")
         self._across = self._pair("across")
         self._slabs = tuple(map(self._slab, product.factors))
         self._ratio = schedule.rows // SIDE, schedule.columns // SIDE
         size = Index.of(self._ratio[0] * self._ratio[1])
-        self._totals = Buffer(self._names.new("totals"), self._total.dtype, size, Memory.PRIVATE)
+        self._totals = Buffer(self.names.new("totals"), self._total.dtype, size, Memory.PRIVATE)
 
     def _pair(self, name: str) -> tuple[Var, Var]:
         """Return the loops over threads along a side: over groups of them, and those of a group."""
-        return Var(self._names.new(f"{name}_group"), SIDE // BLOCK), Var(self._names.new(name), BLOCK)
+        return Var(self.names.new(f"{name}_group"), SIDE // BLOCK), Var(self.names.new(name), BLOCK)
 
     def _slab(self, factor: Factor) -> _Slab:
         size = self._schedule.rows if factor.is_left else self._schedule.columns
-        by_terms, lanes = _widest(self._layouts, self._product, factor)
+        by_terms, lanes = _widest(self.layouts, self.product, factor)
         lanes = lanes if by_terms or lanes == BLOCK else min(lanes, size // SIDE)
         if by_terms and lanes > 1 and self._schedule.depth != BLOCK * lanes:
             lanes = 1
         dtype, depth = factor.expr.dtype, self._schedule.depth
         name = "left" if factor.is_left else "right"
-        ahead = Buffer(self._names.new(f"{name}_ahead"), dtype, Index.of(size * depth // SIDE**2), Memory.PRIVATE)
-        shared = Buffer(self._names.new(f"{name}_slab"), dtype, Index.of(depth * (size + PADDING)), Memory.SHARED)
-        block = Buffer(self._names.new(f"{name}_block"), dtype, Index.of(size // SIDE), Memory.PRIVATE)
+        ahead = Buffer(self.names.new(f"{name}_ahead"), dtype, Index.of(size * depth // SIDE**2), Memory.PRIVATE)
+        shared = Buffer(self.names.new(f"{name}_slab"), dtype, Index.of(depth * (size + PADDING)), Memory.SHARED)
+        block = Buffer(self.names.new(f"{name}_block"), dtype, Index.of(size // SIDE), Memory.PRIVATE)
         return _Slab(factor, ahead, shared, block, by_terms, lanes, size)
 
     def kernel(self) -> Kernel:
         slabs = self._slabs
-        turns = -(-self._depth // self._schedule.depth)
-        turn = Var(self._names.new("slab"), turns)
+        turns = -(-self.depth // self._schedule.depth)
+        turn = Var(self.names.new("slab"), turns)
         loads_first = [each for slab in slabs for each in self._loaded(slab, Index())]
         following = tuple(each for slab in slabs for each in self._loaded(slab, Index.of(turn) + 1))
         more = (If((Within(Index.of(turn) + 1, Index.of(turns)),), following),) if turns > 1 else ()
@@ -188,10 +175,10 @@ class _Lowering:
         for axis in reversed((*self._down, *self._across)):
             body = (For(axis, Bind.LOCAL, body),)
         body = (*(Alloc(slab.shared) for slab in slabs), *body)
-        for axis in reversed((*self._product.both, self._row_group, self._column_group)):
+        for axis in reversed((*self.product.both, self._row_group, self._column_group)):
             body = (For(axis, Bind.GROUP, body),)
-        buffers = tuple(self._buffers[t.name] for t in (*self._computation.inputs, *self._computation.outputs))
-        return coalesced(Kernel(self._computation.name, buffers, body))
+        buffers = tuple(self.buffers[t.name] for t in (*self.computation.inputs, *self.computation.outputs))
+        return coalesced(Kernel(self.computation.name, buffers, body))
 
     # Places.
 
@@ -203,61 +190,30 @@ class _Lowering:
         group = self._row_group if slab.factor.is_left else self._column_group
         return Index.of(group) * slab.size
 
-    def _leaf(self, element: Element) -> Leaf:
-        """Return an element at the axes of the stage."""
-        found = access(element, self._buffers, self._layouts)
-        return found.leaf(found.index({}), found.tests({}))
-
-    def _value(self, expr: Expr, more: Mapping[int, Leaf] | None = None) -> Value:
-        used = [number for number in linearise(expr).inputs if number >= 0 and number not in (more or {})]
-        return value_of(expr, {**{n: self._leaf(self._stage.elements[n]) for n in used}, **(more or {})})
-
-    def _at(
-        self, store: Statement, sides: Sequence[tuple[Sequence[Var], Index]], *, by_axis: bool
-    ) -> tuple[Statement, ...]:
-        """Return a store at places of axes, which get names where digits of them are used: each axis, or the place."""
-        named: list[Statement] = []
-        for axes, index in sides:
-            place = Var("place'", prod(map(_extent, axes)))
-            (joined,) = rewritten(substituted((store,), _digits(Index.of(place), axes)), rejoined)
-            if not any(place in variables_of(atom) for atom in _divided(joined)):
-                (store,) = substituted((joined,), {place: index})
-                continue
-            if by_axis:
-                found = {
-                    axis: (Var(self._names.new(f"{axis.name}_"), axis.extent), at)
-                    for axis, at in _digits(index, axes).items()
-                }
-            else:
-                store, found = joined, {place: (Var(self._names.new("place"), place.extent), index)}
-            named += [Lookup(var, value_of(tree.Input(0, I64), {0: Number(at, I64)})) for var, at in found.values()]
-            (store,) = substituted((store,), {old: Index.of(var) for old, (var, _) in found.items()})
-        return (*named, store)
-
     # Slabs.
 
     def _loaded(self, slab: _Slab, turn: Index) -> Iterator[Statement]:
         """Yield what loads the elements that this thread brings of a slab."""
         for number, (place, term) in enumerate(self._brought(slab)):
-            lane = Var(self._names.new("lane"), slab.lanes)
+            lane = Var(self.names.new("lane"), slab.lanes)
             offset = Index.of(lane) if slab.lanes > 1 else Index()
             at = self._first(slab) + place + (Index() if slab.by_terms else offset)
             depth = turn * self._schedule.depth + term + (offset if slab.by_terms else Index())
-            side = self._product.rows if slab.factor.is_left else self._product.columns
-            store = Store(slab.ahead, number * slab.lanes + offset, self._value(slab.factor.expr))
-            inside = self._at(store, ((side, at), (self._folded, depth)), by_axis=True)
+            side = self.product.rows if slab.factor.is_left else self.product.columns
+            store = Store(slab.ahead, number * slab.lanes + offset, self.value(slab.factor.expr))
+            inside = self.at(store, ((side, at), (self._folded, depth)), by_axis=True)
             if slab.lanes > 1:
                 inside = (For(lane, Bind.UNROLL, inside),)
-            extent = self._rows if slab.factor.is_left else self._columns
+            extent = self.rows if slab.factor.is_left else self.columns
             # Lanes divide the extent along which they lie: all of them are inside, or none.
             along, across = (depth, at) if slab.by_terms else (at, depth)
-            length, width = (self._depth, extent) if slab.by_terms else (extent, self._depth)
+            length, width = (self.depth, extent) if slab.by_terms else (extent, self.depth)
             whole = Within((along - offset) // slab.lanes, Index.of(length // slab.lanes))
             inner, outer = (
                 (whole, Within(across, Index.of(width))) if slab.by_terms else (Within(across, Index.of(width)), whole)
             )
             # The test of the terms is needed where the last slab is not full: there is one more slab for certain.
-            needed = (*((inner,) if self._depth % self._schedule.depth else ()), outer)
+            needed = (*((inner,) if self.depth % self._schedule.depth else ()), outer)
             tests = tuple(test for test in needed if not test.is_certain)
             yield from (If(tests, inside),) if tests else inside
 
@@ -280,7 +236,7 @@ class _Lowering:
     def _put(self, slab: _Slab) -> Iterator[Statement]:
         """Yield what puts the elements that this thread has brought into shared memory."""
         for number, (place, term) in enumerate(self._brought(slab)):
-            lane = Var(self._names.new("lane"), slab.lanes)
+            lane = Var(self.names.new("lane"), slab.lanes)
             offset = Index.of(lane) if slab.lanes > 1 else Index()
             at, depth = (place, term + offset) if slab.by_terms else (place + offset, term)
             load = Load(slab.ahead, number * slab.lanes + offset)
@@ -291,15 +247,15 @@ class _Lowering:
     # Totals.
 
     def _cleared(self) -> Iterator[Statement]:
-        every = Var(self._names.new("total"), self._totals.size.constant)
+        every = Var(self.names.new("total"), self._totals.size.constant)
         if self._total.start is None:
             raise TypeError("a product has no start")
         yield For(every, Bind.UNROLL, (Store(self._totals, Index.of(every), value_of(self._total.start, {})),))
 
     def _multiplied(self, turn: Var) -> Iterator[Statement]:
         """Yield what adds the products of a slab to the totals of this thread."""
-        term = Var(self._names.new("term"), self._schedule.depth)
-        row, column = (Var(self._names.new(name), n) for name, n in zip(("row", "column"), self._ratio, strict=True))
+        term = Var(self.names.new("term"), self._schedule.depth)
+        row, column = (Var(self.names.new(name), n) for name, n in zip(("row", "column"), self._ratio, strict=True))
         body: list[Statement] = []
         for slab in self._slabs:
             body += self._block(slab, term)
@@ -309,15 +265,15 @@ class _Lowering:
         store = Store(self._totals, row * self._ratio[1] + column, value_of(self._advanced(), leaves))
         body.append(For(row, Bind.UNROLL, (For(column, Bind.UNROLL, (store,)),)))
         inside: tuple[Statement, ...] = tuple(body)
-        if self._depth % self._schedule.depth:
-            inside = (If((Within(turn * self._schedule.depth + term, Index.of(self._depth)),), inside),)
+        if self.depth % self._schedule.depth:
+            inside = (If((Within(turn * self._schedule.depth + term, Index.of(self.depth)),), inside),)
         yield For(term, Bind.UNROLL, inside)
 
     def _block(self, slab: _Slab, term: Var) -> Iterator[Statement]:
         """Yield what loads the elements of a slab that this thread needs for one term."""
         number = self._number(self._down if slab.factor.is_left else self._across)
         for part in range(slab.size // (SIDE * BLOCK)):
-            lane = Var(self._names.new("lane"), BLOCK)
+            lane = Var(self.names.new("lane"), BLOCK)
             at = number * BLOCK + part * SIDE * BLOCK + lane
             load = Load(slab.shared, term * (slab.size + PADDING) + at)
             store = Store(slab.block, part * BLOCK + Index.of(lane), value_of(tree.Input(0, load.dtype), {0: load}))
@@ -325,7 +281,7 @@ class _Lowering:
 
     def _advanced(self) -> Expr:
         """Return a total with one more term, in one rounding where there is such."""
-        match self._product.term:
+        match self.product.term:
             case tree.Apply("mul", (a, b), dtype) if dtype.is_float and dtype.bits >= 32:
                 return tree.fma(a, b, tree.Input(~0, dtype))
             case term:
@@ -336,43 +292,22 @@ class _Lowering:
         named = ("row_part", "row", "column_part", "column")
         extents = (self._ratio[0] // BLOCK, BLOCK, self._ratio[1] // BLOCK, BLOCK)
         row_part, row, column_part, column = (
-            Var(self._names.new(name), n) for name, n in zip(named, extents, strict=True)
+            Var(self.names.new(name), n) for name, n in zip(named, extents, strict=True)
         )
         place = self._row_group * self._schedule.rows + self._number(self._down) * BLOCK + row_part * SIDE * BLOCK + row
         first = self._column_group * self._schedule.columns + self._number(self._across) * BLOCK
         first = first + column_part * SIDE * BLOCK
         total = Load(self._totals, (row_part * BLOCK + row) * self._ratio[1] + column_part * BLOCK + column)
-        at = self._layouts[self._stage.tensor].address(self._stage.at)
-        store = Store(self._buffers[self._stage.tensor], at, self._value(self._stage.value, {~0: total}))
-        sides = ((self._product.rows, place), (self._product.columns, first + column))
-        body = self._at(store, sides, by_axis=False)
-        inner = BLOCK if self._columns % BLOCK == 0 else 1
-        rows = Within(place, Index.of(self._rows))
-        columns = Within((first if inner > 1 else first + column) // inner, Index.of(self._columns // inner))
+        at = self.layouts[self._stage.tensor].address(self._stage.at)
+        store = Store(self.buffers[self._stage.tensor], at, self.value(self._stage.value, {~0: total}))
+        sides = ((self.product.rows, place), (self.product.columns, first + column))
+        body = self.at(store, sides, by_axis=False)
+        inner = BLOCK if self.columns % BLOCK == 0 else 1
+        rows = Within(place, Index.of(self.rows))
+        columns = Within((first if inner > 1 else first + column) // inner, Index.of(self.columns // inner))
         if inner > 1:
-            body = _where(columns, (For(column, Bind.UNROLL, body),))
+            body = where(columns, (For(column, Bind.UNROLL, body),))
         else:
-            body = (For(column, Bind.UNROLL, _where(columns, body)),)
-        body = (For(row, Bind.UNROLL, _where(rows, (For(column_part, Bind.UNROLL, body),))),)
+            body = (For(column, Bind.UNROLL, where(columns, body)),)
+        body = (For(row, Bind.UNROLL, where(rows, (For(column_part, Bind.UNROLL, body),))),)
         yield For(row_part, Bind.UNROLL, body)
-
-
-def _divided(statement: Statement) -> list[Atom]:
-    """Return the quotients and remainders in the indices of a statement."""
-    atoms = (atom for index in indices_of((statement,)) for found, _ in index.terms for atom in found)
-    return [atom for atom in atoms if not isinstance(atom, Var)]
-
-
-def _where(test: Within, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    return body if test.is_certain else (If((test,), body),)
-
-
-def _digits(place: Index, axes: Sequence[Var]) -> dict[Var, Index]:
-    """Return the place along each of some axes, from one place in row-major order."""
-    return dict(zip(axes, digits_of(place, list(map(_extent, axes))), strict=True))
-
-
-def _extent(axis: Var) -> int:
-    if not isinstance(axis.extent, int):
-        raise TypeError(f"{axis.name} is divided among threads, but its extent {axis.extent} is known at run time only")
-    return axis.extent

@@ -19,6 +19,7 @@ from openinfer.lower.perfect_nests import chain_of, nest_of
 from openinfer.lower.product_teams import in_product_teams
 from openinfer.lower.programs import lowered
 from openinfer.lower.row_teams import in_row_teams
+from openinfer.lower.tile_products import in_tile_products
 from openinfer.lower.windows import with_windows
 from openinfer.lower.word_lanes import in_words
 from openinfer.schedule import plain, thread_tile
@@ -104,7 +105,8 @@ def _longest_team(
     computation: Computation, begin: int, device: Threads, layouts: Mapping[str, Layout]
 ) -> tuple[int, Kernel | None]:
     """Return the end of the stages from ``begin`` on that are one loop program for teams of threads, and it."""
-    product = in_product_teams(_of_stages(computation, begin, begin + 1), device, layouts)
+    first = _of_stages(computation, begin, begin + 1)
+    product = in_tile_products(first, device, layouts) or in_product_teams(first, device, layouts)
     if product is not None:
         return begin + 1, product
     for end in range(min(len(computation.stages), begin + MOST_STAGES), begin, -1):

@@ -13,7 +13,7 @@ from openinfer.schedule.merging import merged
 from openinfer.schedule.packing import packing
 from openinfer.schedule.row_sums import along_rows, stays_inside
 from openinfer.schedule.thread_tiles import thread_tile
-from openinfer.schedule.threads import RowSchedule, Threads
+from openinfer.schedule.threads import RowSchedule, Threads, TileShape
 from openinfer.schedule.verify import verify
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Schedule",
     "ScheduleError",
     "Threads",
+    "TileShape",
     "along_rows",
     "choose",
     "compared",

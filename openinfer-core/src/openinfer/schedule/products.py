@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.schedule.threads import WORD_NBYTES
+
 if TYPE_CHECKING:
-    from openinfer.schedule.threads import Threads
+    from openinfer.dtypes import DType
+    from openinfer.schedule.threads import Threads, TileShape
 
 SIDE = 16
 """Threads along each side of a tile."""
@@ -60,3 +63,82 @@ def product_tile(
         if is_filled and made.elements * nbytes <= device.shared_nbytes:
             found = made
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileProductSchedule:
+    """How a group of subgroups computes a product with the matrix units of a device.
+
+    Attributes:
+        shape: what a subgroup multiplies at once.
+        rows, columns: results of a group.
+        depth: terms that are shared at a time.
+        down, across: subgroups of a group along its rows and columns.
+        subgroup: threads of a subgroup.
+        band: tiles of rows that groups go through before the next tile of columns: they use the same elements.
+    """
+
+    shape: TileShape
+    rows: int
+    columns: int
+    depth: int
+    down: int
+    across: int
+    subgroup: int
+    band: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a group."""
+        return self.down * self.across * self.subgroup
+
+
+SLAB_NBYTES = 64
+"""Bytes of the terms of a row or column that are shared at a time."""
+
+PADDING_NBYTES = 16
+"""Bytes between the rows of a shared slab, so that threads reach different banks of the memory."""
+
+SUBGROUPS = 2
+"""Subgroups of a group along each side."""
+
+MOST_IN_BAND = 8
+
+
+def tile_product(
+    rows: int, columns: int, depth: int, count: int, types: tuple[DType, DType], device: Threads
+) -> TileProductSchedule | None:
+    """Return the largest tiles for matrix units that keep a device busy; None: it has none for these types and sizes.
+
+    Args:
+        count: how many such products there are.
+        types: of the factors and of the total.
+    """
+    shape = next((each for each in device.tiles if (each.factor, each.total) == types), None)
+    if shape is None or min(rows, columns, depth) < FEWEST:
+        return None
+    threads = device.subgroup * SUBGROUPS**2
+    slab = SLAB_NBYTES * 8 // shape.factor.bits
+    found = None
+    for side in (32, 64, 128):
+        groups = -(-rows // side) * -(-columns // side) * count
+        is_filled = side == 32 or (min(rows, columns) > side // 2 and groups * threads >= device.busy)
+        nbytes = 2 * side * (SLAB_NBYTES + PADDING_NBYTES) + shape.rows * (shape.columns + 4) * SUBGROUPS**2 * 4
+        fits = threads <= device.group and nbytes <= device.shared_nbytes
+        is_whole = not any(side // SUBGROUPS % n for n in (shape.rows, shape.columns)) and not slab % shape.depth
+        if is_filled and fits and is_whole and side * SLAB_NBYTES // WORD_NBYTES % threads == 0:
+            found = TileProductSchedule(
+                shape=shape,
+                rows=side,
+                columns=side,
+                depth=slab,
+                down=SUBGROUPS,
+                across=SUBGROUPS,
+                subgroup=device.subgroup,
+                band=_band(-(-rows // side)),
+            )
+    return found
+
+
+def _band(tiles: int) -> int:
+    return next(n for n in range(MOST_IN_BAND, 0, -1) if tiles % n == 0)

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openinfer.dtypes import DType
 
 WORD_NBYTES = 16
 """What a thread loads or stores at once at most."""
 
 REGISTERS = 32
 """Elements of a row that a thread holds at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileShape:
+    """Matrices that a subgroup of a device multiplies at once: rows by depth, by depth by columns, plus a total.
+
+    Attributes:
+        factor: element type of both factors.
+        total: element type of what is added up.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    factor: DType
+    total: DType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +41,7 @@ class Threads:
         subgroup: threads that hand over values without memory; 1: none do.
         shared_nbytes: memory that the threads of a group share.
         is_software: whether threads are lanes of a processor, whose caches hold what is read again.
+        tiles: what its matrix units multiply; empty: it has none.
     """
 
     busy: int = 1 << 15
@@ -28,6 +49,7 @@ class Threads:
     subgroup: int = 1
     shared_nbytes: int = 16384
     is_software: bool = False
+    tiles: tuple[TileShape, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,91 @@
+"""Products by matrix units: what subgroups compute, against NumPy, and which products have another form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_computations import computation
+
+from openinfer.dtypes import BY_NAME, F16, F32
+from openinfer.loops import verify
+from openinfer.loops.interpret import interpret
+from openinfer.lower.tile_products import in_tile_products
+from openinfer.schedule import Threads, TileShape
+from openinfer.schedule.products import tile_product
+
+SHAPE = TileShape(rows=16, columns=16, depth=16, factor=F16, total=F32)
+DEVICE = Threads(busy=1 << 15, group=1024, subgroup=32, shared_nbytes=49152, tiles=(SHAPE,))
+
+
+def product(*shapes: list[int], out: str = "f16", **settings: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return both factors and what the loop program of a product computes from them."""
+    stages = computation("matmul", *(f"f16{shape}" for shape in shapes), **settings)
+    kernel = in_tile_products(stages, DEVICE)
+    assert kernel is not None
+    verify(kernel)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in shapes)
+    (tensor,) = stages.outputs
+    shape = tuple(extent.evaluate({}) for extent in tensor.shape)
+    result = np.zeros(int(np.prod(shape)), np.dtype(BY_NAME[out].storage))
+    names = [tensor.name for tensor in (*stages.inputs, *stages.outputs)]
+    interpret(kernel, dict(zip(names, (a.ravel(), b.ravel(), result), strict=True)))
+    return a.astype(np.float64), b.astype(np.float64), result.reshape(shape).astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "settings"),
+    [
+        ([32, 64], [64, 32], {}),
+        ([37, 45], [45, 35], {}),
+        ([45, 37], [45, 35], {"trans_a": True}),
+        ([37, 44], [36, 44], {"trans_b": True}),
+        ([2, 33, 40], [2, 40, 34], {}),
+        ([2, 17, 40], [40, 34], {}),
+    ],
+)
+def test_results_are_those_of_numpy(left: list[int], right: list[int], settings: dict[str, bool]) -> None:
+    a, b, result = product(left, right, **settings)
+
+    a = np.swapaxes(a, -1, -2) if settings.get("trans_a") else a
+    b = np.swapaxes(b, -1, -2) if settings.get("trans_b") else b
+    exact, size = a @ b, np.abs(a) @ np.abs(b)
+    assert np.all(np.abs(result - exact) <= 2 * a.shape[-1] * 2.0**-24 * size + 2.0**-11 * np.abs(exact) + 2.0**-25)
+
+
+@pytest.mark.parametrize(
+    ("op", "types"),
+    [
+        ("matmul", ("f32[64, 64]", "f32[64, 64]")),
+        ("matmul", ("bf16[64, 64]", "bf16[64, 64]")),
+        ("matmul", ("f16[1, 64]", "f16[64, 64]")),
+        ("matmul", ("f16[64, 16]", "f16[16, 64]")),
+        ("conv2d", ("f16[2, 8, 9, 9]", "f16[64, 8, 3, 3]")),
+    ],
+)
+def test_other_products_have_another_form(op: str, types: tuple[str, ...]) -> None:
+    assert in_tile_products(computation(op, *types), DEVICE) is None
+
+
+def test_a_device_without_matrix_units_has_another_form() -> None:
+    plain = Threads(busy=1 << 15, group=1024, subgroup=32, shared_nbytes=49152)
+
+    assert in_tile_products(computation("matmul", "f16[64, 64]", "f16[64, 64]"), plain) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "side", "band"),
+    [
+        ((4096, 4096, 4096, 1), 128, 8),
+        ((1024, 1024, 4096, 1), 64, 8),
+        ((256, 256, 4096, 1), 32, 8),
+        ((32, 4096, 64, 64), 32, 1),
+    ],
+)
+def test_tiles_are_as_large_as_keeps_the_device_busy(sizes: tuple[int, int, int, int], side: int, band: int) -> None:
+    made = tile_product(*sizes, (F16, F32), DEVICE)
+
+    assert made is not None
+    assert (made.rows, made.columns, made.depth, made.band) == (side, side, 32, band)
