@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from openinfer.errors import DeviceError
+from openinfer_backend_vulkan.api.matrices import MATRIX_EXTENSIONS, matrix_features
 from openinfer_backend_vulkan.api.native import Handle, Structs, created, foreign, library
 from openinfer_backend_vulkan.api.owned import Owned
 from openinfer_backend_vulkan.api.physical import (
@@ -118,7 +119,11 @@ def _chosen(found: list[PhysicalDevice], ordinal: int) -> PhysicalDevice:
 
 def extensions_of(physical: PhysicalDevice) -> tuple[str, ...]:
     """Return the device extensions that are switched on."""
-    return (EXTENSION,) * bool(physical.float_modes) + (BYTES_EXTENSION,) * (8 in physical.narrow)
+    return (
+        *((EXTENSION,) if physical.float_modes else ()),
+        *((BYTES_EXTENSION,) if 8 in physical.narrow else ()),
+        *(MATRIX_EXTENSIONS if physical.matrices else ()),
+    )
 
 
 def _logical(physical: PhysicalDevice) -> Handle:
@@ -133,6 +138,10 @@ def _logical(physical: PhysicalDevice) -> Handle:
     storage = structs.new("VkPhysicalDevice16BitStorageFeatures", storageBuffer16BitAccess=16 in physical.narrow)
     if 8 in physical.narrow:
         storage.pNext = structs.new("VkPhysicalDevice8BitStorageFeatures", storageBuffer8BitAccess=1)
+    if physical.matrices:
+        matrices = matrix_features(structs)
+        matrices[-1].pNext = storage.pNext
+        storage.pNext = matrices[0]
     info = structs.new(
         "VkDeviceCreateInfo",
         pNext=storage,

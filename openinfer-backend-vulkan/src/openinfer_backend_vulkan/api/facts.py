@@ -11,8 +11,6 @@ from openinfer_backend_vulkan.spirv.float_modes import MODES
 if TYPE_CHECKING:
     from openinfer_backend_vulkan.api.physical import PhysicalDevice
 
-COOPERATIVE_MATRIX = "VK_KHR_cooperative_matrix"
-
 
 def facts(physical: PhysicalDevice) -> dict[str, bool | int | str]:
     """Return facts about a device that can compute, by name; the memory is that of this moment."""
@@ -24,7 +22,7 @@ def facts(physical: PhysicalDevice) -> dict[str, bool | int | str]:
         "storage of 8 bits": 8 in physical.narrow,
         "storage of 16 bits": 16 in physical.narrow,
         **{mode.property: mode in physical.float_modes for mode in MODES},
-        COOPERATIVE_MATRIX: COOPERATIVE_MATRIX in physical.extensions,
+        "cooperative matrices, rows x columns x depth": _matrices(physical),
         "invocations of a workgroup": physical.max_invocations,
         "invocations of a subgroup": physical.subgroup_size,
         "shared memory of a workgroup, bytes": physical.shared_nbytes,
@@ -35,6 +33,11 @@ def facts(physical: PhysicalDevice) -> dict[str, bool | int | str]:
         "tensors": "in place" if is_direct(physical) else "through the staging ring",
         **_memory(physical),
     }
+
+
+def _matrices(physical: PhysicalDevice) -> str:
+    shapes = (f"{m.rows}x{m.columns}x{m.depth} {m.factor}+{m.total}" for m in physical.matrices)
+    return ", ".join(shapes) or "none that shaders here use"
 
 
 def _memory(physical: PhysicalDevice) -> dict[str, bool | int | str]:

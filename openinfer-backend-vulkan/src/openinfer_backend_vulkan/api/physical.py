@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
+from openinfer_backend_vulkan.api.matrices import matrix_shapes
 from openinfer_backend_vulkan.api.native import (
     API_VERSION,
     Handle,
@@ -18,6 +20,9 @@ from openinfer_backend_vulkan.api.native import (
 )
 from openinfer_backend_vulkan.glsl.shaders import LLVMPIPE_TURNS, SOFTWARE_BUSY, ShaderTarget
 from openinfer_backend_vulkan.spirv.float_modes import EXTENSION, KEEPS_SUBNORMALS, MODES, FloatMode
+
+if TYPE_CHECKING:
+    from openinfer.schedule import TileShape
 
 _KINDS = {0: "other", 1: "integrated GPU", 2: "discrete GPU", 3: "virtual GPU", 4: "software"}
 FEATURES = ("shaderInt64", "shaderFloat64")
@@ -57,6 +62,7 @@ class PhysicalDevice:
         max_invocations, shared_nbytes: greatest workgroup, and shared memory of one.
         subgroup_size: invocations that run in step.
         shuffled: invocations that can hand over values, always so many; 1 where there are none.
+        matrices: what its subgroups multiply by cooperative matrices.
         push_nbytes: greatest push constants.
         tick_ns: nanoseconds of a tick of the device's clock.
         clock_bits: bits of the clock on the queue to compute on; 0 where it has none.
@@ -79,6 +85,7 @@ class PhysicalDevice:
     shared_nbytes: int = 16384
     subgroup_size: int = 1
     shuffled: int = 1
+    matrices: tuple[TileShape, ...] = ()
     push_nbytes: int = 128
     tick_ns: float = 0.0
     clock_bits: int = 0
@@ -102,6 +109,7 @@ class PhysicalDevice:
             group=self.max_invocations,
             shared_nbytes=self.shared_nbytes,
             is_software=self.kind == "software",
+            tiles=self.matrices,
         )
 
     @property
@@ -150,16 +158,18 @@ def address(ordinal: int) -> str:
 
 def physical_devices(instance: Handle) -> list[PhysicalDevice]:
     """Return the devices of all drivers in the loader's order, which is that of ``vulkan:0``, ``vulkan:1``, ..."""
-    return [_described(h) for h in enumerated("vkEnumeratePhysicalDevices", "VkPhysicalDevice", instance)]
+    return [_described(instance, h) for h in enumerated("vkEnumeratePhysicalDevices", "VkPhysicalDevice", instance)]
 
 
-def _described(handle: Handle) -> PhysicalDevice:
+def _described(instance: Handle, handle: Handle) -> PhysicalDevice:
     ffi, lib = foreign(), library()
     properties = ffi.new("VkPhysicalDeviceProperties*")
     lib.vkGetPhysicalDeviceProperties(handle, properties)
     features = ffi.new("VkPhysicalDeviceFeatures*")
     lib.vkGetPhysicalDeviceFeatures(handle, features)
     limits, extensions = properties.limits, _extensions(handle)
+    narrow, subgroups = _narrow(handle, extensions), _subgroups(handle)
+    shuffled = subgroups.subgroupSize if _are_shuffled(handle, subgroups, extensions) else 1
     return PhysicalDevice(
         handle=handle,
         name=text(properties.deviceName),
@@ -172,11 +182,12 @@ def _described(handle: Handle) -> PhysicalDevice:
         max_groups=(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]),
         float_modes=_float_modes(handle, extensions),
         extensions=extensions,
-        narrow=_narrow(handle, extensions),
+        narrow=narrow,
         max_invocations=limits.maxComputeWorkGroupInvocations,
         shared_nbytes=limits.maxComputeSharedMemorySize,
-        subgroup_size=(subgroups := _subgroups(handle)).subgroupSize,
-        shuffled=subgroups.subgroupSize if _are_shuffled(handle, subgroups, extensions) else 1,
+        subgroup_size=subgroups.subgroupSize,
+        shuffled=shuffled,
+        matrices=matrix_shapes(instance, handle, extensions, narrow) if shuffled > 1 else (),
         push_nbytes=limits.maxPushConstantsSize,
         tick_ns=limits.timestampPeriod,
         clock_bits=_clock_bits(handle, family),

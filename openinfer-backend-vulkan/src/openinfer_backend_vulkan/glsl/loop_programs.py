@@ -31,6 +31,7 @@ from openinfer.loops import (
     Register,
     Set,
     Store,
+    TileAlloc,
     Value,
 )
 from openinfer.loops.teams import is_meeting, team
@@ -38,9 +39,9 @@ from openinfer_backend_vulkan.glsl.index_text import HELPERS, counter_text, name
 from openinfer_backend_vulkan.glsl.lanes import view_name
 from openinfer_backend_vulkan.glsl.loop_nests import extent_of, over_groups, statements_of, thread_counts
 from openinfer_backend_vulkan.glsl.shaders import PORTABLE, Fault, Shader, ShaderTarget
-from openinfer_backend_vulkan.glsl.team_printer import TeamPrinter
+from openinfer_backend_vulkan.glsl.tile_printer import TilePrinter
 from openinfer_backend_vulkan.glsl.values import vector_type
-from openinfer_backend_vulkan.glsl.words import VECTOR, item_type, loads_of
+from openinfer_backend_vulkan.glsl.words import VECTOR, WORD_BITS, item_type, loads_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,7 +110,7 @@ def printed(kernel: Kernel, target: ShaderTarget = PORTABLE) -> Printed:
     return _Printer(kernel, target).printed()
 
 
-class _Printer(TeamPrinter):
+class _Printer(TilePrinter):
     def __init__(self, kernel: Kernel, target: ShaderTarget) -> None:
         super().__init__(kernel, target)
         self._groups, self._body = over_groups(kernel.body)
@@ -146,12 +147,14 @@ class _Printer(TeamPrinter):
         used += len(fault)
         parts = [
             "#version 450",
+            *(["#pragma use_vulkan_memory_model"] if self.constants else []),
             *(f"#extension {extension} : require" for extension in self.extensions),
             f"layout(local_size_x = {self._threads or self.target.group_size}) in;",
             *reads,
             *writes,
             *fault,
             self.numbers.declared(used),
+            *self.constants,
             *self.shared,
             *([HELPERS.rstrip()] if self.numbers.needs_helpers else []),
             *([helper_source(self.helpers).rstrip()] if self.helpers else []),
@@ -194,7 +197,7 @@ class _Printer(TeamPrinter):
 
     def _thread(self) -> str:
         """Return the number of this invocation in its group; where threads join, those of a subgroup follow another."""
-        if self.target.subgroup > 1 and any(isinstance(each, Join) for each in statements_of(self._body)):
+        if self.target.subgroup > 1 and any(isinstance(each, Join | TileAlloc) for each in statements_of(self._body)):
             self.extensions["GL_KHR_shader_subgroup_basic"] = None
             return "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID"
         return "gl_LocalInvocationID.x"
@@ -234,6 +237,8 @@ class _Printer(TeamPrinter):
                 self.store(buffer, address, self.value(value))
             case Alloc(buffer):
                 self._allocate(buffer)
+            case _:
+                self.of_tiles(statement)
 
     def _loop(self, loop: For) -> None:
         name = counter_text(loop.var)
@@ -242,6 +247,8 @@ class _Printer(TeamPrinter):
                 self.lanes(loop)
             case Bind.LOCAL:
                 self._over_threads(loop)
+            case Bind.UNROLL if self.copied(loop):
+                pass
             case Bind.UNROLL if self._is_in_words(loop):
                 self.lanes(loop)
             case Bind.UNROLL:
@@ -316,6 +323,8 @@ class _Printer(TeamPrinter):
         if size is None:
             raise UnsupportedError(f"{self.kernel.name}: the buffer {buffer.name} has {buffer.size} elements")
         held = self.held_type(buffer.dtype)
+        if buffer.name in self.packed:
+            held, size = item_type(VECTOR), size * buffer.dtype.bits // (VECTOR * WORD_BITS)
         kind, items = (vector_type(held), size // VECTOR) if buffer.name in self.vectors else (held, size)
         text = f"{kind} {name_text('b', buffer.name)}[{items}];"
         if buffer.memory is Memory.SHARED:

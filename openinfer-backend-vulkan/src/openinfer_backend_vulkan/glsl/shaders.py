@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openinfer.errors import UnsupportedError
-from openinfer.schedule import Threads
+from openinfer.schedule import Threads, TileShape
 
 GROUP_SIZE = 64
 """Threads in a workgroup of the kernels that take one thread an element."""
@@ -38,6 +38,7 @@ class ShaderTarget:
         subgroup: invocations that run in step and can hand over values; 1 where they cannot, or may be more or fewer.
         is_software: whether invocations are lanes of a processor.
         group, shared_nbytes: most invocations of a workgroup, and bytes of its shared memory.
+        tiles: what subgroups multiply by cooperative matrices.
     """
 
     most_turns: int | None = None
@@ -48,6 +49,7 @@ class ShaderTarget:
     group: int = 128
     shared_nbytes: int = 16384
     is_software: bool = False
+    tiles: tuple[TileShape, ...] = ()
 
     @property
     def group_size(self) -> int:
@@ -63,6 +65,7 @@ class ShaderTarget:
             subgroup=self.subgroup,
             shared_nbytes=self.shared_nbytes,
             is_software=self.is_software,
+            tiles=self.tiles,
         )
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from openinfer.errors import MissingDependencyError, UnsupportedError
 from openinfer.object_cache import ObjectCache
 from openinfer.scratch import scratch_directory
+from openinfer_backend_vulkan.spirv.matrices import with_portable_matrices
 
 NAMES = ("glslangValidator", "glslang")
 """Names under which distributions install the compiler."""
@@ -62,10 +63,10 @@ def compile_shader(source: str) -> bytes:
     key = hashlib.sha256("\0".join([compiler.version, *FLAGS, source]).encode()).hexdigest()
     known = _CACHE.read(key)
     if known is not None:
-        return known
+        return with_portable_matrices(known)
     code = _compiled(compiler, source)
     _CACHE.keep(key, code)
-    return code
+    return with_portable_matrices(code)
 
 
 def _compiled(compiler: ShaderCompiler, source: str) -> bytes:

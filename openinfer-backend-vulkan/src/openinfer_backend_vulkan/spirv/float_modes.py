@@ -8,17 +8,25 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from struct import pack, unpack
 from typing import TYPE_CHECKING
 
+from openinfer_backend_vulkan.spirv.module import (
+    HEADER_WORDS,
+    code_of,
+    instruction,
+    instructions,
+    opcode,
+    text_words,
+    words_of,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 EXTENSION = "VK_KHR_shader_float_controls"
 """The device extension that lets shaders use the modes."""
 
 _SPIRV_EXTENSION = "SPV_KHR_float_controls"
-_HEADER_WORDS = 5
 _OP_EXTENSION, _OP_ENTRY_POINT, _OP_EXECUTION_MODE, _OP_CAPABILITY = 10, 15, 16, 17
 _FLOAT64 = 10
 
@@ -54,46 +62,26 @@ MODES = (
 def with_modes(code: bytes, modes: Sequence[FloatMode]) -> bytes:
     """Return a SPIR-V module (little endian, one entry point) that asks for modes; for 64 bits only if it has such
     floats."""
-    words = unpack(f"<{len(code) // 4}I", code)
-    parts = list(_instructions(words))
-    wide = any(part[0] & 0xFFFF == _OP_CAPABILITY and part[1] == _FLOAT64 for part in parts)
+    words = words_of(code)
+    parts = list(instructions(words))
+    wide = any(opcode(part) == _OP_CAPABILITY and part[1] == _FLOAT64 for part in parts)
     wanted = [mode for mode in modes if mode.bits == 32 or wide]
     if not wanted:
         return code
-    entry = next(part[2] for part in parts if part[0] & 0xFFFF == _OP_ENTRY_POINT)
-    capabilities = [_instruction(_OP_CAPABILITY, number) for number in dict.fromkeys(m.capability for m in wanted)]
-    named = _instruction(_OP_EXTENSION, *_text(_SPIRV_EXTENSION))
-    asked = [_instruction(_OP_EXECUTION_MODE, entry, mode.mode, mode.bits) for mode in wanted]
+    entry = next(part[2] for part in parts if opcode(part) == _OP_ENTRY_POINT)
+    capabilities = [instruction(_OP_CAPABILITY, number) for number in dict.fromkeys(m.capability for m in wanted)]
+    named = instruction(_OP_EXTENSION, *text_words(_SPIRV_EXTENSION))
+    asked = [instruction(_OP_EXECUTION_MODE, entry, mode.mode, mode.bits) for mode in wanted]
     head = _count(parts, _OP_CAPABILITY)
     body = _last(parts, _OP_ENTRY_POINT) + 1
     ordered = [*parts[:head], *capabilities, named, *parts[head:body], *asked, *parts[body:]]
-    changed = [*words[:_HEADER_WORDS], *(word for part in ordered for word in part)]
-    return pack(f"<{len(changed)}I", *changed)
-
-
-def _instructions(words: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    place = _HEADER_WORDS
-    while place < len(words):
-        length = max(words[place] >> 16, 1)
-        yield tuple(words[place : place + length])
-        place += length
-
-
-def _instruction(op: int, *operands: int) -> tuple[int, ...]:
-    return (len(operands) + 1 << 16 | op, *operands)
-
-
-def _text(text: str) -> tuple[int, ...]:
-    """Return text as SPIR-V writes it: bytes in words, ended by a zero."""
-    data = text.encode() + b"\0"
-    data += b"\0" * (-len(data) % 4)
-    return unpack(f"<{len(data) // 4}I", data)
+    return code_of(words[:HEADER_WORDS], ordered)
 
 
 def _count(parts: Sequence[tuple[int, ...]], op: int) -> int:
     """Return how many instructions at the begin are of one kind."""
-    return next((n for n, part in enumerate(parts) if part[0] & 0xFFFF != op), len(parts))
+    return next((n for n, part in enumerate(parts) if opcode(part) != op), len(parts))
 
 
 def _last(parts: Sequence[tuple[int, ...]], op: int) -> int:
-    return max(n for n, part in enumerate(parts) if part[0] & 0xFFFF == op)
+    return max(n for n, part in enumerate(parts) if opcode(part) == op)
