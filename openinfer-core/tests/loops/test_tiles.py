@@ -73,7 +73,7 @@ def test_every_element_of_a_tile_is_an_access() -> None:
         ("y: GLOBAL[f32, 96]", "y: CONSTANT[f32, 96]", "y is constant and is written"),
         ("TILE_STORE(y, 48*group, 12, c[0])", "TILE_STORE(y, 8*group, 12, c[0])", "may write one element"),
         ("TILES[f32, TOTAL, 4, 8, 1, 4]", "TILES[f32, TOTAL, 4, 8, 1, 3]", "tiles of 3 threads"),
-        ("            c[0] = TILE(0.5)", "            if 0 <= lane < 1:\n                c[0] = TILE(0.5)", "different lane"),
+        ("c[0] = TILE(0.5)", "if 0 <= lane < 1:\n                c[0] = TILE(0.5)", "different lane"),
     ],
 )
 def test_what_the_verifier_refuses(old: str, new: str, message: str) -> None:

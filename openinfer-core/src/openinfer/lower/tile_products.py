@@ -152,6 +152,7 @@ class _Slab:
     """A factor on its way: its elements in registers of the threads, in memory that they share, and as tiles.
 
     Attributes:
+        shared: the memory of each stage.
         lines: of neighbours that are loaded, each of so many ``parts`` of 16 bytes.
     """
 
@@ -160,7 +161,7 @@ class _Slab:
     by_terms: bool
     steps: _Steps
     ahead: Buffer
-    shared: Buffer
+    shared: tuple[Buffer, ...]
     tiles: Tiles
     lines: int
     parts: int
@@ -221,7 +222,10 @@ class _Lowering:
             by_terms=steps.by_terms,
             steps=steps,
             ahead=Buffer(self._new(f"{name}_ahead"), read.dtype, Index.of(per_thread), Memory.PRIVATE),
-            shared=Buffer(self._new(f"{name}_slab"), read.dtype, Index.of(lines * stride), Memory.SHARED),
+            shared=tuple(
+                Buffer(self._new(f"{name}_slab"), read.dtype, Index.of(lines * stride), Memory.SHARED)
+                for _ in range(schedule.stages)
+            ),
             tiles=self._tiles(f"{name}_tiles", read.dtype, role, form, self._fragments[0 if is_left else 1]),
             lines=lines,
             parts=length // lanes,
@@ -264,33 +268,52 @@ class _Lowering:
     # The program.
 
     def kernel(self) -> Kernel:
-        slabs, schedule, places = self._slabs, self._schedule, self._places
-        turns = -(-places.depth // schedule.depth)
-        turn = Var(self._new("slab"), turns - 1)
-        put = [each for slab in slabs for each in self._put(slab)]
-        following = [each for slab in slabs for each in self._loaded(slab, Index.of(turn) + 1)]
-        multiplied = tuple(self._multiplied())
-        most = (For(turn, Bind.SERIAL, (*put, Barrier(), *following, *multiplied, Barrier())),) if turns > 1 else ()
+        slabs, places = self._slabs, self._places
         body: tuple[Statement, ...] = (
             *(Alloc(slab.ahead) for slab in slabs),
             *(TileAlloc(slab.tiles) for slab in slabs),
             TileAlloc(self._totals),
             *self._cleared(),
-            *(each for slab in slabs for each in self._loaded(slab, Index())),
-            *most,
-            *put,
-            Barrier(),
-            *self._multiplied(),
+            *self._loaded(Index()),
+            *(self._in_one_memory() if self._schedule.stages == 1 else self._in_two_memories()),
             *self._stored(),
         )
         for axis in reversed((self._down, self._across, *(var for _, var in self._lanes))):
             body = (For(axis, Bind.LOCAL, body),)
-        body = (*(Alloc(slab.shared) for slab in slabs), Alloc(self._scratch), *body)
+        body = (*(Alloc(memory) for slab in slabs for memory in slab.shared), Alloc(self._scratch), *body)
         for axis in reversed((*places.product.both, self._bands, self._column_tile, self._row_tile)):
             body = (For(axis, Bind.GROUP, body),)
         computation = places.computation
         buffers = tuple(places.buffers[t.name] for t in (*computation.inputs, *computation.outputs))
         return coalesced(Kernel(computation.name, buffers, body))
+
+    @property
+    def _turns(self) -> int:
+        """How many slabs there are."""
+        return -(-self._places.depth // self._schedule.depth)
+
+    def _in_one_memory(self) -> Iterator[Statement]:
+        """Yield how all slabs are multiplied: each takes the memory of the one before."""
+        turn = Var(self._new("slab"), self._turns - 1)
+        if self._turns > 1:
+            following = self._loaded(Index.of(turn) + 1)
+            yield For(turn, Bind.SERIAL, (*self._put(0), Barrier(), *following, *self._multiplied(0), Barrier()))
+        yield from (*self._put(0), Barrier(), *self._multiplied(0))
+
+    def _in_two_memories(self) -> Iterator[Statement]:
+        """Yield how all slabs are multiplied: the next one is put into the other memory meanwhile."""
+        pairs, rest = divmod(self._turns - 1, 2)
+        pair = Var(self._new("slab"), pairs)
+        yield from (*self._put(0), Barrier())
+        if pairs:
+            yield For(pair, Bind.SERIAL, (*self._step(0, pair * 2 + 1), *self._step(1, pair * 2 + 2)))
+        if rest:
+            yield from self._step(0, Index.of(self._turns - 1))
+        yield from self._multiplied(rest)
+
+    def _step(self, stage: int, turn: Index) -> Iterator[Statement]:
+        """Yield what multiplies a slab, and puts the following one into the other memory."""
+        yield from (*self._loaded(turn), *self._multiplied(stage), *self._put(1 - stage), Barrier())
 
     def _first(self, *, is_left: bool) -> Index:
         """Return the first place of a group along a side."""
@@ -304,8 +327,13 @@ class _Lowering:
         for number in range(slab.lines // lines):
             yield number, self._line(slab) + number * lines, self._lane(1, slab.parts) * slab.lanes
 
-    def _loaded(self, slab: _Slab, turn: Index) -> Iterator[Statement]:
-        """Yield what loads the elements that this thread brings of a slab; those outside are zeros."""
+    def _loaded(self, turn: Index) -> Iterator[Statement]:
+        """Yield what loads the elements that this thread brings of the slabs of both factors."""
+        for slab in self._slabs:
+            yield from self._loaded_of(slab, turn)
+
+    def _loaded_of(self, slab: _Slab, turn: Index) -> Iterator[Statement]:
+        """Yield what loads elements of a slab; those outside of the tensor are zeros."""
         places = self._places
         extent = places.rows if slab.is_left else places.columns
         for number, line, first in self._brought(slab):
@@ -321,13 +349,15 @@ class _Lowering:
             value = value_of(tree.Input(0, load.dtype), {0: load})
             yield For(lane, Bind.UNROLL, (Store(slab.ahead, number * slab.lanes + Index.of(lane), value),))
 
-    def _put(self, slab: _Slab) -> Iterator[Statement]:
+    def _put(self, stage: int) -> Iterator[Statement]:
         """Yield what puts the elements that this thread has brought into shared memory."""
-        for number, line, first in self._brought(slab):
-            lane = Var(self._new("lane"), slab.lanes)
-            load = Load(slab.ahead, number * slab.lanes + Index.of(lane))
-            value = value_of(tree.Input(0, load.dtype), {0: load})
-            yield For(lane, Bind.UNROLL, (Store(slab.shared, line * slab.stride + first + lane, value),))
+        for slab in self._slabs:
+            for number, line, first in self._brought(slab):
+                lane = Var(self._new("lane"), slab.lanes)
+                load = Load(slab.ahead, number * slab.lanes + Index.of(lane))
+                value = value_of(tree.Input(0, load.dtype), {0: load})
+                store = Store(slab.shared[stage], line * slab.stride + first + lane, value)
+                yield For(lane, Bind.UNROLL, (store,))
 
     # Totals.
 
@@ -335,7 +365,7 @@ class _Lowering:
         every = Var(self._new("total"), self._totals.count)
         yield For(every, Bind.UNROLL, (TileFill(Tile(self._totals, Index.of(every)), 0),))
 
-    def _multiplied(self) -> Iterator[Statement]:
+    def _multiplied(self, stage: int) -> Iterator[Statement]:
         """Yield what adds the products of a slab to the totals of this subgroup."""
         rows, columns = self._fragments
         row, column = Var(self._new("row"), rows), Var(self._new("column"), columns)
@@ -344,13 +374,13 @@ class _Lowering:
         tiles = Tile(left.tiles, Index.of(row)), Tile(right.tiles, Index.of(column))
         total = Tile(self._totals, row * columns + column)
         body = (
-            self._tiles_of(left, self._down, part),
-            self._tiles_of(right, self._across, part),
+            self._tiles_of(left, stage, self._down, part),
+            self._tiles_of(right, stage, self._across, part),
             For(column, Bind.UNROLL, (For(row, Bind.UNROLL, (TileFma(total, *tiles),)),)),
         )
         yield For(part, Bind.UNROLL, body)
 
-    def _tiles_of(self, slab: _Slab, subgroup: Var, part: Var) -> Statement:
+    def _tiles_of(self, slab: _Slab, stage: int, subgroup: Var, part: Var) -> Statement:
         """Return what loads the tiles of a factor that a subgroup needs for a part of the terms."""
         shape = self._schedule.shape
         side = shape.rows if slab.is_left else shape.columns
@@ -359,7 +389,7 @@ class _Lowering:
         lines, first = (place, term) if slab.by_terms else (term, place)
         address = lines * slab.stride + first
         load = TileLoad(
-            Tile(slab.tiles, Index.of(number)), slab.shared, address, slab.stride, slab.by_terms != slab.is_left
+            Tile(slab.tiles, Index.of(number)), slab.shared[stage], address, slab.stride, slab.by_terms != slab.is_left
         )
         return For(number, Bind.UNROLL, (load,))
 

@@ -73,6 +73,7 @@ class TileProductSchedule:
         shape: what a subgroup multiplies at once.
         rows, columns: results of a group.
         depth: terms that are shared at a time.
+        stages: 2: the next slab is put into memory of its own while one is multiplied; 1: into the same, after it.
         down, across: subgroups of a group along its rows and columns.
         subgroup: threads of a subgroup.
         band: tiles of rows that groups go through before the next tile of columns: they use the same elements.
@@ -86,6 +87,7 @@ class TileProductSchedule:
     across: int
     subgroup: int
     band: int
+    stages: int = 1
 
     @property
     def threads(self) -> int:
