@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from operator_computations import computation
 
+from openinfer.compute.reading import parse_computation
 from openinfer.dtypes import BY_NAME, F16, F32
 from openinfer.loops import verify
 from openinfer.loops.interpret import interpret
+from openinfer.lower import tile_products
 from openinfer.lower.tile_products import in_tile_products
 from openinfer.schedule import Threads, TileShape
-from openinfer.schedule.products import tile_product
+from openinfer.schedule.products import TileProductSchedule, tile_product
 
 SHAPE = TileShape(rows=16, columns=16, depth=16, factor=F16, total=F32)
 DEVICE = Threads(busy=1 << 15, group=1024, subgroup=32, shared_nbytes=49152, tiles=(SHAPE,))
@@ -53,6 +56,42 @@ def test_results_are_those_of_numpy(left: list[int], right: list[int], settings:
     b = np.swapaxes(b, -1, -2) if settings.get("trans_b") else b
     exact, size = a @ b, np.abs(a) @ np.abs(b)
     assert np.all(np.abs(result - exact) <= 2 * a.shape[-1] * 2.0**-24 * size + 2.0**-11 * np.abs(exact) + 2.0**-25)
+
+
+WITH_BIAS = """
+def product(x0: f16[37, 40], x1: f16[40, 36], x2: f16[36], /, y0: f16[37, 36]):
+    for i0, i1 in grid(37, 36):
+        for i2 in unordered(40):
+            total0 = start(0.0)
+            term0 = cast(x0[i0, i2], f32) * cast(x1[i2, i1], f32)
+            total0 = total0 + term0
+        y0[i0, i1] = cast(maximum(total0 + cast(x2[i1], f32), 0.0), f16)
+"""
+
+
+def test_results_are_computed_from_totals() -> None:
+    kernel = in_tile_products(parse_computation(WITH_BIAS), DEVICE)
+    assert kernel is not None
+    verify(kernel)
+    rng = np.random.default_rng(0)
+    x, w, bias = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((37, 40), (40, 36), (36,)))
+    y = np.zeros((37, 36), np.float16)
+
+    interpret(kernel, {"x0": x.ravel(), "x1": w.ravel(), "x2": bias, "y0": y.reshape(-1)})
+
+    assert np.array_equal(y, np.maximum(x.astype(np.float32) @ w.astype(np.float32) + bias, 0))
+
+
+@pytest.mark.parametrize("depth", [32, 64, 96, 130])
+def test_slabs_may_have_two_memories(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_two(*args: Any) -> TileProductSchedule | None:
+        made = tile_product(*args)
+        return None if made is None else replace(made, stages=2)
+
+    monkeypatch.setattr(tile_products, "tile_product", in_two)
+    a, b, result = product([40, depth], [depth, 33])
+
+    assert np.allclose(result, a @ b, rtol=2.0**-10, atol=1e-4)
 
 
 @pytest.mark.parametrize(
