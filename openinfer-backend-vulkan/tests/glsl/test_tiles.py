@@ -47,11 +47,11 @@ def source(rows: int, columns: int, depth: int) -> str:
 
 
 def test_the_source_of_a_product() -> None:
-    assert source(64, 64, 64) == GOLDEN.read_text(encoding="utf-8")
+    assert source(64, 64, 128) == GOLDEN.read_text(encoding="utf-8")
 
 
 def test_sizes_are_numbers_of_the_run() -> None:
-    assert source(96, 96, 96) == source(128, 160, 192)
+    assert source(96, 96, 192) == source(128, 160, 256)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from operator_computations import computation
 
 from openinfer.compute.reading import parse_computation
-from openinfer.dtypes import BY_NAME, F16, F32
+from openinfer.dtypes import BY_NAME, F16, F32, I8, I32
 from openinfer.loops import verify
 from openinfer.loops.interpret import interpret
 from openinfer.lower import tile_products
@@ -19,7 +19,8 @@ from openinfer.schedule import Threads, TileShape
 from openinfer.schedule.products import TileProductSchedule, tile_product
 
 SHAPE = TileShape(rows=16, columns=16, depth=16, factor=F16, total=F32)
-DEVICE = Threads(busy=1 << 15, group=1024, subgroup=32, shared_nbytes=49152, tiles=(SHAPE,))
+WHOLE = TileShape(rows=16, columns=16, depth=32, factor=I8, total=I32)
+DEVICE = Threads(busy=1 << 15, group=1024, subgroup=32, shared_nbytes=49152, tiles=(SHAPE, WHOLE))
 
 
 def product(*shapes: list[int], out: str = "f16", **settings: Any) -> tuple[np.ndarray[Any, Any], ...]:
@@ -82,6 +83,21 @@ def test_results_are_computed_from_totals() -> None:
     assert np.array_equal(y, np.maximum(x.astype(np.float32) @ w.astype(np.float32) + bias, 0))
 
 
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(64, 64, 128), (37, 45, 70), (33, 40, 300)])
+def test_products_of_integers_are_exact(rows: int, columns: int, depth: int) -> None:
+    types = f"i8[{rows}, {depth}]", f"i8[{depth}, {columns}]"
+    kernel = in_tile_products(computation("matmul", *types, acc=I32), DEVICE)
+    assert kernel is not None
+    verify(kernel)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-128, 128, shape, dtype=np.int8) for shape in ((rows, depth), (depth, columns)))
+    y = np.zeros((rows, columns), np.int32)
+
+    interpret(kernel, {"x0": a.ravel(), "x1": b.ravel(), "y0": y.reshape(-1)})
+
+    assert np.array_equal(y, a.astype(np.int32) @ b.astype(np.int32))
+
+
 @pytest.mark.parametrize("depth", [32, 64, 96, 130])
 def test_slabs_may_have_two_memories(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_two(*args: Any) -> TileProductSchedule | None:
@@ -115,6 +131,20 @@ def test_a_device_without_matrix_units_has_another_form() -> None:
 
 
 @pytest.mark.parametrize(
+    ("depth", "shared_nbytes", "expected"),
+    [(4096, 49152, (64, 1)), (40, 49152, (32, 2)), (4096, 40000, (32, 1)), (31, 49152, None)],
+)
+def test_slabs_are_what_memory_has_room_for(depth: int, shared_nbytes: int, expected: tuple[int, int] | None) -> None:
+    made = tile_product(4096, 4096, depth, 1, (F16, F32), replace(DEVICE, shared_nbytes=shared_nbytes))
+
+    assert (made and (made.depth, made.stages)) == expected
+
+
+def test_subgroups_that_do_not_bring_whole_lines_have_another_form() -> None:
+    assert tile_product(4096, 4096, 4096, 1, (F16, F32), replace(DEVICE, subgroup=2)) is None
+
+
+@pytest.mark.parametrize(
     ("sizes", "side", "band"),
     [
         ((4096, 4096, 4096, 1), 128, 8),
@@ -127,4 +157,4 @@ def test_tiles_are_as_large_as_keeps_the_device_busy(sizes: tuple[int, int, int,
     made = tile_product(*sizes, (F16, F32), DEVICE)
 
     assert made is not None
-    assert (made.rows, made.columns, made.depth, made.band) == (side, side, 32, band)
+    assert (made.rows, made.columns, made.band) == (side, side, band)

@@ -95,8 +95,8 @@ class TileProductSchedule:
         return self.down * self.across * self.subgroup
 
 
-SLAB_NBYTES = 64
-"""Bytes of the terms of a row or column that are shared at a time."""
+SLABS = ((128, 1), (64, 2), (64, 1))
+"""Bytes of the terms of a row or column that are shared at a time, and memories for them, the quickest first."""
 
 PADDING_NBYTES = 16
 """Bytes between the rows of a shared slab, so that threads reach different banks of the memory."""
@@ -119,27 +119,46 @@ def tile_product(
     shape = next((each for each in device.tiles if (each.factor, each.total) == types), None)
     if shape is None or min(rows, columns, depth) < FEWEST:
         return None
-    threads = device.subgroup * SUBGROUPS**2
-    slab = SLAB_NBYTES * 8 // shape.factor.bits
     found = None
     for side in (32, 64, 128):
         groups = -(-rows // side) * -(-columns // side) * count
-        is_filled = side == 32 or (min(rows, columns) > side // 2 and groups * threads >= device.busy)
-        nbytes = 2 * side * (SLAB_NBYTES + PADDING_NBYTES) + shape.rows * (shape.columns + 4) * SUBGROUPS**2 * 4
-        fits = threads <= device.group and nbytes <= device.shared_nbytes
-        is_whole = not any(side // SUBGROUPS % n for n in (shape.rows, shape.columns)) and not slab % shape.depth
-        if is_filled and fits and is_whole and side * SLAB_NBYTES // WORD_NBYTES % threads == 0:
+        is_filled = side == 32 or (min(rows, columns) > side // 2 and groups * _threads(device) >= device.busy)
+        slabs = (
+            each for each in SLABS if each[0] * 8 <= depth * shape.factor.bits and _fits(side, each, shape, device)
+        )
+        slab = next(slabs, None)
+        if is_filled and slab is not None:
+            nbytes, stages = slab
             found = TileProductSchedule(
                 shape=shape,
                 rows=side,
                 columns=side,
-                depth=slab,
+                depth=nbytes * 8 // shape.factor.bits,
                 down=SUBGROUPS,
                 across=SUBGROUPS,
                 subgroup=device.subgroup,
                 band=_band(-(-rows // side)),
+                stages=stages,
             )
     return found
+
+
+def _threads(device: Threads) -> int:
+    return device.subgroup * SUBGROUPS**2
+
+
+def _fits(side: int, slab: tuple[int, int], shape: TileShape, device: Threads) -> bool:
+    """Return whether a device has the memory for tiles, and its threads have equal shares of them."""
+    terms_nbytes, stages = slab
+    depth, side_nbytes = terms_nbytes * 8 // shape.factor.bits, side * shape.factor.bits // 8
+    # Lines are as long as the terms, or as the side: either may take more.
+    slab_nbytes = max(side * (terms_nbytes + PADDING_NBYTES), depth * (side_nbytes + PADDING_NBYTES))
+    results_nbytes = SUBGROUPS**2 * shape.rows * (shape.columns + BLOCK) * shape.total.bits // 8
+    is_whole = not any(side // SUBGROUPS % n for n in (shape.rows, shape.columns)) and not depth % shape.depth
+    parts, lines = max(terms_nbytes, side_nbytes) // WORD_NBYTES, device.subgroup * BLOCK // shape.columns
+    is_even = device.subgroup % parts == 0 and lines > 0 and shape.rows % lines == 0
+    is_shared = 2 * stages * slab_nbytes + results_nbytes <= device.shared_nbytes and _threads(device) <= device.group
+    return is_whole and is_even and is_shared and side * terms_nbytes // WORD_NBYTES % _threads(device) == 0
 
 
 def _band(tiles: int) -> int:
