@@ -12,7 +12,6 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var, Within
-from openinfer.affine.digits import rejoined
 from openinfer.compute import Read
 from openinfer.expr import tree
 from openinfer.layout import row_major
@@ -37,8 +36,9 @@ from openinfer.loops import (
     value_of,
 )
 from openinfer.loops.coalesce import coalesced
-from openinfer.lower.product_places import ProductPlaces, digits_along, extent_of, where
+from openinfer.lower.product_places import ProductPlaces, extent_of, where
 from openinfer.lower.product_sides import product_of
+from openinfer.lower.tile_factors import plain_factors, steps_of
 from openinfer.schedule.products import PADDING_NBYTES, tile_product
 from openinfer.schedule.threads import WORD_NBYTES
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.layout import Layout
     from openinfer.loops import Statement
-    from openinfer.lower.product_sides import Product
+    from openinfer.lower.tile_factors import Steps
     from openinfer.schedule.products import TileProductSchedule
     from openinfer.schedule.threads import Threads
 
@@ -69,13 +69,13 @@ def in_tile_products(
     """
     (stage,) = computation.stages
     product = product_of(stage)
-    factors = None if product is None else _factors(product)
+    factors = None if product is None else plain_factors(product)
     if product is None or factors is None:
         return None
     tensors = (*computation.inputs, *computation.outputs)
     known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
     places = ProductPlaces(computation, product, known)
-    steps = [_steps(places, read, is_left=is_left) for is_left, read in zip((True, False), factors, strict=True)]
+    steps = [steps_of(places, read, is_left=is_left) for is_left, read in zip((True, False), factors, strict=True)]
     along = [each for each in steps if each is not None]
     if len(along) < len(steps):
         return None
@@ -83,68 +83,6 @@ def in_tile_products(
     types = (factors[0].dtype, product.total.dtype)
     schedule = tile_product(places.rows, places.columns, places.depth, count, types, device)
     return None if schedule is None else _Lowering(places, schedule, factors, along).kernel()
-
-
-def _factors(product: Product) -> tuple[Read, Read] | None:
-    """Return the elements of a left and a right tensor whose product is a term; None: it is more than that."""
-    match product.term:
-        case tree.Apply("mul", (a, b)):
-            numbers = (_number(a), _number(b))
-        case _:
-            return None
-    found = {factor.is_left: _read(product, factor.expr) for factor in product.factors if factor.number in numbers}
-    left, right = found.get(True), found.get(False)
-    if left is None or right is None or left.dtype is not right.dtype or len(product.factors) != 2:
-        return None
-    return left, right
-
-
-def _number(expr: tree.Expr) -> int | None:
-    """Return the input that an expression is, converted or not."""
-    match expr:
-        case tree.Input(number):
-            return number
-        case tree.Apply("cast", (tree.Input(number),)):
-            return number
-        case _:
-            return None
-
-
-def _read(product: Product, expr: tree.Expr) -> Read | None:
-    number = _number(expr)
-    element = None if number is None else product.stage.elements[number]
-    is_zero = not isinstance(element, Read) or element.fill is None or element.fill.value == 0
-    return element if isinstance(element, Read) and is_zero else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """The address of a factor: its place times one number, plus its term times another, plus what is common."""
-
-    first: Index
-    place: int
-    term: int
-
-    @property
-    def by_terms(self) -> bool:
-        """Whether neighbours are terms, not places."""
-        return self.term == 1 and self.place != 1
-
-
-def _steps(places: ProductPlaces, read: Read, *, is_left: bool) -> _Steps | None:
-    """Return how the address of a factor depends on place and term; None: not by steps, or some are padding."""
-    axes = places.product.rows if is_left else places.product.columns
-    place = Var("place'", places.rows if is_left else places.columns)
-    term = Var("term'", places.depth)
-    values = {**digits_along(Index.of(place), axes), **digits_along(Index.of(term), places.product.folded)}
-    load = places.leaf(read)
-    if not isinstance(load, Load) or load.guards:
-        return None
-    address = rejoined(load.address.substituted(values))
-    of_place, of_term = address.coefficient(place), address.coefficient(term)
-    if of_place is None or of_term is None or 1 not in (of_place, of_term):
-        return None
-    return _Steps(address.substituted({place: Index(), term: Index()}), of_place, of_term)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +97,7 @@ class _Slab:
     load: Load
     is_left: bool
     by_terms: bool
-    steps: _Steps
+    steps: Steps
     ahead: Buffer
     shared: tuple[Buffer, ...]
     tiles: Tiles
@@ -175,7 +113,7 @@ class _Slab:
 
 class _Lowering:
     def __init__(
-        self, places: ProductPlaces, schedule: TileProductSchedule, factors: tuple[Read, Read], steps: list[_Steps]
+        self, places: ProductPlaces, schedule: TileProductSchedule, factors: tuple[Read, Read], steps: list[Steps]
     ) -> None:
         self._places, self._schedule = places, schedule
         self._new = places.names.new
@@ -204,7 +142,7 @@ class _Lowering:
     def _tiles(self, name: str, dtype: DType, role: Role, size: tuple[int, int], count: int) -> Tiles:
         return Tiles(self._new(name), dtype, role, *size, count, self._schedule.subgroup)
 
-    def _slab(self, read: Read, steps: _Steps, *, is_left: bool) -> _Slab:
+    def _slab(self, read: Read, steps: Steps, *, is_left: bool) -> _Slab:
         schedule, shape = self._schedule, self._schedule.shape
         size = schedule.rows if is_left else schedule.columns
         lanes = WORD_NBYTES * 8 // read.dtype.bits
