@@ -4,13 +4,13 @@
 and `interpret` is their meaning on NumPy arrays. Printers turn them into the source of a language.
 """
 
+from openinfer.loops.buffers import Buffer, Memory
 from openinfer.loops.errors import LoopProgramError
 from openinfer.loops.nodes import (
     Across,
     Alloc,
     Barrier,
     Bind,
-    Buffer,
     Fail,
     For,
     If,
@@ -20,7 +20,6 @@ from openinfer.loops.nodes import (
     Let,
     Load,
     Lookup,
-    Memory,
     Number,
     Peer,
     Register,

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.affine import Interval
-    from openinfer.loops.nodes import Buffer, Kernel, Statement, Value
+    from openinfer.loops.buffers import Buffer
+    from openinfer.loops.nodes import Kernel, Statement, Value
 
 
 def fused(kernel: Kernel) -> Kernel:

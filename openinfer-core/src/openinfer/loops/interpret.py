@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from openinfer.affine import Var, Within
-    from openinfer.loops.nodes import Buffer, Kernel, Leaf, Statement
+    from openinfer.loops.buffers import Buffer
+    from openinfer.loops.nodes import Kernel, Leaf, Statement
     from openinfer.loops.tiles import Tile, TileStatement
 
     Program = Callable[..., None]

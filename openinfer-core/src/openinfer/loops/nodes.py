@@ -16,20 +16,7 @@ if TYPE_CHECKING:
     from openinfer.affine import Index, Var, Within
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr, Literal
-
-
-class Memory(Enum):
-    """Where the elements of a buffer lie.
-
-    ``GLOBAL`` values live between kernels, ``CONSTANT`` ones are never written, ``STATE`` ones live between steps;
-    ``SHARED`` belongs to a group of threads, ``PRIVATE`` to one thread.
-    """
-
-    GLOBAL = "GLOBAL"
-    CONSTANT = "CONSTANT"
-    STATE = "STATE"
-    SHARED = "SHARED"
-    PRIVATE = "PRIVATE"
+    from openinfer.loops.buffers import Buffer
 
 
 class Bind(Enum):
@@ -51,20 +38,6 @@ class Bind(Enum):
     def is_parallel(self) -> bool:
         """Whether iterations may run at the same time."""
         return self in (Bind.LANES, Bind.GROUP, Bind.LOCAL)
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """Elements in a row.
-
-    Attributes:
-        size: number of elements, an index over parameters.
-    """
-
-    name: str
-    dtype: DType
-    size: Index
-    memory: Memory = Memory.GLOBAL
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Var
     from openinfer.affine.index import Term
-    from openinfer.loops.nodes import Buffer, Statement
+    from openinfer.loops.buffers import Buffer
+    from openinfer.loops.nodes import Statement
     from openinfer.loops.tiles import Tiles
 
 

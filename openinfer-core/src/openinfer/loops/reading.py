@@ -11,13 +11,13 @@ from openinfer.dtypes import BY_NAME
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.expr.text import expression_of_ast
+from openinfer.loops.buffers import Buffer, Memory
 from openinfer.loops.errors import LoopProgramError
 from openinfer.loops.nodes import (
     Across,
     Alloc,
     Barrier,
     Bind,
-    Buffer,
     Fail,
     For,
     If,
@@ -26,7 +26,6 @@ from openinfer.loops.nodes import (
     Let,
     Load,
     Lookup,
-    Memory,
     Number,
     Peer,
     Register,

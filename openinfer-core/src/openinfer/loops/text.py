@@ -47,7 +47,8 @@ from openinfer.loops.tiles import TileAlloc, TileFill, TileFma, TileLoad, Tiles,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from openinfer.loops.nodes import Buffer, Kernel, Leaf, Statement, Value
+    from openinfer.loops.buffers import Buffer
+    from openinfer.loops.nodes import Kernel, Leaf, Statement, Value
     from openinfer.loops.tiles import Tile, TileStatement
 
 _INDENT = "    "

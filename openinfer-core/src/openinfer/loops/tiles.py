@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.dtypes import DType
-    from openinfer.loops.nodes import Buffer
+    from openinfer.loops.buffers import Buffer
     from openinfer.scalars import Scalar
 
 

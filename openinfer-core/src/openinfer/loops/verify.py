@@ -9,13 +9,13 @@ from openinfer.affine import Index, Var, is_identifier
 from openinfer.dtypes import BOOL, I64
 from openinfer.expr.linear import linearise
 from openinfer.loops.bounds import is_kept_within
+from openinfer.loops.buffers import Buffer, Memory
 from openinfer.loops.errors import LoopProgramError
 from openinfer.loops.nodes import (
     Across,
     Alloc,
     Barrier,
     Bind,
-    Buffer,
     Fail,
     For,
     If,
@@ -23,7 +23,6 @@ from openinfer.loops.nodes import (
     Let,
     Load,
     Lookup,
-    Memory,
     Number,
     Peer,
     Register,

@@ -29,6 +29,11 @@ from openinfer.loops import (
     Register,
     Set,
     Store,
+    TileAlloc,
+    TileFill,
+    TileFma,
+    TileLoad,
+    TileStore,
     Value,
 )
 from openinfer.synth.c_host.annotations import bound_hint
@@ -130,8 +135,8 @@ class _Writer:
                 self._operands[buffer.name].store(address_text(buffer, address), self._value(value))
             case Alloc(buffer):
                 self._allocate(buffer)
-            case Barrier() | Join():
-                raise SynthesisError("a loop program with threads has no form in C")
+            case Barrier() | Join() | TileAlloc() | TileFill() | TileLoad() | TileStore() | TileFma():
+                raise SynthesisError("a loop program with threads or matrix units has no form in C")
 
     def _loop(self, var: Var, body: Sequence[Statement]) -> None:
         lanes = in_more_lanes(var, body)
