@@ -26,7 +26,7 @@ EXTENT = np.dtype(np.uintp)
 
 DRIVER = Path(__file__).with_name("batch.c")
 
-_OWN = r"model|(?:a|k|w|t|oi|block|model|MODEL|OPENINFER)_\w+"
+_OWN = r"model|(?:a|k|w|t|oi|block|model|MODEL|OPENINFER)_\w+|(?:\w+_)?[a-z]+\d+x\d+"
 _DEFINED = re.compile(r"^(?:static|KERNEL)\b[^;={(]*?\b(\w+) ?[(\[=;]", re.MULTILINE)
 """Names of functions and variables of a file."""
 
