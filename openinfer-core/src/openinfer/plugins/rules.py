@@ -18,7 +18,7 @@ from openinfer.expr import tree
 from openinfer.expr.tree import ExprError
 from openinfer.expr.verify import verify as verify_expression
 from openinfer.ir.types import TensorType
-from openinfer.loops import nodes
+from openinfer.loops import buffers, nodes, tiles
 from openinfer.loops.substitution import values_of
 from openinfer.ops import schema
 from openinfer.ops.schema import OpTypeError
@@ -184,7 +184,12 @@ _EXPRESSIONS = Structure(*_EXPRESSION_PARTS, names=_EXPRESSION_NAMES)
 
 _LOOP_PROGRAMS = Structure(
     *_EXPRESSION_PARTS,
-    *(part for part in vars(nodes).values() if dataclasses.is_dataclass(part) and isinstance(part, type)),
+    *(
+        part
+        for module in (buffers, tiles, nodes)
+        for part in vars(module).values()
+        if dataclasses.is_dataclass(part) and isinstance(part, type)
+    ),
     *(Index, Var, Quotient, Remainder, Within),
     names={**_EXPRESSION_NAMES, "DType": DType},
 )
