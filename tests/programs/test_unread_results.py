@@ -24,6 +24,12 @@ dynamic { x: f32[2]; e: i32[2]; }
 volatile { z: f32[2]; }
 block entry { op pow(e, e) >> y; op neg(x) >> z; return z; }
 """
+ERASED = """
+dynamic { x: f32[2]; t: i32; }
+volatile { z: f32[2]; }
+persistent { K(l): f32[2] @init(1.0) @table @fixed(l=4); }
+block entry { cache.write x >> K[t]; cache.reset K; op neg(x) >> z; return z; }
+"""
 CONSTANT = """
 dynamic { x: f32[2]; }
 constant { c: i32[2] @init(-1); }
@@ -33,6 +39,7 @@ block entry { op pow(c, c) >> y; op neg(x) >> z; return z; }
 CASES = {
     "an index of an operator": (ROW, {"x": np.ones((4, 2), np.float32)}, "i", np.int64([3, 0]), np.int64([0, 4])),
     "an exponent": (POWER, {"x": np.ones(2, np.float32)}, "e", np.int32([1, 2]), np.int32([1, -2])),
+    "a write to a cache that is erased": (ERASED, {"x": np.ones(2, np.float32)}, "t", np.int32(3), np.int32(4)),
     "an entry of a table": (ENTRY, {"x": np.ones(2, np.float32)}, "t", np.int32(1), np.int32(2)),
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.plan.accesses import called, walk, writes
 from openinfer.plan.failing import may_fail
 from openinfer.plan.liveness import Liveness
-from openinfer.plan.steps import ComputeStep, CopyStep, KernelStep, LoadStep, LoopProgramStep, LoopStep, Procedure
+from openinfer.plan.steps import LoopStep, Procedure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ def reached(procedures: Sequence[Procedure]) -> tuple[Procedure, ...]:
 def _needed_steps(steps: Sequence[Step], liveness: Liveness) -> tuple[Step, ...]:
     left: list[Step] = []
     for step in steps:
-        if writes(step) and not writes(step) & liveness.after(step) and not _stays(step):
+        if writes(step) and not writes(step) & liveness.after(step) and not may_fail(step):
             continue
         if isinstance(step, LoopStep):
             body = _needed_steps(step.body, liveness)
@@ -60,9 +60,3 @@ def _needed_steps(steps: Sequence[Step], liveness: Liveness) -> tuple[Step, ...]
             continue
         left.append(step)
     return tuple(left)
-
-
-def _stays(step: Step) -> bool:
-    """Whether a step is carried out though nobody reads its result."""
-    computes = isinstance(step, ComputeStep | KernelStep | LoopProgramStep | CopyStep)
-    return isinstance(step, LoadStep) or (computes and may_fail(step))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.plan.steps import BarrierStep, ComputeStep, CopyStep, FillStep, ReturnStep, TableRef
+from openinfer.plan.steps import BarrierStep, ComputeStep, CopyStep, FillStep, InputStep, ReturnStep, TableRef
 
 if TYPE_CHECKING:
     from openinfer.plan.steps import Operand, Step
@@ -14,6 +14,8 @@ def may_fail(step: Step) -> bool:
     """Whether a step itself may end the program with an error; steps of which little is known may."""
     if isinstance(step, FillStep | BarrierStep | ReturnStep):
         return False
+    if isinstance(step, InputStep):
+        return step.count is not None
     if isinstance(step, CopyStep):
         return step.count is not None or _is_checked(step.source)
     if not isinstance(step, ComputeStep):
