@@ -58,7 +58,7 @@ def lane_steps(address: Index, lane: Var, extents: Mapping[Var, int]) -> tuple[i
     None: lanes are loaded one by one, since they do not follow one another.
     """
     step = address.coefficient(lane)
-    others = (axis for axis in address.variables() if axis != lane and extents[axis] > 1)
+    others = (axis for axis in address.variables() if axis != lane and extents.get(axis, 1) > 1)
     return step if step in (0, 1) else None, gcd(*(address.coefficient(axis) or 0 for axis in others))
 
 
