@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
-from generated_c import SANITISED, needs_gcc, run_sanitised
+from generated_c import SANITISED, needs_gcc, run_sanitised, synthesised
 
 from openinfer.array_types import storage_dtype
 from openinfer.dsl import graph
@@ -18,6 +20,8 @@ from openinfer.ops.schema import Elementwise, OpTypeError
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
+from openinfer.synth.c_host.toolchain import run_tool
+from openinfer.testing.waiting import limit_s
 from openinfer_synth_c.project import FLAGS as BUNDLE_FLAGS
 
 LIBRARY = frozenset(("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "erf", "power"))
@@ -258,3 +262,15 @@ def test_signs_of_many_elements_with_the_flags_of_a_bundle(dtype):
     assert_same(expected, found)
     assert found["y"][:4].tolist()[:2] == [False, True]
     assert found["y"][3]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v is that of Linux")
+def test_powers_of_a_loop_index_compile_in_little_memory(tmp_path):
+    """Of a chain of 63 signed squares, each with a branch, GCC 12 makes expressions that double with each."""
+    _, _, synthesis = synthesised("""
+    volatile { e: i64[2]; y: i64[2]; }
+    block entry { loop powers (i in 0..4) { op pow(i, e) >> y; } return y; }""")
+    for name, data in synthesis.bundle.files.items():
+        (tmp_path / name).write_bytes(data)
+
+    run_tool(["sh", "-c", "ulimit -v 1000000; gcc -O1 -c model.c"], tmp_path, limit_s(60), "gcc")

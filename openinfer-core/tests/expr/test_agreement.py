@@ -54,6 +54,8 @@ def _random_step(source: random.Random, known: list[Expr]) -> Expr:
         return tree.dot4(x, source.choice(alike), source.choice(alike))
     if x.dtype in (I8, U8) and kind < 0.5:
         return tree.word(x, *(source.choice(alike) for _ in range(3)))
+    if x.dtype in (U8, U32) and kind < 0.6:
+        return tree.power(x, source.choice(alike))
     names = FLOAT if x.dtype.is_float else LOGICAL if x.dtype is BOOL else INTEGER
     function = getattr(tree, source.choice(names))
     rest = len(inspect.signature(function).parameters) - 1

@@ -201,6 +201,7 @@ _INTEGER: dict[str, Writer] = {
     "div": _helper("div"),
     "rem": _helper("rem"),
     "neg": _helper("neg"),
+    "power": _helper("power"),
     "absolute": lambda dtype, x: Call(x[0]) if dtype.kind is Kind.UNSIGNED else _helper("absolute")(dtype, x),
     "minimum": _extremum("<"),
     "maximum": _extremum(">"),
@@ -405,6 +406,19 @@ def _unsigned_helpers(dtype: DType) -> dict[str, Helper]:
         **_function(dtype, "neg", "x", f"return ({name})(({work})0 - ({work})x);"),
         **_function(dtype, "div", "a b", "if (b == 0) { return 0; }", f"return ({name})(a / b);"),
         **_function(dtype, "rem", "a b", "if (b == 0) { return 0; }", f"return ({name})(a % b);"),
+        **_function(dtype, "power", "a b", *_power_lines(dtype)),
         **_function(dtype, "shl", "x count", too_far, f"return ({name})(({work})x << count);"),
         **_function(dtype, "shr", "x count", too_far, f"return ({name})(x >> count);"),
     }
+
+
+def _power_lines(dtype: DType) -> Sequence[str]:
+    """Return the body of a power by squaring: a loop, since compilers multiply out squares that are written out."""
+    work = _work(dtype)
+    return (
+        f"{work} result = 1;",
+        f"for ({work} square = a; b > 0; b = ({c_type(dtype)})(b >> 1), square *= square) {{",
+        "    if (b & 1) { result *= square; }",
+        "}",
+        f"return ({c_type(dtype)})result;",
+    )

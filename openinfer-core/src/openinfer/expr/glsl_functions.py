@@ -157,6 +157,7 @@ _INTEGER: dict[str, Writer] = {
     "rem": _helper("rem"),
     "neg": _negated,
     "absolute": _absolute,
+    "power": _helper("power"),
     "minimum": _extremum("<"),
     "maximum": _extremum(">"),
     "bit_and": _infix("&"),
@@ -398,4 +399,15 @@ def _unsigned_functions(dtype: DType) -> dict[str, Helper]:
             places,
             f"return count > {last} ? {zero} : {_wrapped(dtype, shifted) if name == 'shl' else shifted};",
         )
+    found[f"oi_power_{dtype}"] = _function(
+        kind,
+        f"oi_power_{dtype}",
+        f"{kind} a, {kind} b",
+        f"{kind} result = {one};",
+        f"for (; b != {zero}; b >>= 1) {{",
+        f"    result *= (b & {one}) != {zero} ? a : {one};",
+        "    a *= a;",
+        "}",
+        f"return {_wrapped(dtype, 'result')};",
+    )
     return found

@@ -23,6 +23,7 @@ cast                    float to integer: toward zero, NaN is 0, out of range is
 exp, log, sqrt, sin,    IEEE; log 0 = -inf, log and sqrt of negatives are NaN. sqrt is correctly rounded, the others
 cos, tan, tanh, erf,    are as good as the library at hand; on f32, C and loop programs have formulas of some
 expm1, log1p, power     (`openinfer.expr.elementary`)
+power(a, b)             of unsigned integers: exact result modulo 2^width
 fma(a, b, c)            a * b + c of floats, rounded once (the operator of this name rounds twice)
 dot4(a, b, c)           c + the sum of four products modulo 2^32: the bytes of the i32 a as u8, those of the i32 b as i8
 word(a, b, c, d)        the i32 that four i8 or u8 are the bytes of, ``a`` the lowest
@@ -321,7 +322,9 @@ def erf(x: Expr) -> Apply:
 
 
 def power(a: Expr, b: Expr) -> Apply:
-    return _floating("power", a, b)
+    dtype = _same("power", a, b)
+    _need("power", dtype.is_float or dtype.kind is Kind.UNSIGNED, dtype)
+    return Apply("power", (a, b), dtype)
 
 
 def fma(a: Expr, b: Expr, c: Expr) -> Apply:

@@ -131,12 +131,12 @@ def _of(step: ComputeStep | CopyStep | FillStep, known: Mapping[int, _Known], ro
 
 
 def _is_costly(stage: Stage) -> bool:
-    return stage.fold is not None or not ELEMENTARY.isdisjoint(_functions(stage))
+    return stage.fold is not None or not ELEMENTARY.isdisjoint(_functions_of_floats(stage))
 
 
-def _functions(stage: Stage) -> Iterator[str]:
+def _functions_of_floats(stage: Stage) -> Iterator[str]:
     for expr in expressions_of(stage):
-        yield from (i.function for i in linearise(expr).instructions)
+        yield from (i.function for i in linearise(expr).instructions if i.dtype.is_float)
 
 
 def _is_foldable(step: Step) -> bool:
@@ -152,7 +152,7 @@ def _is_foldable(step: Step) -> bool:
     if computation.parameters or any(tensor.dtype.is_packed for tensor in tensors):
         return False
     return all(map(_is_soon_known, computation.stages)) and not any(
-        function in LIBRARY for stage in _spelled_out(computation).stages for function in _functions(stage)
+        function in LIBRARY for stage in _spelled_out(computation).stages for function in _functions_of_floats(stage)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, I8, DType
+from openinfer.dtypes import BOOL, BY_NAME, I8, DType
 from openinfer.expr import tree
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS, PACKED_SIGNED, SIGNED
 from openinfer.ops.elementwise import elementwise, example, of_elements
@@ -39,17 +39,11 @@ def _sign(x: Expr) -> Expr:
 
 
 def _power(a: Expr, b: Expr) -> Expr:
-    """Return a to the power b; for integers by squaring, one step for each bit of an exponent from 0 on."""
+    """Return a to the power b; signed integers are raised as unsigned ones, equal modulo 2^width."""
     if a.dtype.is_float:
         return tree.power(a, b)
-    zero, one = tree.literal(0, a.dtype), tree.literal(1, a.dtype)
-    result, square = one, a
-    signed = a.dtype.minimum != 0
-    for bit in range(a.dtype.bits - signed):
-        is_set = tree.ne(tree.bit_and(tree.shr(b, tree.literal(bit, a.dtype)), one), zero)
-        result = tree.select(is_set, tree.mul(result, square), result)
-        square = tree.mul(square, square)
-    return result
+    unsigned = BY_NAME[f"u{a.dtype.bits}"]
+    return tree.cast(tree.power(tree.cast(a, unsigned), tree.cast(b, unsigned)), a.dtype)
 
 
 def _negative_exponent(inputs: Sequence[Expr], settings: Settings) -> Expr | None:

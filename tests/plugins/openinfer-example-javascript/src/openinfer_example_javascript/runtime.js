@@ -14,7 +14,7 @@ const plain = (array, zero) => ({ array, zero, load: (a, i) => a[i], store: (a, 
 
 // Integers wrap; x / 0 and x % 0 are 0; a count below 0 acts as 0, one past the width shifts everything out.
 function integer(bits, isSigned, array) {
-  const big = bits === 64, left = 32 - bits, mask = 2 ** bits - 1, zero = big ? 0n : 0;
+  const big = bits === 64, left = 32 - bits, mask = 2 ** bits - 1, zero = big ? 0n : 0, one = big ? 1n : 1;
   const fit = big ? (isSigned ? (x) => BigInt.asIntN(64, x) : (x) => BigInt.asUintN(64, x))
     : isSigned ? (x) => x << left >> left : bits === 32 ? (x) => x >>> 0 : (x) => x & mask;
   const mul = big ? (a, b) => a * b : Math.imul, truncate = big ? (x) => x : Math.trunc;
@@ -26,6 +26,11 @@ function integer(bits, isSigned, array) {
     add: (a, b) => fit(a + b), sub: (a, b) => fit(a - b), mul: (a, b) => fit(mul(a, b)), neg: (a) => fit(-a),
     absolute: (a) => fit(a < 0 ? -a : a), div: (a, b) => b ? fit(truncate(a / b)) : zero,
     rem: (a, b) => b ? fit(a % b) : zero, bit_and: (a, b) => fit(a & b), bit_or: (a, b) => fit(a | b),
+    power: (a, b) => {
+      let result = one;
+      for (; b; b = right(b, one)) { if (b & one) result = fit(mul(result, a)); a = fit(mul(a, a)); }
+      return result;
+    },
     bit_xor: (a, b) => fit(a ^ b), bit_not: (a) => fit(~a),
     shl: (a, n) => n >= bits ? zero : fit(a << (n < 0 ? zero : n)),
     shr: (a, n) => n >= bits ? (a < 0 ? minus : zero) : right(a, n < 0 ? zero : n),
