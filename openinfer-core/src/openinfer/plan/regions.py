@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openinfer.plan.steps import IndexExpr
+    from openinfer.plan.operands import IndexExpr
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from openinfer.plan.sizes import number
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from openinfer.plan.steps import IndexExpr
+    from openinfer.plan.operands import IndexExpr
 
     Form = Callable[[int], object]
     """What an operator does at a value of its setting, comparable; None where it refuses that."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from openinfer.plan.steps import IndexExpr
+from openinfer.plan.operands import IndexExpr
 from openinfer.symbolic import BinOp, Const
 
 if TYPE_CHECKING:

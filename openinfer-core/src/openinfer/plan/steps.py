@@ -1,4 +1,7 @@
-"""Steps of a plan: what is done, with which operands, and which statements of the program it comes from."""
+"""Steps of a plan: what is done, with which operands, and which statements of the program it comes from.
+
+The classes of operands are named here too: printers find all that a step consists of in one module.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.diagnostics import counted
 from openinfer.expr.linear import linearise
+from openinfer.plan.operands import IndexExpr as IndexExpr
+from openinfer.plan.operands import LoopIndex as LoopIndex
+from openinfer.plan.operands import Operand as Operand
+from openinfer.plan.operands import Register as Register
+from openinfer.plan.operands import TableRef as TableRef
+from openinfer.plan.operands import ValueRef as ValueRef
 
 if TYPE_CHECKING:
     from openinfer.arch import TargetInfo
@@ -21,7 +30,6 @@ if TYPE_CHECKING:
     from openinfer.plugins.types import KernelSpec
     from openinfer.scalars import Scalar
     from openinfer.schedule import Loop, Schedule
-    from openinfer.symbolic import IntExpr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,52 +47,6 @@ class Origin:
 
     block: str
     statements: tuple[Statement, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ValueRef:
-    """A value of the plan."""
-
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class LoopIndex:
-    """The index of the loop of that number: an i64 scalar."""
-
-    loop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """The register of that number (`openinfer.plan.values.PlanRegister`): a size that is known at run time only."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class IndexExpr:
-    """An integer expression with the binding of each of its names."""
-
-    expr: IntExpr
-    names: tuple[tuple[str, int | LoopIndex | ValueRef | Register], ...] = ()
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        """Numbers of the values that are read."""
-        return tuple(bound.value for _, bound in self.names if isinstance(bound, ValueRef))
-
-
-@dataclass(frozen=True, slots=True)
-class TableRef:
-    """An entry of a weight table. ``checked``: the indices may be out of range and have to be tested."""
-
-    table: int
-    indices: tuple[IndexExpr, ...]
-    checked: bool
-
-
-Operand: TypeAlias = ValueRef | TableRef | LoopIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
