@@ -19,12 +19,13 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from explained_examples import failure
 
 import openinfer
 from openinfer.cli import main
 from openinfer.cli.commands import devices, lsp
 from openinfer.cli.explanations import codes, explanation, format_codes
-from openinfer.cli.explanations.examples import failure, findings
+from openinfer.cli.explanations.examples import findings
 from openinfer.cli.explanations.pages import error_index, messages
 from openinfer.cli.failures import findings_of
 from openinfer.cli.findings import as_json

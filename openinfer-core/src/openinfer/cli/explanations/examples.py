@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
-from contextlib import chdir, redirect_stdout
-from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from openinfer.cli.explanations import Phase
 from openinfer.diagnostics import Diagnostic
@@ -20,10 +14,10 @@ from openinfer.ir.check import structure_findings
 from openinfer.plugins.loader import load_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from openinfer.cli.explanations import Explanation
-    from openinfer.model import Model, ModelContents
+    from openinfer.model import Model
 
 _TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<dims>[0-9, ]*)\]")
 
@@ -34,53 +28,6 @@ def findings(explained: Explanation, text: str) -> tuple[Diagnostic, ...]:
         return tuple(_findings(explained, text))
     except OpenInferError as error:
         return tuple(found for found in error.diagnostics if isinstance(found, Diagnostic))
-
-
-def failure(explained: Explanation, directory: Path) -> BaseException | None:
-    """Run the host's part or the command of an example in an empty directory; return the error that ends it.
-
-    Statements of the host see `graph`, `Random`, `Simulator` and `Synthesizer`, a ``model``, and where they mention it
-    an ``executor`` of the program, on the installed cpu device.
-    """
-    for name, text in explained.files.items():
-        (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(text, encoding="utf-8", newline="\n")
-    run = _commanded if explained.command else _hosted
-    with chdir(directory), redirect_stdout(StringIO()):
-        try:
-            run(explained)
-        except (OpenInferError, OSError, click.UsageError, KeyboardInterrupt, KeyError) as error:
-            # A KeyError is a mistake, which has a code too.
-            return error
-    return None
-
-
-def _hosted(explained: Explanation) -> None:
-    import openinfer
-
-    model = _model(explained.sizes, explained.tensors)
-    names: dict[str, Any] = {name: getattr(openinfer, name) for name in ("Random", "Simulator", "Synthesizer")}
-    names |= {"graph": graph, "model": model}
-    if explained.wrong:
-        program = graph(explained.wrong, name="example.oi")
-        names["program"] = program
-        if "executor" in explained.host:
-            names["executor"] = openinfer.Simulator(model, program, trace=False).make_executor()
-    exec(explained.host, names)  # noqa: S102 - examples are files of this package
-
-
-def _commanded(explained: Explanation) -> None:
-    from openinfer.cli.program import main
-    from openinfer.model import save_model
-
-    if explained.wrong:
-        Path("example.oi").write_text(explained.wrong, encoding="utf-8", newline="\n")
-    if "example.oinf" in explained.command:
-        save_model(_contents(explained.sizes, explained.tensors), "example.oinf")
-    with click.Context(main) as context:
-        _, command, arguments = main.resolve_command(context, shlex.split(explained.command)[1:])
-    if command is not None:
-        command.main(arguments, standalone_mode=False)
 
 
 def _findings(explained: Explanation, text: str) -> Sequence[Diagnostic]:
@@ -99,26 +46,21 @@ def _findings(explained: Explanation, text: str) -> Sequence[Diagnostic]:
     from openinfer.validate import resolve
     from openinfer.validate.missing_data import unused_tensors
 
-    core_alone, model = load_environment(autoload=False), _model(explained.sizes, explained.tensors)
+    core_alone, model = load_environment(autoload=False), model_of(explained)
     resolved = resolve(built, model, environment=core_alone)
     return resolved.warnings or unused_tensors([resolved], model)
 
 
-def _model(sizes: Mapping[str, int], tensors: Mapping[str, str]) -> Model:
+def model_of(explained: Explanation) -> Model:
+    """Return the model that an example names."""
     from openinfer.model import Model
 
-    return Model.from_arrays({name: _zeros(type_) for name, type_ in tensors.items()}, sizevars=sizes)
+    arrays = {name: zeros(type_) for name, type_ in explained.tensors.items()}
+    return Model.from_arrays(arrays, sizevars=explained.sizes)
 
 
-def _contents(sizes: Mapping[str, int], tensors: Mapping[str, str]) -> ModelContents:
-    from openinfer.model import ModelContents
-
-    arrays = {name: (dtype_named(type_.partition("[")[0]), _zeros(type_)) for name, type_ in tensors.items()}
-    found = {name: (dtype, array.shape, array) for name, (dtype, array) in arrays.items()}
-    return ModelContents(sizevars=sizes, metadata={}, tensors=found)
-
-
-def _zeros(type_: str) -> Any:
+def zeros(type_: str) -> Any:
+    """Return zeros of a type such as ``f32[2, 4]``."""
     import numpy as np
 
     from openinfer.array_types import storage_dtype
