@@ -17,7 +17,8 @@ from openinfer.testing.cases import Case, cases
 from openinfer.testing.checks import wrong
 from openinfer.testing.elements import ByElement
 from openinfer.testing.expectation import MOST_ELEMENTS, Expected, expected_of, places_in
-from openinfer.testing.large_examples import LARGE_TYPES, known_large
+from openinfer.testing.known_large import known_large
+from openinfer.testing.large_examples import LARGE_TYPES
 from openinfer.testing.oracle import known_oracles
 from openinfer.testing.places import device_place
 from openinfer.testing.values import exact

@@ -35,6 +35,7 @@ def openinfer_kernels(target: str) -> Iterable[KernelSpec]:
     """The hand-written kernels, which are imported here."""
     if target != "cpu":
         return ()
-    from openinfer_backend_cpu.registration import kernel_specs
+    from openinfer.plugins.kernel_modules import kernels_in
+    from openinfer_backend_cpu import kernels
 
-    return kernel_specs()
+    return kernels_in(kernels)

@@ -1,25 +1,24 @@
-"""What a kernel of this device is, and the kernels of the package `kernels`."""
+"""What a kernel of this device is; those of the package `kernels` are found by a scan of its modules."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from openinfer.plugins.kernel_modules import kernel, kernels_in
+from openinfer.plugins.kernel_modules import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     import numpy.typing as npt
 
     from openinfer.bound_calls import BoundCall
     from openinfer.ops.calls import OpCall
-    from openinfer.plugins.types import KernelSpec
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
 
-__all__ = ["Bind", "direct", "direct_form", "kernel", "kernel_specs", "stored", "stored_inputs"]
+__all__ = ["Bind", "direct", "direct_form", "kernel", "stored", "stored_inputs"]
 
 _STORED = "openinfer_stored_inputs"
 _DIRECT = "openinfer_direct_form"
@@ -82,10 +81,3 @@ def stored(*inputs: int) -> Callable[[Bind], Bind]:
 def stored_inputs(bind: Bind) -> frozenset[int]:
     """Return the numbers of the inputs that a kernel takes in storage form."""
     return getattr(bind, _STORED, frozenset[int]())
-
-
-def kernel_specs() -> Iterator[KernelSpec]:
-    """Yield every kernel of the package `kernels`, module by module in order of name."""
-    from openinfer_backend_cpu import kernels
-
-    return kernels_in(kernels)

@@ -18,7 +18,7 @@ from openinfer.ops.calls import OpCall
 from openinfer.packing import pack, unpack
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_backend_cpu.kernels import convolution
-from openinfer_backend_cpu.registration import kernel_specs
+from openinfer_backend_cpu.plugin import openinfer_kernels
 
 
 def typed(array: np.ndarray) -> TensorType:
@@ -32,7 +32,7 @@ def run(op: str, inputs: list[np.ndarray | None], out: TensorType, **settings: A
     backend = CpuBackend()
     kinds = tuple(None if array is None else typed(array) for array in inputs)
     call = OpCall(op=op, inputs=kinds, outputs=(out,), settings=settings)
-    (spec,) = (s for s in kernel_specs() if s.op == op)
+    (spec,) = (s for s in openinfer_kernels("cpu") if s.op == op)
     assert spec.supports is None or spec.supports(call)
     buffers = [None if a is None else backend.upload(typed(a), np.ascontiguousarray(a)) for a in inputs]
     target = backend.allocate(out)
@@ -47,9 +47,9 @@ def floats(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-@pytest.mark.parametrize("op", sorted({spec.op for spec in kernel_specs()}))
+@pytest.mark.parametrize("op", sorted({spec.op for spec in openinfer_kernels("cpu")}))
 def test_each_operator_has_one_kernel(op: str) -> None:
-    assert len([spec for spec in kernel_specs() if spec.op == op]) == 1
+    assert len([spec for spec in openinfer_kernels("cpu") if spec.op == op]) == 1
 
 
 def test_matmul_broadcasts_leading_dimensions() -> None:
@@ -129,7 +129,7 @@ def test_an_accumulator_is_converted_once_by_the_rules_of_cast(
     stored = [pack(array, element) if element.is_packed else array for array in arrays]
     backend = CpuBackend()
     buffers = [backend.upload(kind, array) for kind, array in zip(kinds, stored, strict=True)]
-    (spec,) = (s for s in kernel_specs() if s.op == op)
+    (spec,) = (s for s in openinfer_kernels("cpu") if s.op == op)
     target = backend.allocate(out)
     call = OpCall(op=op, inputs=kinds, outputs=(out,), settings=settings)
     backend.bind_kernel(spec, call, buffers, [target])()
@@ -153,7 +153,7 @@ def test_low_float_matmul_rounds_once() -> None:
 
 def test_packed_matmul_wraps_at_its_width() -> None:
     backend = CpuBackend()
-    spec = next(s for s in kernel_specs() if s.op == "matmul")
+    spec = next(s for s in openinfer_kernels("cpu") if s.op == "matmul")
     row, column, out = TensorType(I4, (1, 3)), TensorType(I4, (3, 1)), TensorType(I4, (1, 1))
     call = OpCall(op="matmul", inputs=(row, column), outputs=(out,), settings={})
     left = backend.upload(row, np.array([0x85, 0x07], np.uint8))  # 5, -8, 7
@@ -355,7 +355,7 @@ def test_an_extremum_over_all_axes_is_that_of_each_run(op: str, name: str, keepd
     kind, out = TensorType(dtype, (1, 3)), TensorType(dtype, (1, 1) if keepdims else ())
     backend = CpuBackend()
     source, target = backend.allocate(kind), backend.allocate(out)
-    (spec,) = (s for s in kernel_specs() if s.op == op)
+    (spec,) = (s for s in openinfer_kernels("cpu") if s.op == op)
     call = OpCall(op=op, inputs=(kind,), outputs=(out,), settings={"axes": None, "keepdims": keepdims})
     bound = backend.bind_kernel(spec, call, [source], [target])
     for row in ([1.0, 2.0, 4.0], [math.nan, 2.0, 4.0], [-3.0, math.nan, 8.0], [5.0, -6.0, 0.0]):

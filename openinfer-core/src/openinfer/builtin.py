@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from openinfer.ops import catalog
 from openinfer.ops.schema import OpSchema
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.types import CommandSpec, ImporterSpec, RunnerSpec
+from openinfer.scanning import modules_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,8 +28,7 @@ def openinfer_dtypes() -> Iterable[DType]:
 
 @hookimpl
 def openinfer_ops() -> Iterable[OpSchema]:
-    modules = [importlib.import_module(f.name) for f in pkgutil.iter_modules(catalog.__path__, f"{catalog.__name__}.")]
-    values = [value for module in modules for value in vars(module).values() if isinstance(value, OpSchema)]
+    values = [value for module in modules_in(catalog) for value in vars(module).values() if isinstance(value, OpSchema)]
     # A family may import an operator of another one: that does not define it twice.
     return {id(value): value for value in values}.values()
 

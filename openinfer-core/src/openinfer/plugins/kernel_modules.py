@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import TYPE_CHECKING, Any
 
 from openinfer.plugins.types import KernelSpec
+from openinfer.scanning import modules_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,8 +36,7 @@ def kernel(
 
 def kernels_in(package: ModuleType) -> Iterator[KernelSpec]:
     """Yield every kernel in a package's modules, module by module in order of name."""
-    for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
-        module = importlib.import_module(f"{package.__name__}.{found.name}")
+    for module in modules_in(package):
         for value in vars(module).values():
             if getattr(value, "__module__", None) == module.__name__:
                 yield from getattr(value, _DESCRIPTION, ())

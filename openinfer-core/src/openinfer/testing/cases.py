@@ -16,7 +16,8 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.calls import call_of, refused_expression
 from openinfer.ops.examples import operand_type
 from openinfer.ops.schema import Elementwise, OpTypeError, Reduction, Required, SettingType
-from openinfer.testing.large_examples import LARGE_TYPES, known_large
+from openinfer.testing.known_large import known_large
+from openinfer.testing.large_examples import LARGE_TYPES
 from openinfer.testing.legality import is_legal
 from openinfer.testing.sum_errors import counted_sums
 from openinfer.testing.values import Draw, bounded, draw, generator, held_within, specials, types_of_language

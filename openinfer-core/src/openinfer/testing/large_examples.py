@@ -1,15 +1,10 @@
-"""The large examples of an operator, and how they are found."""
+"""The form of large examples of an operator."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Mapping
-from functools import cache
 from typing import TYPE_CHECKING
 
 from openinfer.ops.schema import Operand, OpExample
-from openinfer.testing import large
 
 if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue
@@ -25,12 +20,3 @@ def example(
     """Return an example with inputs of these shapes."""
     operands = tuple(Operand(shape=given) if isinstance(given, tuple) else given for given in inputs)
     return OpExample(inputs=operands, settings=settings, dtypes=dtypes)
-
-
-@cache
-def known_large() -> Mapping[str, tuple[OpExample, ...]]:
-    """Return the large examples of the built-in operators by operator name."""
-    found: dict[str, tuple[OpExample, ...]] = {}
-    for module in pkgutil.iter_modules(large.__path__, f"{large.__name__}."):
-        found |= importlib.import_module(module.name).LARGE
-    return found

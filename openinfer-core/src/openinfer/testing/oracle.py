@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from openinfer.plugins.types import load_object
+from openinfer.scanning import modules_in
 from openinfer.testing import oracles
 
 if TYPE_CHECKING:
@@ -47,6 +46,6 @@ def known_oracles() -> Mapping[str, Oracle]:
 def known(table: str) -> Mapping[str, Any]:
     """Return what all modules of oracles hold in a table of this name, by operator name."""
     found: dict[str, Any] = {}
-    for module in pkgutil.iter_modules(oracles.__path__, f"{oracles.__name__}."):
-        found |= getattr(importlib.import_module(module.name), table, {})
+    for module in modules_in(oracles):
+        found |= getattr(module, table, {})
     return found

@@ -11,12 +11,12 @@ from openinfer.importers.imported import ImportedModel, ImportOptions, ImportRep
 from openinfer.importers.onnx_files.batch_norms import without_batch_norms
 from openinfer.importers.onnx_files.default_sizes import model_with_sizes
 from openinfer.importers.onnx_files.head_splits import with_heads_before_splits
+from openinfer.importers.onnx_files.idiom_search import with_idioms
 from openinfer.importers.onnx_files.loops import Loop
 from openinfer.importers.onnx_files.merging import without_repetitions
 from openinfer.importers.onnx_files.positions import NotKeptError, with_positions
 from openinfer.importers.onnx_files.printing import printed
 from openinfer.importers.onnx_files.reading import read_model
-from openinfer.importers.onnx_files.rewriting import with_idioms
 from openinfer.importers.onnx_files.rolling import rolled
 from openinfer.importers.onnx_files.states import with_states
 from openinfer.importers.onnx_files.translating import translate

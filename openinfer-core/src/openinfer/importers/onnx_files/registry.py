@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -29,11 +26,6 @@ def translates(*names: str, domain: str = "") -> Callable[[Translator], Translat
     return register
 
 
-@cache
-def translators() -> Mapping[tuple[str, str], Translator]:
-    """Return every translator by domain and operator."""
-    from openinfer.importers.onnx_files import families
-
-    for found in pkgutil.iter_modules(families.__path__, f"{families.__name__}."):
-        importlib.import_module(found.name)
+def registered() -> Mapping[tuple[str, str], Translator]:
+    """Return the translators of the modules that are imported, by domain and operator."""
     return MappingProxyType(_REGISTERED)

@@ -5,13 +5,10 @@ The last call of a pattern becomes the operator, in its place; calls that nobody
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.importers.onnx_files.elements import scalar_of
-from openinfer.importers.onnx_files.unused import without_unused
 
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
@@ -34,19 +31,9 @@ def ends_with(*ops: str) -> Callable[[Idiom], Idiom]:
     return register
 
 
-def with_idioms(program: Program) -> None:
-    """Replace every pattern that is known."""
-    from openinfer.importers.onnx_files import idioms
-
-    for found in pkgutil.iter_modules(idioms.__path__, f"{idioms.__name__}."):
-        importlib.import_module(found.name)
-    while True:
-        calls = Calls(program)
-        changed = [call for call in program.calls if any(idiom(calls, call) for idiom in _IDIOMS.get(call.op, ()))]
-        program.calls = [each for call in program.calls for each in calls.with_neighbours(call)]
-        if not changed:
-            return
-        without_unused(program)
+def idioms_ending_with(op: str) -> Sequence[Idiom]:
+    """Return the idioms of the modules that are imported whose last call is of this operator."""
+    return _IDIOMS.get(op, ())
 
 
 SAME_SHAPE = ("gelu", "silu", "layer_norm", "rms_norm")

@@ -21,8 +21,8 @@ from openinfer.importers.onnx_files.evaluating import MOST_FOLDED, computed, may
 from openinfer.importers.onnx_files.expansion import expanded
 from openinfer.importers.onnx_files.folding import folded
 from openinfer.importers.onnx_files.node import NeedsValueError, Node, UnsupportedNodeError
-from openinfer.importers.onnx_files.registry import translators
 from openinfer.importers.onnx_files.stages import stage_of
+from openinfer.importers.onnx_files.translators import translators
 from openinfer.importers.onnx_files.values import Program, Value, known
 from openinfer.symbolic import Const
 
