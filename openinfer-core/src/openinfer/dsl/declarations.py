@@ -12,31 +12,31 @@ from openinfer.ir.language import ATTRIBUTES
 from openinfer.scalars import check_fits, converted
 
 if TYPE_CHECKING:
-    from openinfer.dsl.lower import Lowering
     from openinfer.dsl.syntax import Attribute, Declaration, Setting, Word
+    from openinfer.dsl.value_lowering import ValueLowering
     from openinfer.dtypes import DType
     from openinfer.scalars import Scalar
 
 
-def lower_declaration(lowering: Lowering, written: Declaration) -> VarDecl:
+def lower_declaration(values: ValueLowering, written: Declaration) -> VarDecl:
     """Return the declaration; report what is wrong with it."""
-    dtype = lowering.dtype(written.dtype)
+    dtype = values.dtype(written.dtype)
     known: dict[str, Attribute] = {}
     others: dict[str, tuple[AttrArg, ...]] = {}
     for attribute in written.attributes:
         if attribute.name in (known if attribute.known else others):
-            lowering.error("duplicate-attr", f"duplicate @{attribute.name} attribute", attribute.place)
+            values.error("duplicate-attr", f"duplicate @{attribute.name} attribute", attribute.place)
         elif attribute.known:
             known[attribute.name] = attribute
         else:
-            others[attribute.name] = _arguments(lowering, attribute)
+            others[attribute.name] = _arguments(values, attribute)
     is_known = written.dtype.text in BY_NAME
     return VarDecl(
         name=written.name.text,
         kind=written.kind,
         dtype=dtype,
         dims=written.dims,
-        init=_init(lowering, known.get("init"), dtype) if is_known else None,
+        init=_init(values, known.get("init"), dtype) if is_known else None,
         ref=_text(known.get("ref")),
         pattern=_text(known.get("pattern")),
         formals=_names(written.formals),
@@ -44,12 +44,12 @@ def lower_declaration(lowering: Lowering, written: Declaration) -> VarDecl:
         auto_dim=_names(_words(known.get("auto_dim"))),
         fixed=_fixed(known.get("fixed")),
         attrs=tuple(others.items()),
-        span=lowering.positions.of(written.place),
+        span=values.positions.of(written.place),
         places=written.places,
     )
 
 
-def _init(lowering: Lowering, attribute: Attribute | None, dtype: DType) -> Scalar | None:
+def _init(values: ValueLowering, attribute: Attribute | None, dtype: DType) -> Scalar | None:
     if attribute is None:
         return None
     literal = cast("Literal", attribute.content)
@@ -57,7 +57,7 @@ def _init(lowering: Lowering, attribute: Attribute | None, dtype: DType) -> Scal
     misfit = check_fits(dtype, value)
     if misfit is None:
         return converted(dtype, value)
-    lowering.error("init-mismatch", f"@init: {misfit}", literal.place)
+    values.error("init-mismatch", f"@init: {misfit}", literal.place)
     return None
 
 
@@ -78,14 +78,14 @@ def _fixed(attribute: Attribute | None) -> tuple[tuple[str, int], ...]:
     return tuple((name.text, count) for name, count in bounds)
 
 
-def _arguments(lowering: Lowering, attribute: Attribute) -> tuple[AttrArg, ...]:
+def _arguments(values: ValueLowering, attribute: Attribute) -> tuple[AttrArg, ...]:
     """Return the arguments of an attribute that the language does not know, and warn about it."""
     hint = did_you_mean(attribute.name, (name for name in ATTRIBUTES if name != "reference"))
     message = f"unknown attribute @{attribute.name}"
-    lowering.warn("unknown-attr", message, attribute.place, hint, name=attribute.name)
+    values.warn("unknown-attr", message, attribute.place, hint, name=attribute.name)
     arguments: list[AttrArg] = []
     for setting in cast("tuple[Setting, ...]", attribute.content):
-        value = lowering.value(setting)
+        value = values.value(setting)
         if value is not None:
             arguments.append(AttrArg(value, setting.name.text if setting.name is not None else None))
     return tuple(arguments)

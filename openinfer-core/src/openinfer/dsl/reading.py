@@ -20,9 +20,9 @@ from openinfer.ir.doubts import NO_DOUBTS, Doubts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.dsl.lower import Spans
     from openinfer.dsl.pieces import Cut
     from openinfer.dsl.syntax import Program
+    from openinfer.dsl.value_lowering import Spans
     from openinfer.ir.graph import Graph
 
 
