@@ -46,7 +46,7 @@ def stop_lines(stop: Stop, executor: Executor) -> Iterator[str]:
         if stop.failure is not None:
             yield f"      failed, and with it block {stop.event.track}; it is raised at the await: {stop.failure}"
         names = dict.fromkeys(map(fetchable, outputs_of(stop.event, stop.node)))
-        for name, tensor in fetched(executor, tuple(names)):
+        for name, tensor in fetched(executor.fetch_raw, names):
             yield from (f"      {line}" for line in output_lines(name, tensor))
     for hit in stop.hits:
         yield f"break {hit}"
@@ -129,7 +129,7 @@ def variable_lines(executor: Executor) -> Iterator[str]:
     """Yield every variable that holds a value, declared ones first; tables of weights by what they are."""
     program = executor.program
     for variable in sorted(program.variables.values(), key=_is_temporary):
-        for name, tensor in fetched(executor, (variable.name,)):
+        for name, tensor in fetched(executor.fetch_raw, (variable.name,)):
             for line in output_lines(name, tensor):
                 yield f"{variable.storage.value:10} {line}"
     for prefix in program.tables.values():

@@ -197,7 +197,7 @@ def _compared(
     node: Node | None,
 ) -> Divergence | None:
     """Compare values by name; note the largest differences, and return where they are beyond the tolerance."""
-    both = [dict(fetched(each, tuple(dict.fromkeys(names)))) for each in pair]
+    both = [dict(fetched(each.fetch_raw, dict.fromkeys(names))) for each in pair]
     for name, expected in both[0].items():
         other = both[1].get(name)
         if other is None or (other.dtype, other.shape) != (expected.dtype, expected.shape):

@@ -73,7 +73,7 @@ class ValueBreakpoints:
         if node is None or not any(isinstance(each, NonFiniteBreakpoint) for each in self.known.values()):
             return {}
         in_place = tuple(reads(node) & writes(node))
-        return {name: non_finite(tensor) for name, tensor in fetched(self._executor, in_place)}
+        return {name: non_finite(tensor) for name, tensor in fetched(self._executor.fetch_raw, in_place)}
 
     def reached(self, event: TraceEvent, node: Node, before: NonFinite) -> list[Hit]:
         """Return the breakpoints that a statement has reached by what it wrote.
@@ -112,7 +112,7 @@ class ValueBreakpoints:
         return [Hit(each)]
 
     def _out_of_range(self, each: RangeBreakpoint, event: TraceEvent, node: Node) -> list[Hit]:
-        for name, tensor in fetched(self._executor, outputs_of(event, node)):
+        for name, tensor in fetched(self._executor.fetch_raw, outputs_of(event, node)):
             if each.variable not in (None, name) and each.variable not in writes(node):
                 continue
             array = tensor.array.reshape(-1)
@@ -127,13 +127,14 @@ class ValueBreakpoints:
         # What is read from a cache was there before, as an input is.
         if each.nan is each.infinity is False or isinstance(node.kind, CacheRead):
             return []
-        for name, tensor in fetched(self._executor, outputs_of(event, node)):
+        for name, tensor in fetched(self._executor.fetch_raw, outputs_of(event, node)):
             nan, infinity = non_finite(tensor)
             if not (nan and each.nan) and not (infinity and each.infinity):
                 continue
             inputs = inputs_of(event, node)
-            kept = {name: non_finite(t) for name, t in fetched(self._executor, inputs) if name not in writes(node)}
-            held = [{**before, **kept}.get(name, (False, False)) for name in inputs]
+            kept = (name for name in inputs if name not in writes(node))
+            held_after = {name: non_finite(tensor) for name, tensor in fetched(self._executor.fetch_raw, kept)}
+            held = [{**before, **held_after}.get(name, (False, False)) for name in inputs]
             had_nan, had_infinity = any(n for n, _ in held), any(i for _, i in held)
             found = [text for text, here in _kinds(each, nan and not had_nan, infinity and not had_infinity) if here]
             if found:

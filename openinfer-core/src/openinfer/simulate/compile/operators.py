@@ -12,7 +12,7 @@ from openinfer.dtypes import I64
 from openinfer.errors import FeatureMissingError, ShapeError
 from openinfer.ir.resolved import RuntimeScalar
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError, SettingType
 from openinfer.simulate.program.integers import LoopIndex, value_of, values_of
 from openinfer.simulate.state.varying import Varying

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from openinfer import symbolic
 from openinfer.dtypes import DType
@@ -17,23 +17,34 @@ if TYPE_CHECKING:
 
     from openinfer.events import TraceEvent
     from openinfer.ir.nodes import Node
-    from openinfer.ir.resolved import ResolvedOp, SettingValue, UnresolvedSetting
-    from openinfer.simulate.execute.executor import Executor
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, SettingValue, UnresolvedSetting
+    from openinfer.ir.types import TensorType
+
+
+class Values(Protocol):
+    """What an executor says of the program that it runs, and of values at this moment."""
+
+    @property
+    def program(self) -> ResolvedGraph: ...
+
+    def type_of(self, access: str) -> TensorType: ...
+
+    def fetch(self, *names: str) -> Any: ...
 
 
 class Details:
     """Describes the nodes of one executor; called right after a node has run, so that shapes are current."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self._nodes = {node.index: node for _, node in executor.program.graph.nodes()}
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._nodes = {node.index: node for _, node in values.program.graph.nodes()}
 
     def line(self, event: TraceEvent) -> str:
         """Return block, place in the text, statement, types and settings, and the duration if there is one."""
         node = self._nodes[event.node_index]
         place = "" if node.span is None else f" {node.span.source.name}:{node.span.line}"
         parts = [f"[{event.block_name}]{place}", event.node_desc, self._types(event, node)]
-        op = self._executor.program.ops.get(node.index) if event.op_name else None
+        op = self._values.program.ops.get(node.index) if event.op_name else None
         if op is not None:
             parts += [", ".join(self._settings(op)), f"({event.micros})" if event.duration_ns else ""]
         return " -- ".join(part for part in parts if part)
@@ -49,7 +60,7 @@ class Details:
 
     def _typed(self, shown: str) -> str:
         try:
-            return f"{shown}: {self._executor.type_of(fetchable(shown))}"
+            return f"{shown}: {self._values.type_of(fetchable(shown))}"
         except ExecutionError:
             return shown
 
@@ -65,7 +76,7 @@ class Details:
             texts = ", ".join(map(symbolic.text, setting.exprs))
             return f"[{texts}]" if setting.is_list else texts
         try:
-            return f"{self._executor.fetch(setting.name)} (from {setting.name})"
+            return f"{self._values.fetch(setting.name)} (from {setting.name})"
         except ExecutionError:
             return setting.name
 

@@ -10,11 +10,10 @@ from openinfer.errors import ExecutionError
 from openinfer.ir.nodes import Assign, Await, CacheDecrement, CacheIncrement, CacheRead, CacheWrite, Op, Transfer, Yield
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from openinfer.events import TraceEvent
     from openinfer.ir.nodes import Node
-    from openinfer.simulate.execute.executor import Executor
     from openinfer.simulate.values import Tensor
 
 
@@ -50,11 +49,11 @@ def may_change_anything(node: Node) -> bool:
     return isinstance(node.kind, Yield | Await)
 
 
-def fetched(executor: Executor, names: Iterator[str] | tuple[str, ...]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the values of those names that have one."""
+def fetched(fetch: Callable[[str], Tensor], names: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the values of those names that have one; ``fetch`` is `Executor.fetch_raw`."""
     for name in names:
         try:
-            yield name, executor.fetch_raw(name)
+            yield name, fetch(name)
         except ExecutionError:
             continue
 
