@@ -38,7 +38,7 @@ def test_operators_with_tables_of_their_own_agree_with_cpu(call: str) -> None:
 @pytest.mark.parametrize("state", ["", "persistent { n: i64; }"])
 def test_an_input_that_the_program_writes_can_be_fetched(device: str, state: str) -> None:
     if device == "c":
-        pytest.importorskip("openinfer_synth_c")
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
     counted = "cache.increment n;" if state else ""
     text = f"""
 dynamic {{ x: f32[2]; }}

@@ -357,7 +357,7 @@ def test_two_steps_are_under_way_before_one_is_waited_for(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("device", ["cpu", "c"])
 def test_other_devices_have_run_a_started_step(device: str) -> None:
     if device == "c":
-        pytest.importorskip("openinfer_synth_c")
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
     with executor(DECODER, device, WEIGHTS) as ex:
         futures = [ex.step_async(x=token) for token in TOKENS]
         found = [future.result()["z"] for future in futures]
