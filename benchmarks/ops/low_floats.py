@@ -13,7 +13,7 @@ import numpy as np
 from openinfer.array_types import storage_dtype
 from openinfer.dtypes import DType, dtype_named
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of, scalar_expression
+from openinfer.ops.applying import call_of, scalar_expression
 from openinfer.plugins.environment import Environment
 from openinfer_backend_cpu.backend import CpuBackend
 

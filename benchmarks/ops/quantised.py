@@ -16,7 +16,7 @@ import numpy as np
 
 from openinfer.dtypes import F32, dtype_named
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import HandWritten, kernel_table, select
 from openinfer_backend_cpu.backend import CpuBackend

@@ -20,7 +20,7 @@ import numpy as np
 
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.devices.binding import Binder

@@ -11,7 +11,7 @@ import pytest
 
 from openinfer.array_types import dtype_of_array
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.devices.binding import Binder

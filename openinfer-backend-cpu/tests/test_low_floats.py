@@ -11,7 +11,7 @@ from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.expr.tree import Expr
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of, scalar_expression
+from openinfer.ops.applying import call_of, scalar_expression
 from openinfer.plugins.environment import Environment
 from openinfer_backend_cpu import blocks, tables
 from openinfer_backend_cpu.backend import CpuBackend

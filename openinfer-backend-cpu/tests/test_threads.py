@@ -18,7 +18,7 @@ import hashlib, sys
 import numpy as np
 from openinfer.ir.types import TensorType
 from openinfer.array_types import dtype_of_array
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.devices.binding import Binder

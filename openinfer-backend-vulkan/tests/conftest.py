@@ -10,7 +10,8 @@ import pytest
 from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BITSET, BUILTIN
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import OpCall, call_of
+from openinfer.ops.applying import call_of
+from openinfer.ops.calls import OpCall
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import Computed, DerivedExpression, DerivedFold, HandWritten, kernel_table, select
 from openinfer_backend_vulkan.api.physical import PhysicalDevice, physical_devices, shared_instance

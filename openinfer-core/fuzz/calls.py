@@ -13,7 +13,8 @@ import numpy as np
 from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BY_NAME, DType, Kind
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import OpCall, call_of
+from openinfer.ops.applying import call_of
+from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import Operand, OpExample, OpSchema, OpTypeError, Required, SettingSpec, SettingType
 
 EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)

@@ -21,7 +21,8 @@ from openinfer.expr import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.expr.tree import Expr
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import OpCall, call_of, decomposition, fold_expression, scalar_expression
+from openinfer.ops.applying import call_of, decomposition, fold_expression, scalar_expression
+from openinfer.ops.calls import OpCall
 from openinfer.ops.computations import computation_of
 from openinfer.ops.schema import Composite, Elementwise, OpSchema, Reduction
 

@@ -13,7 +13,7 @@ from openinfer.dtypes import F32
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of, scalar_expression
+from openinfer.ops.applying import call_of, scalar_expression
 from openinfer.ops.catalog import activations
 from openinfer.testing.oracles.activations import ORACLES
 

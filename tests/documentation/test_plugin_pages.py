@@ -12,7 +12,7 @@ import pytest
 from openinfer.cli import main
 from openinfer.dtypes import F32
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.plugins import hookspecs, switches
 from openinfer.plugins.environment import Environment, Status
 from openinfer.testing.pytest_plugin import pytest_addoption

@@ -14,7 +14,7 @@ import openinfer as oi
 from openinfer.dsl import graph
 from openinfer.dtypes import F64
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator
 from openinfer.testing.oracle import known_oracles

@@ -14,7 +14,7 @@ from openinfer.dsl import graph
 from openinfer.dtypes import BY_NAME, F32
 from openinfer.errors import OpenInferError, SynthesisError, ValidationError
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.examples import operand_type
 from openinfer.ops.schema import OpTypeError, Required, SettingType
 from openinfer.ops.windows import Window

@@ -17,7 +17,7 @@ import pytest
 from openinfer.dtypes import BUILTIN, BY_NAME
 from openinfer.ir.types import TensorType
 from openinfer.model import Model
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator

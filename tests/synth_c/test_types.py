@@ -15,7 +15,7 @@ from openinfer.dtypes import BITSET, BUILTIN, FLOAT, PACKED_SINT, PACKED_UINT, K
 from openinfer.expr import linearise
 from openinfer.ir.types import TensorType
 from openinfer.model import Model
-from openinfer.ops.calls import call_of, scalar_expression
+from openinfer.ops.applying import call_of, scalar_expression
 from openinfer.ops.schema import Elementwise, OpTypeError
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator

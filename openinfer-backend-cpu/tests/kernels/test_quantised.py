@@ -14,7 +14,7 @@ from openinfer.dsl import graph
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import ValidationError
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.packing import pack
 from openinfer.plugins.environment import Environment

@@ -14,7 +14,7 @@ from openinfer.dtypes import BY_NAME, DType
 from openinfer.ir.types import TensorType
 from openinfer.ir.values import Ref
 from openinfer.model import Model
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator
 

@@ -13,9 +13,9 @@ from onnx_translation import Call
 
 from openinfer.array_types import storage_dtype
 from openinfer.dtypes import BY_NAME, DType
-from openinfer.ops.calls import OpTypeError, call_of, filled_settings
+from openinfer.ops.applying import call_of, filled_settings
 from openinfer.ops.examples import operand_type
-from openinfer.ops.schema import Elementwise, Operand, OpExample, OpSchema, Required, SettingType
+from openinfer.ops.schema import Elementwise, Operand, OpExample, OpSchema, OpTypeError, Required, SettingType
 from openinfer.plugins.environment import Environment
 
 pytest.importorskip("onnx", reason="the ONNX reference evaluator is the oracle")

@@ -14,7 +14,8 @@ from openinfer.dtypes import BY_NAME, I64, DType
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.types import TensorType
 from openinfer.ir.values import Ref
-from openinfer.ops.calls import OpCall, call_of
+from openinfer.ops.applying import call_of
+from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import Operand, OpSchema, OpTypeError, Required
 from openinfer.symbolic import parse
 from random_programs.data import drawn_shape

@@ -18,7 +18,7 @@ from openinfer.compute.inline import inlined
 from openinfer.dtypes import F16, F32, DType
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.computations import computation_of
 from openinfer.plugins.environment import Environment
 

@@ -12,7 +12,7 @@ from openinfer.dtypes import F16, F32
 from openinfer.ir.types import TensorType
 from openinfer.loops.verify import verify
 from openinfer.lower import lowered
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.computations import computation_of
 from openinfer.plugins.environment import Environment
 

@@ -19,7 +19,8 @@ from openinfer.dtypes import BUILTIN, BY_NAME
 from openinfer.expr import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import OpCall, call_of, fold_expression, scalar_expression
+from openinfer.ops.applying import call_of, fold_expression, scalar_expression
+from openinfer.ops.calls import OpCall
 from openinfer.ops.examples import example_call
 from openinfer.ops.schema import Elementwise, OpSchema, OpTypeError, Reduction, Required, SettingType
 from openinfer.testing.waiting import limit_s

@@ -24,7 +24,7 @@ from openinfer.loops.reading import parse_kernel
 from openinfer.loops.text import kernel_text
 from openinfer.lower import lowered
 from openinfer.ops import Compute, Loops
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.computations import computation_of
 from openinfer.ops.loop_programs import loop_program_of
 from openinfer.plugins.environment import Environment

@@ -8,7 +8,7 @@ import pytest
 
 from openinfer.dtypes import F32, I8, DType
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of, decomposition
+from openinfer.ops.applying import call_of, decomposition
 from openinfer.plugins.environment import Environment
 
 

@@ -10,7 +10,8 @@ from openinfer.expr import tree
 from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.ops import Elementwise, Fold, InputSpec, OpSchema, Reduction, Refusal, SettingSpec, SettingType
-from openinfer.ops.calls import OpCall, call_of, fold_expression, refused_expression, scalar_expression
+from openinfer.ops.applying import call_of, fold_expression, refused_expression, scalar_expression
+from openinfer.ops.calls import OpCall
 from openinfer.plugins.crossing import UNKNOWN, Owner
 from openinfer.plugins.definitions import definition_misfit
 from openinfer.plugins.environment import Environment, Status

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.catalog.rearrangement import moved_by
 from openinfer.ops.equations import equation_of
 from openinfer.ops.margins import margins

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpSchema, OpTypeError
 from openinfer.ops.shapes import broadcast
 from openinfer.ops.windows import windows

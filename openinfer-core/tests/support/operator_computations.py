@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.computations import computation_of
 from openinfer.plugins.environment import Environment
 

@@ -7,7 +7,7 @@ import pytest
 
 from openinfer.dtypes import F32, I64
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.testing.expectation import expected_of
 from openinfer.testing.oracle import known_oracles

@@ -7,7 +7,7 @@ import pytest
 
 from openinfer.dtypes import F16, F32, F64, I32
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.plugins.environment import Environment
 from openinfer.testing.cases import cases
 from openinfer.testing.checks import wrong

@@ -13,7 +13,8 @@ from openinfer.dsl import read_program
 from openinfer.dtypes import BY_NAME, F32, DType
 from openinfer.ir.types import TensorType
 from openinfer.model import Model
-from openinfer.ops.calls import OpCall, call_of
+from openinfer.ops.applying import call_of
+from openinfer.ops.calls import OpCall
 from openinfer.ops.examples import example_call
 from openinfer.ops.schema import OpSchema, OpTypeError, SettingType
 from openinfer.plugins.environment import Environment

@@ -9,7 +9,7 @@ import numpy as np
 
 from openinfer.bound_calls import in_order
 from openinfer.expr.linear import linearise
-from openinfer.ops.calls import refused_expression, scalar_expression
+from openinfer.ops.applying import refused_expression, scalar_expression
 from openinfer.ops.catalog.mutation import CAST, WITHOUT_SIGN
 from openinfer_backend_cpu.elementwise import bind_program
 from openinfer_backend_cpu.indices import OutOfRangeError

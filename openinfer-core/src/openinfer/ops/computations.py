@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index
 from openinfer.compute import Builder, Tensor, Value, verify
 from openinfer.expr import tree
-from openinfer.ops.calls import refused_expression, scalar_expression
+from openinfer.ops.applying import refused_expression, scalar_expression
 from openinfer.ops.schema import Compute, Elementwise, Loops, OpTypeError
 
 if TYPE_CHECKING:

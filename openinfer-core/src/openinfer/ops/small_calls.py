@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import F32, I64, U64
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.examples import example_call
 from openinfer.ops.schema import OpTypeError, Required, SettingType
 

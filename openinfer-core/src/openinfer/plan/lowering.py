@@ -23,7 +23,7 @@ from openinfer.ir.nodes import (
     Yield,
 )
 from openinfer.ir.resolved import Filled, Storage
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.plan.accesses import operands, walk
 from openinfer.plan.bounds import CacheBounds
 from openinfer.plan.call_order import callees_first

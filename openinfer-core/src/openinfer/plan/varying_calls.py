@@ -15,7 +15,7 @@ from openinfer.compute.builder import ComputationError
 from openinfer.compute.lengths import shared_lengths, uncertain_lengths
 from openinfer.compute.parametric import Family, ParametricError, UnevenError, trials
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plan.calls import CallLowering, Operation
 from openinfer.plan.findings import at_node

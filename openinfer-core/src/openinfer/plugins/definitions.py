@@ -9,7 +9,7 @@ from openinfer.dtypes import BUILTIN, BY_NAME
 from openinfer.errors import OpenInferError
 from openinfer.expr.tree import ExprError
 from openinfer.loops import LoopProgramError
-from openinfer.ops.calls import fold_expression, refused_expression, scalar_expression
+from openinfer.ops.applying import fold_expression, refused_expression, scalar_expression
 from openinfer.ops.computations import computation_of
 from openinfer.ops.loop_programs import loop_program_of
 from openinfer.ops.schema import Compute, Elementwise, Loops, Reduction, Required

@@ -13,7 +13,8 @@ from openinfer.dtypes import BOOL, BUILTIN
 from openinfer.expr.linear import linearise
 from openinfer.expr.tree import Literal
 from openinfer.loops.substitution import values_of
-from openinfer.ops.calls import Decomposition, decomposition, fold_expression, refused_expression, scalar_expression
+from openinfer.ops.applying import decomposition, fold_expression, refused_expression, scalar_expression
+from openinfer.ops.calls import Decomposition
 from openinfer.ops.computations import computation_of, refusing_computation, stages_of
 from openinfer.ops.loop_programs import loop_program_of
 from openinfer.ops.schema import Composite, Elementwise, Fold, Loops, OpSchema, Reduction

@@ -13,7 +13,7 @@ from openinfer.dtypes import DType
 from openinfer.expr.linear import linearise
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of, refused_expression
+from openinfer.ops.applying import call_of, refused_expression
 from openinfer.ops.examples import operand_type
 from openinfer.ops.schema import Elementwise, OpTypeError, Reduction, Required, SettingType
 from openinfer.testing.known_large import known_large

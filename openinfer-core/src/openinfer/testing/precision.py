@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.expr.linear import linearise
-from openinfer.ops.calls import scalar_expression
+from openinfer.ops.applying import scalar_expression
 from openinfer.ops.schema import Elementwise
 from openinfer.testing.comparing import Tolerance
 from openinfer.testing.sum_errors import sum_error

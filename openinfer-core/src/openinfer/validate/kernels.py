@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from openinfer.compute import ComputationError
 from openinfer.errors import PluginError
-from openinfer.ops.calls import OpCall, call_of
+from openinfer.ops.applying import call_of
+from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.selection import KernelTable, kernel_table, missing_kernels
 from openinfer.validate.op_inference import stand_in

@@ -12,7 +12,7 @@ from openinfer.ir.language import with_variables
 from openinfer.ir.resolved import RuntimeInts, RuntimeScalar
 from openinfer.ir.types import TensorType
 from openinfer.ir.values import ExprListValue, ExprValue, VarValue
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError, SettingType
 from openinfer.symbolic import Const, Name
 from openinfer.validate.settings import SettingError, setting_value

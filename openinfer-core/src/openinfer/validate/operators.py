@@ -12,7 +12,7 @@ from openinfer.ir.places import around, part, setting_value_place
 from openinfer.ir.resolved import Mode, ResolvedOp, RuntimeInts, RuntimeScalar, Storage
 from openinfer.ir.text import call_text
 from openinfer.ir.values import VarValue
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError, Required, SettingType
 from openinfer.validate.op_inference import DependsOnDeclarationError, known_settings, stand_in, yielded
 from openinfer.validate.references import readable_type

@@ -20,7 +20,7 @@ from openinfer.importers.onnx_files.values import (
     known,
 )
 from openinfer.ir.types import TensorType
-from openinfer.ops.calls import call_of
+from openinfer.ops.applying import call_of
 from openinfer.polynomials import simplified
 from openinfer.symbolic import BinOp, Const, IntExpr, Name
 from openinfer.validate.symbolic_shapes import symbolic_shapes
