@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openinfer.diagnostics import Severity
@@ -64,6 +64,7 @@ def reported_errors(text: str, model: Model | None = None) -> list[tuple[str, in
 
 @pytest.mark.rule("language.phases.1", "language.phases.3", "runtime.checks.1")
 @given(st.lists(st.sampled_from([*STATEMENTS, *(("", text, "") for text in RIGHT)]), max_size=12), st.booleans())
+@settings(deadline=None)  # The first example loads the plugins.
 def test_every_wrong_statement_gets_its_one_message(chosen: list[tuple[str, str, str]], with_model: bool) -> None:
     lines = "".join(f"  {text}\n" for _, text, _ in chosen)
     expected = [
