@@ -58,7 +58,10 @@ def test_what_is_missing_is_a_problem_only_when_it_is_requested(monkeypatch: pyt
     assert doctor().exit_code == 0
     asked = doctor("--compiler", "c")
     assert asked.exit_code == 3
-    assert "error[environment]: compiler C cannot be used here: none of cc, gcc, clang is on PATH" in asked.stderr
+    assert (
+        "error[environment]: compiler C cannot be used here: no C compiler found (looked for cc, gcc, clang)"
+        in asked.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,9 +113,22 @@ def test_a_compiler_named_in_cc_is_the_one_that_is_searched_for(private: Path, m
     tool.write_text("#!/bin/sh\necho my compiler 7\n")
     tool.chmod(0o755)
     monkeypatch.setenv("CC", f"{tool} -O1")
-    assert facts()["compilers"]["C"]["detail"] == f"{tool}: my compiler 7"
+    assert facts()["compilers"]["C"]["detail"] == f"{tool} -O1: my compiler 7"
     monkeypatch.setenv("CC", "'unfinished")
     assert "is not a command" in facts()["compilers"]["CC"]["problem"]
+
+
+def test_a_launcher_in_front_of_the_compiler_is_started_with_it(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = private / "ccache"
+    launcher.write_text('#!/bin/sh\necho "launched $*"\n')
+    launcher.chmod(0o755)
+    monkeypatch.setenv("CC", f"{launcher} gcc")
+    assert facts()["compilers"]["C"]["detail"] == f"{launcher} gcc: launched gcc --version"
+
+
+def test_a_compiler_in_cc_that_is_not_there_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert "looked for 'no-such-compiler', which CC names" in facts()["compilers"]["CC"]["problem"]
 
 
 def test_a_compiler_that_hangs_is_given_up(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shlex
 import shutil
 import stat
 import subprocess
@@ -15,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from openinfer.boundary import DEBUG
 from openinfer.diagnostics import did_you_mean
+from openinfer.errors import MissingDependencyError
 from openinfer.object_cache import cache_base, unsafe_reason
 from openinfer.plugins import switches
 from openinfer.plugins.environment import Status
 from openinfer.plugins.probing import probe
+from openinfer.synth.c_host.toolchain import compiler_command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from openinfer.plugins.environment import Environment
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 LIBRARIES = ("numpy", "ml_dtypes", "click", "pluggy", "marshmallow", "parsimonious")
 
-C_COMPILERS = ("cc", "gcc", "clang")
 GLSL_COMPILERS = ("glslangValidator", "glslang", "glslc")
 
 SWITCHES: Mapping[str, tuple[str, ...]] = {
@@ -122,27 +122,30 @@ def targets(environment: Environment) -> Iterator[Fact]:
 
 def compilers() -> Iterator[Fact]:
     """Yield the compilers that are found, with their versions."""
-    named = os.environ.get("CC", "")
     try:
-        own = shlex.split(named)[:1]
-    except ValueError:
-        own = []
-        yield Fact("CC", "wrong", named, f"CC is {named!r}, which is not a command: unset it or give a command")
-    yield _compiler("C", own or C_COMPILERS, "sources of target c cannot be compiled: install gcc, or set CC")
-    yield _compiler("GLSL", GLSL_COMPILERS, "the device vulkan needs one: install glslang-tools")
+        yield _compiler("C", compiler_command())
+    except MissingDependencyError as error:
+        named = os.environ.get("CC", "")
+        if named:
+            yield Fact("CC", "wrong", named, f"{error}, or unset CC")
+        yield Fact("C", "missing", str(error))
+    found = next((path for path in map(shutil.which, GLSL_COMPILERS) if path is not None), None)
+    if found is not None:
+        yield _compiler("GLSL", [found])
+    else:
+        advice = "the device vulkan needs one: install glslang-tools"
+        yield Fact("GLSL", "missing", f"none of {', '.join(GLSL_COMPILERS)} is on PATH: {advice}")
 
 
-def _compiler(language: str, names: Iterable[str], advice: str) -> Fact:
-    found = next((path for path in map(shutil.which, names) if path is not None), None)
-    if found is None:
-        return Fact(language, "missing", f"none of {', '.join(names)} is on PATH: {advice}")
-    return Fact(language, "ok", f"{found}: {_version(found)}")
+def _compiler(language: str, command: Sequence[str]) -> Fact:
+    """Return a compiler by its command, which may begin with a launcher such as ccache, and its version."""
+    return Fact(language, "ok", f"{' '.join(command)}: {_version(command)}")
 
 
-def _version(path: str) -> str:
+def _version(command: Sequence[str]) -> str:
     try:
         finished = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+            [*command, "--version"], capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"it does not print its version ({type(error).__name__})"
