@@ -11,7 +11,7 @@ from openinfer.ir.types import TensorType
 from openinfer.layout import Layout
 from openinfer.loops import Kernel
 from openinfer.ops.calls import OpCall
-from openinfer.plan import regions, setting_ranges, steps
+from openinfer.plan import operands, regions, setting_ranges, steps
 from openinfer.plugins.structure import Structure
 from openinfer.plugins.types import KernelSpec
 from openinfer.schedule import Loop, Schedule
@@ -20,7 +20,7 @@ from openinfer.symbolic import IntExpr
 _STEPS = Structure(
     *(
         part
-        for module in (steps, regions, setting_ranges)
+        for module in (steps, operands, regions, setting_ranges)
         for part in vars(module).values()
         if dataclasses.is_dataclass(part) and isinstance(part, type) and part.__module__ == module.__name__
     ),
