@@ -13,7 +13,7 @@ from openinfer.dsl import graph
 from openinfer.estimate import PlanEstimate, StepEstimate, estimate, estimate_text, plan_document
 from openinfer.layout import row_major
 from openinfer.model import Model
-from openinfer.plan import make_plan
+from openinfer.plan import PlanOptions, make_plan
 from openinfer.plan.steps import ComputeStep
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import KernelTable
@@ -35,7 +35,7 @@ def plan_of(
     model = Model.from_arrays(arrays or {}, sizevars=sizes or {})
     environment = Environment.default()
     resolved = resolve(graph(text), model, environment=environment)
-    return make_plan(resolved, model, environment, TABLE, machine=MACHINE)
+    return make_plan(resolved, model, environment, TABLE, PlanOptions(machine=MACHINE))
 
 
 def only_step(text: str, **arrays: Any) -> StepEstimate:

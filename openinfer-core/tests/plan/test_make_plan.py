@@ -13,7 +13,7 @@ from openinfer.dsl import graph
 from openinfer.errors import SynthesisError
 from openinfer.expr.linear import linearise
 from openinfer.model import Model
-from openinfer.plan import make_plan
+from openinfer.plan import PlanOptions, make_plan
 from openinfer.plan.document import plan_json
 from openinfer.plan.steps import CallStep, ComputeStep, CopyStep, FillStep, KernelStep, LoopStep
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, Role, WeightMemory
@@ -32,7 +32,7 @@ def plan_of(text, arrays=None, sizes=None, metadata=None, epilogues=True, table=
     model = Model.from_arrays(arrays or {}, sizevars=sizes or {}, metadata=metadata or {})
     environment = Environment.default()
     resolved = resolve(graph(text), model, environment=environment)
-    return make_plan(resolved, model, environment, table or TABLE, epilogues=epilogues)
+    return make_plan(resolved, model, environment, table or TABLE, PlanOptions(epilogues=epilogues))
 
 
 def entry(plan):

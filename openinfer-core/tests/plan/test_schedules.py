@@ -12,7 +12,7 @@ from openinfer.arch import TargetInfo
 from openinfer.dsl import graph
 from openinfer.errors import SynthesisError
 from openinfer.model import Model
-from openinfer.plan import make_plan
+from openinfer.plan import PlanOptions, make_plan
 from openinfer.plan.schedules import common_loops_text, parse_schedules, schedules_text
 from openinfer.plan.steps import ComputeStep
 from openinfer.plugins.environment import Environment
@@ -42,7 +42,8 @@ def plan_of(given: str | None = None, *, size: int = 8, program: str = PROGRAM) 
     environment = Environment.default()
     resolved = resolve(graph(program), model, environment=environment)
     schedules = None if given is None else parse_schedules(given, "tuned.txt")
-    return make_plan(resolved, model, environment, TABLE, machine=TargetInfo(registers=8), schedules=schedules)
+    options = PlanOptions(machine=TargetInfo(registers=8), schedules=schedules)
+    return make_plan(resolved, model, environment, TABLE, options)
 
 
 def schedules_of(plan: ExecutionPlan) -> list[str]:

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.model import Model
     from openinfer.plan.indices import Interval
+    from openinfer.plan.plan_options import PlanOptions
     from openinfer.plan.steps import Operand, Origin, Step
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
@@ -84,44 +85,29 @@ DEEPEST_LOOPS = 64
 
 
 def lower(
-    resolved: ResolvedGraph,
-    model: Model,
-    environment: Environment,
-    table: KernelTable,
-    limits: Mapping[str, int] | None = None,
-    *,
-    given: Mapping[str, int] | None = None,
-    inspected: bool = False,
-    strict_order: bool = False,
-    threads: bool = False,
+    resolved: ResolvedGraph, model: Model, environment: Environment, table: KernelTable, options: PlanOptions
 ) -> Draft:
     """Return the program as steps.
-
-    Args:
-        limits: how far caches may grow, see `openinfer.plan.bounds.CacheBounds`.
-        given: sizes that the caller gives in every step, with their largest values, at which the program is resolved.
-        inspected: whether the sizes of all caches are kept, also of those that no statement needs.
-        strict_order: whether sums are sequential where no hint decides.
-        threads: whether consumers are called on threads.
 
     Raises:
         SynthesisError: statements, settings or operators cannot be carried out on the target; it has a diagnostic for
             each of the statements.
     """
     draft = Draft()
+    given = options.given
     if given:
         if not table.state:
             message = f"target {table.target} takes no sizes that differ from step to step: {', '.join(given)}"
             raise about("size-limit", message, "write a program for each size (--size)")
         draft.give(given, resolved.sizes)
-    bounds = CacheBounds(resolved, limits or {}, given or {})
-    persistent = PersistentLowering(resolved, draft, bounds, inspected=inspected)
+    bounds = CacheBounds(resolved, options.limits, given)
+    persistent = PersistentLowering(resolved, draft, bounds, inspected=options.inspected)
     for variable in resolved.variables.values():
         if variable.storage is Storage.DYNAMIC:
             draft.add_variable(variable)
     for name in callees_first(resolved, in_line=table.state):
         block = resolved.graph.blocks[name]
-        lowering = _BlockLowering(resolved, model, environment, table, draft, persistent, block, strict_order, threads)
+        lowering = _BlockLowering(resolved, model, environment, table, draft, persistent, block, options)
         draft.procedures.append(Procedure(name, tuple(lowering.block_steps(block))))
     if draft.refused:
         raise all_of(draft.refused)
@@ -140,8 +126,7 @@ class _BlockLowering:
         draft: Draft,
         persistent: PersistentLowering,
         block: Block,
-        strict_order: bool,
-        threads: bool,
+        options: PlanOptions,
     ) -> None:
         self._resolved = resolved
         self._model = model
@@ -149,13 +134,13 @@ class _BlockLowering:
         self._block = block.name
         self._environment = environment
         self._persistent = persistent
-        threaded = ThreadedConsumers(draft.procedures) if threads and block.name == "entry" else None
+        threaded = ThreadedConsumers(draft.procedures) if options.threads and block.name == "entry" else None
         self._hand_overs = HandOvers(resolved.graph, threaded)
         self._varying = VaryingOps(environment, table, draft, persistent)
         self._target = f"{'device' if table.is_device else 'target'} {table.target}"
         self._keeps_state = table.state
         self._calls = CallLowering(environment, table, draft.intermediate, lambda value: draft.values[value].type)
-        self._sequential = StrictOrder(strict_order)
+        self._sequential = StrictOrder(options.strict_order)
         self._loops: list[LoopScope] = []
         self._intervals: dict[int, Interval | None] = {}
         self._constant_loops: set[int] = set()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openinfer.arch import TargetInfo
 from openinfer.diagnostics import Diagnostic
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Filled, Storage
@@ -33,6 +32,7 @@ from openinfer.plan.memory import (
 )
 from openinfer.plan.parallel import check_races
 from openinfer.plan.passes import with_passes
+from openinfer.plan.plan_options import DEFAULT, PlanOptions
 from openinfer.plan.stages import arranged_listing, ignored, listing, schedule
 from openinfer.plan.steps import Procedure, Register
 from openinfer.plan.tables import weight_table
@@ -42,14 +42,13 @@ from openinfer.plan.weights import WeightStore
 from openinfer.plan.words import worded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from openinfer.arch import MemoryBank
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.ir.types import TensorType
     from openinfer.model import Model
     from openinfer.plan.draft import Draft
-    from openinfer.plan.schedules import ScheduleFile
     from openinfer.plan.stages import Watch
     from openinfer.plan.steps import Step
     from openinfer.plan.values import PlanValue
@@ -66,90 +65,36 @@ def make_plan(
     model: Model,
     environment: Environment,
     table: KernelTable,
+    options: PlanOptions = DEFAULT,
     *,
-    epilogues: bool = True,
-    machine: TargetInfo | None = None,
-    overlaps: bool = False,
-    schedules: ScheduleFile | None = None,
-    most_ops: int | None = None,
-    memories: Sequence[MemoryBank] = (),
-    states_first: bool = False,
-    limits: Mapping[str, int] | None = None,
-    given: Mapping[str, int] | None = None,
-    inspected: bool = False,
-    strict_order: bool = False,
-    threads: bool = False,
-    scheduled: bool = True,
-    folded: bool | None = None,
     watch: Watch = ignored,
 ) -> ExecutionPlan:
     """Return the plan of a program for the target of ``table``.
 
     Args:
-        epilogues: whether the target's kernels carry out elementwise operators on their results.
-        limits: how far caches may grow, by the names of their indices (`openinfer.plan.bounds.CacheBounds`).
-        given: sizes that the caller gives in every step, with their largest values, at which the program is resolved
-            (`openinfer.plan.limits.limits_of`).
-        machine: what layouts and schedules are chosen for; by default one of which nothing is known.
-        overlaps: whether results may begin to overwrite operands that are still read: the target carries computations
-            out in the order of `openinfer.codegen.loop_program`.
-        schedules: those that are not chosen but given.
-        most_ops: most operators that one step carries out; None: any number.
-        memories: those of the device, which values are spread over; () is one of any size.
-        states_first: whether the nearest memories are for persistent variables before they are for other values.
-        inspected: whether memory is looked into between steps: every volatile that the program writes is also a
-            result, and the sizes of all caches are kept.
-        strict_order: whether every sum is sequential and without fused multiply-add, where no hint decides.
-        threads: whether blocks that wait for what ``entry`` yields run on threads, up to the await.
-        scheduled: whether computations get layouts and schedules; else the target chooses them, and all values but
-            views are in row-major order.
-        folded: whether operators on constants are computed here; by default where ``scheduled``.
         watch: is called after each pass.
 
     Raises:
         SynthesisError: something in the program cannot be carried out on the target; it names the line.
     """
-    draft = lower(
-        resolved,
-        model,
-        environment,
-        table,
-        limits,
-        given=given,
-        inspected=inspected,
-        strict_order=strict_order,
-        threads=threads,
-    )
+    draft = lower(resolved, model, environment, table, options)
     after = _watching(draft, watch)
     after("lower", draft.procedures)
-    started = _started(draft, resolved, inspected=inspected)
+    started = _started(draft, resolved, inspected=options.inspected)
     after("initialise", started.procedures)
-    constants = model if (scheduled if folded is None else folded) else None
-    fused = partial(_fused, epilogues=epilogues, most_ops=most_ops)
-    procedures = _rewritten(draft, started, environment, constants, fused, after)
-    machine = (machine or TargetInfo()) if scheduled else None
-    made = _arranged(draft, procedures, started, model, machine, overlaps=overlaps, schedules=schedules)
+    procedures = _rewritten(draft, started, model, environment, options, after)
+    made = _arranged(draft, procedures, started, model, options)
     check_races(made.procedures, made.values)
     watch("arrange", lambda: arranged_listing(draft, _inputs(draft, 0), made.procedures[1:], made))
-    banks = writable(memories) if memories else None
-    plan = _finished(table.target, draft, started, made, overlaps=overlaps, banks=banks, states_first=states_first)
+    plan = _finished(table.target, draft, started, made, options)
     watch("place", lambda: f"{schedule(plan)}\n\n{plan.memory_map()}")
     return plan
 
 
-def _finished(
-    target: str,
-    draft: Draft,
-    started: _Started,
-    made: Arranged,
-    *,
-    overlaps: bool,
-    banks: Sequence[MemoryBank] | None,
-    states_first: bool,
-) -> ExecutionPlan:
+def _finished(target: str, draft: Draft, started: _Started, made: Arranged, options: PlanOptions) -> ExecutionPlan:
     """Return the plan of an arranged program: its values get their places."""
-    placing = partial(_placed, overlaps=overlaps, banks=banks, states_first=states_first)
-    values, (reset, *blocks), used = placing(made, started.wanted)
+    banks = writable(options.memories) if options.memories else None
+    values, (reset, *blocks), used = _placed(made, started.wanted, banks, options)
     return ExecutionPlan(
         target=target,
         inputs=_inputs(draft, started.needed),
@@ -205,39 +150,31 @@ def _started(draft: Draft, resolved: ResolvedGraph, *, inspected: bool) -> _Star
 def _rewritten(
     draft: Draft,
     started: _Started,
+    model: Model,
     environment: Environment,
-    constants: Model | None,
-    fused: Callable[[Draft, Sequence[Procedure], int], tuple[Procedure, ...]],
+    options: PlanOptions,
     after: Callable[[str, Sequence[Procedure]], None],
 ) -> Sequence[Procedure]:
-    """Return the steps of a program after the passes of plugins, computing ``constants`` and fusion.
+    """Return the steps of a program after the passes of plugins, computing constants and fusion.
 
-    ``constants`` is the model whose weights operators are computed on here, None for none; ``after`` is called after
-    each pass.
+    ``after`` is called after each pass.
     """
     wanted = started.wanted
     procedures = with_passes(started.procedures, _types(draft), wanted, environment, "lowered", after)
-    if constants is not None:
-        procedures = with_constants(draft, procedures, wanted, constants)
+    if options.folds:
+        procedures = with_constants(draft, procedures, wanted, model)
         after("constants", procedures)
-    procedures = fused(draft, procedures, wanted)
+    procedures = _fused(draft, procedures, wanted, options)
     after("fuse", procedures)
     return with_passes(procedures, _types(draft), wanted, environment, "plan", after)
 
 
 def _arranged(
-    draft: Draft,
-    procedures: Sequence[Procedure],
-    started: _Started,
-    model: Model,
-    machine: TargetInfo | None,
-    *,
-    overlaps: bool,
-    schedules: ScheduleFile | None,
+    draft: Draft, procedures: Sequence[Procedure], started: _Started, model: Model, options: PlanOptions
 ) -> Arranged:
-    """Return the program with memory for weights, views, layouts and schedules; values have no places yet.
+    """Return the program with memory for weights, views, and layouts and schedules where there are any.
 
-    Without a machine there are no layouts and schedules.
+    Values have no places yet.
     """
     kept = mask(state_values(draft))
     live_steps, _ = without_dead_steps(procedures, started.wanted, kept)
@@ -247,7 +184,7 @@ def _arranged(
     read = touched_tables(procedures)
     tables = [weight_table(use, model, store) for use in draft.tables.values() if use.number in read]
     procedures, values = with_views(draft, procedures, values, Liveness(procedures, started.wanted))
-    if machine is None:
+    if not options.scheduled:
         return Arranged(tuple(procedures), values, tuple(store.weights), tuple(tables))
     small = worded(procedures, values, store.weights)
     return arranged(
@@ -255,19 +192,20 @@ def _arranged(
         small.values,
         small.weights,
         tables,
-        machine,
+        options.machine,
         started.wanted,
-        overlaps=overlaps,
-        schedules=schedules,
+        overlaps=options.overlaps,
+        schedules=options.schedules,
     )
 
 
 def _placed(
-    made: Arranged, wanted: int, *, overlaps: bool, banks: Sequence[MemoryBank] | None, states_first: bool
+    made: Arranged, wanted: int, banks: Sequence[MemoryBank] | None, options: PlanOptions
 ) -> tuple[tuple[PlanValue, ...], Sequence[Procedure], Sequence[int]]:
     """Return values with their places, steps in the order in which they walk them, and the bytes of each bank."""
+    overlaps = options.overlaps
     procedures, live = made.procedures, Liveness(made.procedures, wanted)
-    place = partial(placed, overlaps=overlaps, banks=banks, states_first=states_first)
+    place = partial(placed, overlaps=overlaps, banks=banks, states_first=options.states_first)
     values, used = place(made.values, procedures, live)
     turns = taking_turns(procedures, live, made.values, sum(used)) if overlaps and sum(used) > LEAST else None
     if turns is None:
@@ -308,7 +246,7 @@ def plan_findings(
         SynthesisError: the reason has no place in the program.
     """
     try:
-        make_plan(resolved, model, environment, table, scheduled=scheduled)
+        make_plan(resolved, model, environment, table, PlanOptions(scheduled=scheduled))
     except SynthesisError as error:
         found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
         if not found:
@@ -366,12 +304,10 @@ def _states(draft: Draft) -> tuple[PlanState, ...]:
     )
 
 
-def _fused(
-    draft: Draft, procedures: Sequence[Procedure], wanted: int, *, epilogues: bool, most_ops: int | None
-) -> tuple[Procedure, ...]:
+def _fused(draft: Draft, procedures: Sequence[Procedure], wanted: int, options: PlanOptions) -> tuple[Procedure, ...]:
     kept, live = mask(state_values(draft)), Liveness(procedures, wanted)
     sizes = frozenset(() if draft.given is None else draft.given.registers.values())
-    around = Fusion(_types(draft), live, Accesses(procedures), epilogues, kept, most_ops, sizes)
+    around = Fusion(_types(draft), live, Accesses(procedures), options.epilogues, kept, options.most_ops, sizes)
     return fuse(procedures, around)
 
 

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
+    from openinfer.plan import PlanOptions
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.limits import Limits
     from openinfer.plan.schedules import ScheduleFile
     from openinfer.plan.stages import Watch
     from openinfer.programs import Program
@@ -254,32 +256,37 @@ class Synthesizer:
         largest = {**(sizes or {}), **limits.sizes}
         resolved = resolve(program, model, sizes=largest, environment=self._environment, strict=strict)
         table = kernel_table(self._environment, self._spec)
-        machine = None if self._arch is None else self._arch.machine
-        plan = make_plan(
-            resolved,
-            model,
-            self._environment,
-            table,
-            epilogues=self._target.epilogues,
-            machine=machine,
-            overlaps=self._target.overlaps,
-            scheduled=self._target.arrangements,
-            folded=True,
-            schedules=self._schedules,
-            watch=watch or ignored,
-            memories=() if self._arch is None or not self._target.banks else self._arch.memories,
-            states_first=self._arch is not None and self._arch.preferences.prefer_persistent_kv,
-            most_ops=None if self._arch is None else self._arch.preferences.most_ops,
-            limits=limits.caches,
-            given=limits.sizes,
-            strict_order=self._strict_order,
-            threads=self._options.threads,
-        )
+        plan = make_plan(resolved, model, self._environment, table, self._plan_options(limits), watch=watch or ignored)
         plan = replace(plan, arch=self._arch, options=self._options, program_digest=_digest(program))
         warnings = (*(() if self._arch is None else self._arch.warnings), *_large_memory(plan))
         if strict and warnings:
             raise SynthesisError(warnings[0].message, diagnostics=as_errors(warnings))
         return plan, (*resolved.warnings, *warnings, *_unused_precision(self._arch))
+
+    def _plan_options(self, limits: Limits) -> PlanOptions:
+        from openinfer.plan import PlanOptions
+
+        of_target = PlanOptions(
+            epilogues=self._target.epilogues,
+            overlaps=self._target.overlaps,
+            scheduled=self._target.arrangements,
+            folded=True,
+            schedules=self._schedules,
+            limits=limits.caches,
+            given=limits.sizes,
+            strict_order=self._strict_order,
+            threads=self._options.threads,
+        )
+        if self._arch is None:
+            return of_target
+        preferences = self._arch.preferences
+        return replace(
+            of_target,
+            machine=self._arch.machine,
+            memories=self._arch.memories if self._target.banks else (),
+            states_first=preferences.prefer_persistent_kv,
+            most_ops=preferences.most_ops,
+        )
 
 
 def _target_name(target: str | Enum | None, arch: DeviceArch | None) -> str:

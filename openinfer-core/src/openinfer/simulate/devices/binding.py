@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec
 
-from openinfer.arch import DeviceArch
+from openinfer.arch import DeviceArch, TargetInfo
 from openinfer.bound_calls import in_order
 from openinfer.errors import FeatureMissingError, KernelMissingError
-from openinfer.plan import limits_of, make_plan
+from openinfer.plan import PlanOptions, limits_of, make_plan
 from openinfer.plan.schedules import ScheduleFile
 from openinfer.plugins.selection import (
     Computed,
@@ -85,32 +85,18 @@ class Binder:
         Raises:
             SynthesisError: a plan cannot hold something in it; the message names the statement.
         """
-        limits = limits_of(resolved.graph, model, limits or {}).caches
-        arch = getattr(self._backend, "arch", None)
-        # Every variable that a step wrote can be fetched after it: where nodes could run again, only results are kept.
-        inspected = keeps_state(resolved) or self.runs_fitting
-        if not isinstance(arch, DeviceArch):
-            return make_plan(
-                resolved,
-                model,
-                self._environment,
-                self._table,
-                limits=limits,
-                inspected=inspected,
-                scheduled=not self._table.fitting_programs,
-            )
-        given = getattr(self._backend, "schedules", None)
-        schedules = given if isinstance(given, ScheduleFile) else None
-        plan = make_plan(
-            resolved,
-            model,
-            self._environment,
-            self._table,
-            machine=arch.machine,
-            schedules=schedules,
-            limits=limits,
-            inspected=inspected,
+        found: object = getattr(self._backend, "arch", None)
+        arch = found if isinstance(found, DeviceArch) else None
+        given: object = None if arch is None else getattr(self._backend, "schedules", None)
+        options = PlanOptions(
+            machine=TargetInfo() if arch is None else arch.machine,
+            schedules=given if isinstance(given, ScheduleFile) else None,
+            limits=limits_of(resolved.graph, model, limits or {}).caches,
+            # Every variable that a step wrote can be fetched after it: where nodes could run again, only results are.
+            inspected=keeps_state(resolved) or self.runs_fitting,
+            scheduled=arch is not None or not self.runs_fitting,
         )
+        plan = make_plan(resolved, model, self._environment, self._table, options)
         return replace(plan, arch=arch)
 
     def bind(self, call: OpCall, inputs: Sequence[Buffer | None], outputs: Sequence[Buffer]) -> BoundCall:
