@@ -1,8 +1,8 @@
-"""The synth target `javascript`, and its kernels for the operators that only move what they are given."""
+"""The synth target `javascript`."""
 
 from collections.abc import Iterator
 
-from openinfer.plugin import BUILTIN, KernelSpec, SynthTargetSpec, hookimpl
+from openinfer.plugin import BUILTIN, SynthTargetSpec, hookimpl
 
 OPENINFER_API = 1
 
@@ -18,11 +18,3 @@ def openinfer_synth_targets() -> Iterator[SynthTargetSpec]:
         computations=True,
         loop_programs=True,
     )
-
-
-@hookimpl
-def openinfer_kernels(target: str) -> Iterator[KernelSpec]:
-    """Offer copies: these operators have no definition."""
-    if target == "javascript":
-        for op in ("identity", "reshape", "flatten"):
-            yield KernelSpec(op=op, kernel="copy", epilogue=False)

@@ -72,9 +72,7 @@ class _Printer:
         match step:
             case steps.ComputeStep() | steps.LoopProgramStep():
                 return self._computed(step)
-            case (
-                steps.CopyStep(source=source, output=output) | steps.KernelStep(inputs=(source, *_), outputs=(output,))
-            ) if source is not None:
+            case steps.CopyStep(source=source, output=output):
                 return f"v{output}.set({self._operand(source)});"
             case steps.FillStep(output=output, value=value):
                 return self._filled(output, value)
