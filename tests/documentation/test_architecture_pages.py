@@ -1,21 +1,36 @@
-"""The pages of docs/architecture/life name modules and attributes that exist, and each other in order."""
+"""Pages name modules and attributes that exist; those of docs/architecture/life name each other in order."""
 
 import re
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-LIFE = Path(__file__).parents[2] / "docs" / "architecture" / "life"
+ROOT = Path(__file__).parents[2]
+LIFE = ROOT / "docs" / "architecture" / "life"
 STAGES = sorted(LIFE.glob("[0-9]*.md"))
-NAMES = re.compile(r"`(openinfer\w*(?:\.\w+)*)`")
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("openinfer-*/*.md"), *ROOT.glob("docs/**/*.md")]
+HISTORY = ROOT / "CHANGELOG.md"
+NAMES = re.compile(r"`(openinfer\w*(?:\.\w+)+)(?<!\.h)(?<!\.json)(?:\(\))?`")
+FILES = re.compile(r"`([\w-]+(?:/[\w-]+)+\.py)`")
 
 
-@pytest.mark.parametrize("page", [LIFE / "README.md", *STAGES], ids=lambda page: page.name)
-def test_names_of_modules_exist(page: Path) -> None:
-    missing = [name for name in NAMES.findall(page.read_text(encoding="utf-8")) if not exists(name)]
-    assert missing == []
+@pytest.mark.parametrize("page", sorted({*PAGES} - {HISTORY}), ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_of_modules_and_files_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    missing = {name for name in NAMES.findall(text) if not exists(name)}
+    missing |= {name for name in FILES.findall(text) if not any(file.endswith(f"/{name}") for file in modules())}
+
+    assert missing == set()
+
+
+@cache
+def modules() -> frozenset[str]:
+    """Return the paths of the Python files of the repository."""
+    folders = (*ROOT.glob("openinfer-*"), *(ROOT / name for name in ("benchmarks", "examples", "tests", ".ci", "docs")))
+    return frozenset(f"/{file.relative_to(ROOT)}" for folder in folders for file in folder.rglob("*.py"))
 
 
 def exists(name: str) -> bool:

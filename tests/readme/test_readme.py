@@ -19,6 +19,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -311,13 +312,35 @@ def test_every_block_names_a_known_language(page: Page) -> None:
     assert unknown == {}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files(page: Page) -> None:
-    file = ROOT / page.name
-    prose = FENCE.sub("", file.read_text(encoding="utf-8"))
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", prose)
+def written_pages() -> list[str]:
+    """Every Markdown page of the repository but those of the third-party packages of the tests."""
+    patterns = ("*.md", "benchmarks/*.md", "changelog.d/*.md", "docs/**/*.md", "examples/**/*.md", "openinfer-*/*.md")
+    return sorted(str(file.relative_to(ROOT)) for pattern in patterns for file in ROOT.glob(pattern))
 
-    broken = [link for link in links if "://" not in link and not (file.parent / link).exists()]
+
+@cache
+def anchors_of(page: Path) -> frozenset[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    found: list[str] = []
+    for heading in re.findall(r"^#+ (.+?)\s*$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE):
+        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", shown).replace(" ", "-")
+        found.append(anchor if anchor not in found else f"{anchor}-{found.count(anchor)}")
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("page", written_pages())
+def test_links_lead_to_files_and_headings(page: str) -> None:
+    file = ROOT / page
+    links = re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", file.read_text(encoding="utf-8")))
+    broken: list[str] = []
+    for link in links:
+        path, _, anchor = link.partition("#")
+        target = file.parent / path if path else file
+        if "://" in link:
+            continue
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors_of(target)):
+            broken.append(link)
 
     assert broken == []
 
