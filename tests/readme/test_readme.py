@@ -1,4 +1,4 @@
-"""README.md and the pages of docs/ are executed, so that what they show is what happens.
+"""README.md, those of the packages, and the pages of docs/ are executed, so that what they show is what happens.
 
 A page runs section by section (`##`), in one folder with a copy of examples/. In a section, blocks that follow a
 line "`path`:" are written to that file; then its python blocks run, which share a namespace, as a reader would type
@@ -33,6 +33,7 @@ ELSEWHERE = {
     "docs/plugins.md": "tests/documentation/test_plugin_pages.py",
     "docs/vulkan-interop.md": "tests/vulkan/test_interop.py",
     "docs/oinf.md": "openinfer-oinf/tests/test_docs.py",
+    "openinfer-oinf/README.md": "openinfer-oinf/tests/test_readme.py",
     "docs/architecture/targets.md": "tests/documentation/test_plugin_pages.py",
 }
 """Pages whose snippets another test runs."""
@@ -102,7 +103,8 @@ def blocks_of(text: str) -> Iterator[Block]:
 
 def read_pages() -> list[Page]:
     folders = [ROOT / "docs" / name for name in (".", "architecture", "architecture/life", "specification")]
-    files = [ROOT / "README.md", *sorted(file for folder in folders for file in folder.glob("*.md"))]
+    packages = sorted(ROOT.glob("openinfer-*/README.md"))
+    files = [ROOT / "README.md", *packages, *sorted(file for folder in folders for file in folder.glob("*.md"))]
     return [Page(str(file.relative_to(ROOT)), tuple(blocks_of(file.read_text(encoding="utf-8")))) for file in files]
 
 
