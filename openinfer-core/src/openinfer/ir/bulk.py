@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def many_objects() -> Generator[None]:
-    """Pause the cyclic garbage collector while a graph is built.
+    """Pause the cyclic garbage collector while a graph, or a plan and its source, is built.
 
-    Graphs hold no cycles, so a collection frees nothing while one grows; it only looks through all of it, which makes
-    a line of a long program cost more than one of a short program.
+    These hold no cycles, so a collection frees nothing while one grows; it only traverses all of it, which makes a
+    line of a long program cost more than one of a short program.
     """
     if not gc.isenabled():
         yield

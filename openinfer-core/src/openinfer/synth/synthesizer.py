@@ -12,6 +12,7 @@ from openinfer.arch import DeviceArch
 from openinfer.boundary import public_methods
 from openinfer.diagnostics import Diagnostic, Severity, as_errors, counted
 from openinfer.errors import SynthesisError
+from openinfer.ir.bulk import many_objects
 from openinfer.plan.options import BundleOptions
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
@@ -215,9 +216,10 @@ class Synthesizer:
                 device has less memory than it needs. In strict mode also ``large-arena``, the intermediate results, or
                 the persistent variables, take more than a GiB.
         """
-        plan, warnings = self._planned(model, graph, sizes, strict=strict)
-        _check_memory(plan)
-        return Synthesis(plan, self._target.emit(plan), self._target, warnings)
+        with many_objects():
+            plan, warnings = self._planned(model, graph, sizes, strict=strict)
+            _check_memory(plan)
+            return Synthesis(plan, self._target.emit(plan), self._target, warnings)
 
     def plan(
         self,
@@ -235,7 +237,8 @@ class Synthesizer:
         Args:
             watch: is called after each pass with its name, and a function that returns the program as text.
         """
-        return self._planned(model, graph, sizes, strict=strict, watch=watch)[0]
+        with many_objects():
+            return self._planned(model, graph, sizes, strict=strict, watch=watch)[0]
 
     def _planned(
         self,
