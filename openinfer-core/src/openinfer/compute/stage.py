@@ -177,7 +177,8 @@ class Stage:
         return self is other or (isinstance(other, Stage) and _key(self) == _key(other))
 
     def __hash__(self) -> int:
-        return hash((self.tensor, self.axes, self.at))
+        # Stages are often looked up, and comparing two takes long: those of one shape differ in how much they compute.
+        return hash((self.tensor, self.axes, self.at, len(linearise(self.value).instructions)))
 
     @property
     def folded_lookups(self) -> tuple[Lookup, ...]:
