@@ -129,16 +129,20 @@ class _Clashes:
 
     @staticmethod
     def of(order: Sequence[int], classes: Mapping[int, str], conflicts: Mapping[int, int]) -> _Clashes:
-        width, columns = max(order, default=0) // 8 + 1, np.array(order, np.int64)
+        width = max(order, default=0) // 8 + 1
+        ranks = np.full(8 * width, -1, np.int64)
+        ranks[np.array(order, np.int64)] = np.arange(len(order))
         bits = np.zeros((len(order), -(-len(order) // 8)), np.uint8)
         for first in range(0, len(order), _ROWS):
             some = order[first : first + _ROWS]
             rows = np.frombuffer(b"".join(conflicts[value].to_bytes(width, "little") for value in some), np.uint8)
-            named = np.unpackbits(rows.reshape(len(some), width), axis=1, bitorder="little")[:, columns]
-            bits[first : first + len(some)] |= np.packbits(named, axis=1, bitorder="little")
-            # The other way round: whoever is named by one of these.
-            naming = np.packbits(named.T, axis=1, bitorder="little")
-            bits[:, first // 8 : first // 8 + naming.shape[1]] |= naming
+            # Nearly all bytes are 0.
+            at = np.flatnonzero(rows)
+            byte, bit = np.nonzero(np.unpackbits(rows[at, None], axis=1, bitorder="little"))
+            naming, named = first + at[byte] // width, ranks[at[byte] % width * 8 + bit]
+            naming, named = naming[named >= 0], named[named >= 0]
+            np.bitwise_or.at(bits, (naming, named // 8), np.uint8(1) << (named % 8).astype(np.uint8))
+            np.bitwise_or.at(bits, (named, naming // 8), np.uint8(1) << (naming % 8).astype(np.uint8))
         names = {name: number for number, name in enumerate(dict.fromkeys(classes[value] for value in order))}
         return _Clashes(np.array([names[classes[value]] for value in order], np.int64), bits)
 
