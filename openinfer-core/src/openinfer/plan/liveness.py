@@ -48,7 +48,8 @@ class Liveness:
         self._procedures: dict[str, Transfer] = {}
         self._after: dict[int, int] = {}
         self._transfers: dict[int, Transfer] = {}
-        for procedure in procedures:
+        # Nobody calls the last one.
+        for procedure in procedures[:-1]:
             self._procedures[procedure.name] = self._summary(procedure.steps)
         needed = {procedure.name: 0 for procedure in procedures}
         needed[procedures[-1].name] = results
@@ -85,7 +86,7 @@ class Liveness:
                 gen |= self._procedures[name].gen
                 keep |= self._procedures[name].keep
             return Transfer(gen, keep)
-        # Each step is passed three times.
+        # Steps that may be called are passed three times.
         known = self._transfers.get(id(step))
         if known is None:
             known = self._transfers[id(step)] = Transfer(self._read(step), ~writes(step))
