@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -207,3 +208,11 @@ def test_narrow_unsigned_results_are_masked() -> None:
     fragment = glsl_renderer.render(linearise(tree.bit_not(tree.Input(0, U8))), {0: "a"})
 
     assert fragment.statements[-1] == "uint t1 = (~t0) & 0xffu;"
+
+
+def test_the_remainder_of_floats_has_one_loop_and_one_way_out():
+    """Mesa takes a minute to compile four of several loops and returns, as one word of 8-bit floats needs."""
+    source = glsl_renderer.helper_source(["oi_rem_f32"])
+
+    assert source.count("return ") == 1
+    assert len(re.findall(r"\b(?:for|while) ", source)) == 1

@@ -52,25 +52,25 @@ _REM = f"""float oi_rem_f32(float a, float b)
     uint x = floatBitsToUint(a) & 0x7fffffffu;
     uint y = floatBitsToUint(b) & 0x7fffffffu;
     uint sign = floatBitsToUint(a) & 0x80000000u;
-    if (x >= 0x7f800000u || y > 0x7f800000u || y == 0u) {{ return {NAN}; }}
-    if (x < y) {{ return a; }}
-    int x_exponent = int(max(x >> 23, 1u));
-    int y_exponent = int(max(y >> 23, 1u));
-    x = x < 0x800000u ? x : (x & 0x7fffffu) | 0x800000u;
-    y = y < 0x800000u ? y : (y & 0x7fffffu) | 0x800000u;
-    while (x < 0x800000u) {{ x <<= 1; x_exponent--; }}
-    while (y < 0x800000u) {{ y <<= 1; y_exponent--; }}
-    for (int place = x_exponent - y_exponent; place > 0; place--) {{ x = (x >= y ? x - y : x) << 1; }}
+    bool is_number = x < 0x7f800000u && y <= 0x7f800000u && y != 0u, is_small = x < y;
+    int x_shift = x < 0x800000u ? 23 - findMSB(x) : 0, y_shift = y < 0x800000u ? 23 - findMSB(y) : 0;
+    int y_exponent = int(max(y >> 23, 1u)) - y_shift;
+    int places = is_number && !is_small ? int(max(x >> 23, 1u)) - x_shift - y_exponent : 0;
+    x = x < 0x800000u ? x << x_shift : (x & 0x7fffffu) | 0x800000u;
+    y = y < 0x800000u ? y << y_shift : (y & 0x7fffffu) | 0x800000u;
+    for (; places > 0; places--) {{ x = (x >= y ? x - y : x) << 1; }}
     x = x >= y ? x - y : x;
-    if (x == 0u) {{ return uintBitsToFloat(sign); }}
-    while (x < 0x800000u) {{ x <<= 1; y_exponent--; }}
-    uint bits = y_exponent > 0 ? (uint(y_exponent) << 23) | (x & 0x7fffffu) : x >> (1 - y_exponent);
-    return uintBitsToFloat(sign | bits);
+    int shift = x == 0u ? 0 : 23 - findMSB(x);
+    y_exponent -= shift;
+    x <<= shift;
+    uint bits = y_exponent > 0 ? (uint(y_exponent) << 23) | (x & 0x7fffffu) : x >> min(1 - y_exponent, 31);
+    float rest = uintBitsToFloat(sign | (x == 0u ? 0u : bits));
+    return is_number ? is_small ? a : rest : {NAN};
 }}
 """
 
-REMAINDER_TURNS = 2 * 24 + 277 + 25
-"""Most iterations of the loops of ``rem``: bits of subnormals, exponents in between, and bits of the result."""
+REMAINDER_TURNS = 277
+"""Most iterations of the loop of ``rem``: one for each exponent in between, those of subnormals included."""
 
 _SQRT = f"""float oi_sqrt_f32(float x)
 {{
