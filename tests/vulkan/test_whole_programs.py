@@ -435,3 +435,24 @@ def test_state_moves_only_when_it_is_fetched(monkeypatch: pytest.MonkeyPatch) ->
         assert moved == []
         assert ex.fetch("step") == 3
         assert moved == ["get"]
+
+
+@pytest.mark.parametrize("columns", [24, 300, 4096])
+def test_norms_carried_out_row_by_row_have_the_results_of_their_steps(columns: int) -> None:
+    text = f"""
+    dynamic {{ x: f32[5, {columns}]; w: f32[{columns}]; b: f32[{columns}]; }}
+    volatile {{ y: f32[5, {columns}]; z: f32[5, {columns}]; }}
+    block entry {{ op layer_norm(x, w, b) >> y; op rms_norm(y, w) >> y; op rms_norm(x) >> z; return y, z; }}
+    """
+    x, w, b = (RNG.normal(size=shape).astype(np.float32) for shape in ((5, columns), columns, columns))
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(1, keepdims=True)
+    normed = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5) * w + b
+
+    with executor(text) as ex:
+        ex.step(x=x, w=w, b=b)
+        found = ex.outputs()
+
+    root = np.sqrt((normed**2).mean(1, keepdims=True) + 1e-5)
+    assert np.allclose(found["y"], normed / root * w, rtol=1e-4, atol=1e-4)
+    assert np.allclose(found["z"], wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-5), rtol=1e-4, atol=1e-4)

@@ -64,13 +64,27 @@ def in_row_teams(
     Args:
         layouts: of tensors that are not in row-major order.
     """
+    found = _planned(computation, device, layouts)
+    return None if found is None else _Lowering(computation, *found).kernel()
+
+
+def holds_rows(computation: Computation, device: Threads) -> bool:
+    """Return whether a group of threads reads each row of a computation once, and keeps it in registers."""
+    found = _planned(computation, device, None)
+    return found is not None and found[1].is_held
+
+
+def _planned(
+    computation: Computation, device: Threads, layouts: Mapping[str, Layout] | None
+) -> tuple[tuple[RowStage, ...], RowSchedule, Mapping[str, Layout]] | None:
+    """Return the stages of a computation, how their rows are dealt out, and where all tensors lie."""
     stages = row_stages(computation)
     if stages is None:
         return None
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
     schedule = _schedule(known, stages, device)
-    return None if schedule is None else _Lowering(computation, stages, schedule, known).kernel()
+    return None if schedule is None else (stages, schedule, known)
 
 
 def _schedule(layouts: Mapping[str, Layout], stages: Sequence[RowStage], device: Threads) -> RowSchedule | None:

@@ -23,6 +23,7 @@ from openinfer.plan.in_place import overwritten
 from openinfer.plan.passing import Entry, Passing
 from openinfer.plan.report import kind_of
 from openinfer.plan.steps import (
+    Arrangement,
     ComputeStep,
     CopyStep,
     Epilogue,
@@ -221,6 +222,12 @@ def one_after_the_other(producer: ComputeStep, consumer: ComputeStep) -> Compute
         temporaries=(result, *producer.temporaries, *consumer.temporaries),
     )
     return joined if _is_safe(joined) else None
+
+
+def apart(step: ComputeStep, name: str) -> ComputeStep:
+    """Return a step whose temporaries have names of their own, to be carried out stage by stage."""
+    names = {tensor.name: f"{name}{number}" for number, tensor in enumerate(step.computation.temporaries)}
+    return replace(step, computation=renamed(step.computation, names), arrangement=Arrangement())
 
 
 def _output(step: ComputeStep) -> str:

@@ -33,6 +33,7 @@ from openinfer.plan.memory import (
 from openinfer.plan.parallel import check_races
 from openinfer.plan.passes import with_passes
 from openinfer.plan.plan_options import DEFAULT, PlanOptions
+from openinfer.plan.row_teams import in_row_teams
 from openinfer.plan.stages import arranged_listing, ignored, listing, schedule
 from openinfer.plan.steps import Procedure, Register
 from openinfer.plan.tables import weight_table
@@ -305,10 +306,14 @@ def _states(draft: Draft) -> tuple[PlanState, ...]:
 
 
 def _fused(draft: Draft, procedures: Sequence[Procedure], wanted: int, options: PlanOptions) -> tuple[Procedure, ...]:
-    kept, live = mask(state_values(draft)), Liveness(procedures, wanted)
+    kept, types = mask(state_values(draft)), _types(draft)
     sizes = frozenset(() if draft.given is None else draft.given.registers.values())
-    around = Fusion(_types(draft), live, Accesses(procedures), options.epilogues, kept, options.most_ops, sizes)
-    return fuse(procedures, around)
+
+    def around(steps: Sequence[Procedure]) -> Fusion:
+        return Fusion(types, Liveness(steps, wanted), Accesses(steps), options.epilogues, kept, options.most_ops, sizes)
+
+    found = fuse(procedures, around(procedures))
+    return found if options.scheduled else in_row_teams(found, around(found))
 
 
 def _inputs(draft: Draft, needed: int) -> tuple[PlanInput, ...]:

@@ -13,11 +13,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from openinfer.compute import Read
-from openinfer.compute.substitution import renamed
 from openinfer.layout import row_major
 from openinfer.lower.fused import needed, windows
 from openinfer.plan.accesses import members, reads, use_counts
-from openinfer.plan.fusion import may_join, one_after_the_other
+from openinfer.plan.fusion import apart, may_join, one_after_the_other
 from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, ValueRef
 from openinfer.plan.values import NoMemory, WeightMemory
 from openinfer.schedule import Loop, ScheduleError, estimate
@@ -99,8 +98,8 @@ class _Rows:
             or self._folds_weights(consumer)
         ):
             return None
-        joined = one_after_the_other(_apart(producer, "made"), _apart(consumer, "read"))
-        found = None if joined is None else self._in_rows(_apart(joined, "row"))
+        joined = one_after_the_other(apart(producer, "made"), apart(consumer, "read"))
+        found = None if joined is None else self._in_rows(apart(joined, "row"))
         if found is not None:
             for value in members(reads(producer) & reads(consumer)):
                 self.uses[value] -= 1
@@ -128,12 +127,6 @@ class _Rows:
             self.known[pricing.key] = pricing.best()
         loops = self.known[pricing.key]
         return replace(step, arrangement=Arrangement(fusion=loops)) if loops else None
-
-
-def _apart(step: ComputeStep, name: str) -> ComputeStep:
-    """Return a step whose temporaries have names of their own, to be carried out stage by stage."""
-    names = {tensor.name: f"{name}{number}" for number, tensor in enumerate(step.computation.temporaries)}
-    return replace(step, computation=renamed(step.computation, names), arrangement=Arrangement())
 
 
 def row_axes(computation: Computation) -> dict[Var, tuple[Var, ...]]:
