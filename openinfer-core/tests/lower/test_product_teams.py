@@ -56,11 +56,13 @@ def test_the_factors_of_a_term_depend_on_one_side_each() -> None:
     [
         ((4096, 4096, 4096, 1), DEVICE, ProductSchedule(rows=128, columns=128, depth=16)),
         ((256, 256, 64, 1), DEVICE, ProductSchedule(rows=64, columns=64, depth=16)),
-        ((64, 4096, 64, 64), DEVICE, ProductSchedule(rows=64, columns=64, depth=16)),
+        ((64, 4096, 64, 64), DEVICE, ProductSchedule(rows=64, columns=128, depth=16)),
+        ((4096, 64, 64, 64), DEVICE, ProductSchedule(rows=128, columns=64, depth=16)),
+        ((64, 64, 64, 64), DEVICE, ProductSchedule(rows=64, columns=64, depth=16)),
         ((31, 4096, 4096, 1), DEVICE, None),
         ((4096, 4096, 4096, 1), Threads(group=128), None),
         ((4096, 4096, 4096, 1), Threads(group=256, is_software=True), None),
-        ((4096, 4096, 4096, 1), LITTLE, ProductSchedule(rows=64, columns=64, depth=16)),
+        ((4096, 4096, 4096, 1), LITTLE, ProductSchedule(rows=128, columns=64, depth=16)),
     ],
 )
 def test_tiles_are_as_large_as_keeps_the_device_busy(

@@ -20,6 +20,12 @@ BLOCK = 4
 FEWEST = 32
 """Fewest rows and columns of a product, and terms of a sum, that tiles are used for."""
 
+SMALLEST = 64
+"""Fewest results along a side of a tile."""
+
+TILES = ((64, 64), (64, 128), (128, 64), (128, 128))
+"""Rows and columns of tiles, the quickest last: more results share what a thread loads."""
+
 PADDING = BLOCK
 """Elements between the rows of a shared tile, so that threads reach different banks of the memory."""
 
@@ -56,10 +62,11 @@ def product_tile(
     if device.is_software or device.group < SIDE * SIDE or min(rows, columns, depth) < FEWEST:
         return None
     found = None
-    for side in (64, 128):
-        made = ProductSchedule(rows=side, columns=side, depth=max(SIDE, BLOCK * lanes))
-        groups = -(-rows // side) * -(-columns // side) * count
-        is_filled = side == 64 or (min(rows, columns) > 64 and groups * SIDE * SIDE >= device.busy)
+    for tile in TILES:
+        made = ProductSchedule(rows=tile[0], columns=tile[1], depth=max(SIDE, BLOCK * lanes))
+        groups = -(-rows // made.rows) * -(-columns // made.columns) * count
+        is_used = all(extent > side // 2 for extent, side in zip((rows, columns), tile, strict=True) if side > SMALLEST)
+        is_filled = tile == TILES[0] or (is_used and groups * SIDE * SIDE >= device.busy)
         if is_filled and made.elements * nbytes <= device.shared_nbytes:
             found = made
     return found
