@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +19,11 @@ from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.loops.reading import parse_kernel
 from openinfer.testing.orders import RUNNING, UPDATED
+from openinfer_backend_vulkan.api.physical import PhysicalDevice
 from openinfer_backend_vulkan.glsl.computations import shaders_of
 from openinfer_backend_vulkan.glsl.index_text import Numbers
 from openinfer_backend_vulkan.glsl.loop_programs import printed
+from openinfer_backend_vulkan.glsl.shaders import PUSHED_WORDS, ShaderTarget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,18 +168,38 @@ def test_elements_that_are_only_moved_are_bits_of_any_type() -> None:
     assert not shaders_of(parse_computation(moved.format("i64")))[0].shaders[0].features
 
 
-def test_more_numbers_than_push_constants_hold_are_in_a_buffer(device: VulkanBackend) -> None:
-    rank = 16
-    names = [f"i{axis}" for axis in range(rank)]
-    extents = ", ".join(["2"] * rank)
-    text = (
-        f"def turned(x: i32[{extents}], /, y: i32[{extents}]):\n for {', '.join(names)} in grid({extents}):\n"
+def reversed_axes(shape: tuple[int, ...]) -> str:
+    """Return a transposition of all axes, which has a number for each stride of both tensors."""
+    names = [f"i{axis}" for axis in range(len(shape))]
+    extents, others = (", ".join(map(str, each)) for each in (shape, shape[::-1]))
+    return (
+        f"def turned(x: i32[{extents}], /, y: i32[{others}]):\n for {', '.join(names)} in grid({extents}):\n"
         f"  y[{', '.join(reversed(names))}] = x[{', '.join(names)}]\n"
     )
-    given = np.arange(1 << rank, dtype=np.int32).reshape((2,) * rank)
 
-    assert "readonly buffer Numbers { int numbers[]; }" in sources(text)[0]
-    assert "push_constant" not in sources(text)[0]
+
+def test_more_numbers_than_push_constants_hold_are_in_a_buffer(
+    device: VulkanBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = (2, 3, 5, 2, 3, 2, 7, 2)
+    text, given = reversed_axes(shape), np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+    monkeypatch.setattr(PhysicalDevice, "shader_target", ShaderTarget(pushed_words=8))
+    (stage,) = shaders_of(parse_computation(text), ShaderTarget(pushed_words=8))
+
+    assert "readonly buffer Numbers { int numbers[]; }" in stage.shaders[0].source
+    assert "push_constant" not in stage.shaders[0].source
+    assert (on_device(device, text, [given])[0] == given.T).all()
+
+
+def test_equal_numbers_are_one_where_push_constants_hold_them_then(device: VulkanBackend) -> None:
+    shape = (2,) * 16
+    text, given = reversed_axes(shape), np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+    few, many = (sources(reversed_axes(shape))[0] for shape in ((2, 2, 2), shape))
+
+    assert "push_constant" in many
+    assert len(re.findall(r"= numbers\[", many)) > PUSHED_WORDS
+    numbered = re.findall(r"= numbers\[(\d+)\]", few)
+    assert len(set(numbered)) == len(numbered), "a text with few numbers depends on no sizes"
     assert (on_device(device, text, [given])[0] == given.T).all()
 
 

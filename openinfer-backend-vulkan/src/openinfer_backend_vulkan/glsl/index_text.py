@@ -46,12 +46,21 @@ class Numbers:
 
     def __init__(self, parameters: Sequence[Var], most_pushed: int) -> None:
         self._most_pushed = most_pushed
-        self.values: list[int | str] = []
+        self._named: list[int | str] = []
         self.needs_helpers = False
         self._parameters = {var: self._next(var.name) for var in parameters}
         self._known: dict[tuple[Index, bool], str] = {}
         self._factors: dict[tuple[str, tuple[Atom, ...], int], str] = {}
         self._atoms: dict[tuple[Atom, bool], str] = {}
+
+    @property
+    def values(self) -> list[int | str]:
+        """What a shader is run with: a number for each name, or equal ones once where only then they can be pushed.
+
+        Always once, the text would depend on which sizes of tensors happen to be equal.
+        """
+        distinct = list(dict.fromkeys(self._named))
+        return distinct if len(distinct) <= self._most_pushed < len(self._named) else self._named
 
     @property
     def is_pushed(self) -> bool:
@@ -66,7 +75,9 @@ class Numbers:
 
     def named(self) -> list[str]:
         """Return the statements that name them: some drivers would read them in every iteration of a loop otherwise."""
-        return [f"int n{number} = numbers[{number}];" for number in range(len(self.values))]
+        values = self.values
+        places = range(len(values)) if values is self._named else map(values.index, self._named)
+        return [f"int n{number} = numbers[{place}];" for number, place in enumerate(places)]
 
     def number(self, value: int) -> str:
         """Return the name of a new number."""
@@ -81,8 +92,8 @@ class Numbers:
         return self.number(var.extent) if isinstance(var.extent, int) else self.text(Index.of(var.extent or 0))
 
     def _next(self, value: int | str) -> str:
-        self.values.append(value)
-        return f"n{len(self.values) - 1}"
+        self._named.append(value)
+        return f"n{len(self._named) - 1}"
 
     def text(self, index: Index, *, fixed: bool = False, of: str = "") -> str:
         """Return an index as an expression of ``int``; equal ones have one text.
