@@ -233,6 +233,7 @@ def on_torch(case: Case) -> Step | None:
     if case.torch is None or not torch.cuda.is_available():
         return None
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
     tensors = {name: torch.from_numpy(array).cuda() for name, array in data(case).items()}
     call = case.torch
 
