@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import openinfer as oi
-from openinfer.plan import make_plan
+from openinfer.plan import PlanOptions, make_plan
 from openinfer.plan.steps import ComputeStep
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
@@ -25,7 +25,7 @@ def operators(text: str, *, scheduled: bool = False) -> Sequence[str]:
     model = oi.Model.from_arrays({})
     resolved = resolve(oi.graph(text), model, environment=ENVIRONMENT)
     table = kernel_table(ENVIRONMENT, ENVIRONMENT.targets["c"])
-    plan = make_plan(resolved, model, ENVIRONMENT, table, scheduled=scheduled)
+    plan = make_plan(resolved, model, ENVIRONMENT, table, PlanOptions(scheduled=scheduled))
     return [step.op for each in plan.procedures for step in each.steps if isinstance(step, ComputeStep)]
 
 
