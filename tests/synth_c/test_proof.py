@@ -152,6 +152,25 @@ def test_vectors_are_analysed_in_plain_c_and_the_record_says_so():
     assert b"vector_size" in synthesis.bundle.files["positive.c"]
 
 
+@pytest.mark.parametrize("arch", [None, "x86-64-v3"])
+def test_arrays_of_totals_that_short_loops_count_through_are_proved(arch):
+    program = """
+    dynamic { x: u8[1, 16, 12, 12]; }
+    constant { k: i8[32, 16, 1, 1] @init(3); d: i8[32, 1, 3, 3] @init(-7); }
+    volatile { y: i32[1, 32, 12, 12]; }
+    block entry {
+      op conv_integer(x, k) >> total;
+      op cast(total, to=u8) >> bytes;
+      op conv_integer(bytes, d, padding=1, groups=32) >> y;
+      return y;
+    }
+    """
+    synthesis = proved(program, arch=arch)
+
+    assert re.search(rb"UNROLLED for .*\n?.*total\d+\[[^]]*n", synthesis.bundle.files["model.c"])
+    assert synthesis.proof.alarms == ()
+
+
 @pytest.mark.parametrize("room", [32, 150])
 def test_a_range_of_which_both_ends_are_known_at_run_time_is_proved(room):
     """Entries of a step after those of earlier ones: how many there is room for depends on where they start."""

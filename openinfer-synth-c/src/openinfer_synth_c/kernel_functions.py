@@ -14,6 +14,7 @@ from openinfer_synth_c.code import Code
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.loop_programs import counter, operand_name, write_kernel
 from openinfer_synth_c.polls import with_polls
+from openinfer_synth_c.repeated_statements import with_loops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -133,6 +134,7 @@ class KernelFunctions:
         code.keep_rolled(0)
         lines, work = with_polls(code.lines, {}, {})
         words = set(_WORD.findall("\n".join(code.lines)))
+        body = [line for text in (lines if self._polls else code.lines) for line in text.split("\n")]
         unused = [f"    (void){counter(var)};" for var in kernel.parameters if counter(var) not in words]
         has_status = _may_fail(kernel.body) or (self._polls and lines != code.lines)
         return KernelFunction(
@@ -141,7 +143,7 @@ class KernelFunctions:
             sizes=tuple(counter(var) for var in kernel.parameters),
             lines=(
                 *unused,
-                *(lines if self._polls else code.lines),
+                *with_loops(body, code.helpers, has_vector_types=self._has_vector_types),
                 *(("    return MODEL_OK;",) if has_status else ()),
             ),
             helpers=tuple(code.helpers),

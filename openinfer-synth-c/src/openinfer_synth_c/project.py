@@ -41,6 +41,7 @@ from openinfer_synth_c.kernel_functions import KernelFunctions
 from openinfer_synth_c.names import Names
 from openinfer_synth_c.overlaps import free_inputs
 from openinfer_synth_c.polls import definition, with_polls
+from openinfer_synth_c.repeated_statements import definition as unrolled_definition
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
 from openinfer_synth_c.statements import StatementWriter
 
@@ -333,6 +334,7 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
         "helpers": helper_source(body.helpers),
         "definitions": body.definitions,
         "kernels": body.kernels,
+        "unrolled": unrolled_definition(line for kernel in body.kernels for line in kernel.lines),
         "kernel_definition": KERNEL_DEFINITION if body.kernels else "",
         "blocks": body.blocks,
         "registers": [{"name": names.registers[r.number], "initial": r.initial} for r in plan.registers if r.is_kept],

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from openinfer.expr.c_renderer import helper_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 ROLLED = "ROLLED"
 """The macro before the head of such a loop."""
@@ -60,7 +60,7 @@ def keep_rolled(lines: Sequence[str], helpers: Iterable[str]) -> list[str]:
     Args:
         helpers: functions of the renderer that the lines may call; a call of one with a condition in it is a condition.
     """
-    conditional = {name for name in helpers if _tests(name)}
+    has_condition = condition_in(helpers)
     marked: set[int] = set()
     stack = [_Open(-1, guarded=False)]
     for number, line in enumerate(lines):
@@ -71,7 +71,7 @@ def keep_rolled(lines: Sequence[str], helpers: Iterable[str]) -> list[str]:
         is_loop = text.startswith("for (")
         if is_loop and stack[-1].guarded:
             marked.add(number)
-        tests = not is_loop and (bool(_CONDITION.search(text)) or not conditional.isdisjoint(_CALLED.findall(text)))
+        tests = not is_loop and has_condition(text)
         if tests:
             marked |= {each.line for each in stack}
         if text.endswith("continue; }"):
@@ -79,6 +79,12 @@ def keep_rolled(lines: Sequence[str], helpers: Iterable[str]) -> list[str]:
         if text.endswith("{"):
             stack.append(_Open(number, guarded=stack[-1].guarded or tests))
     return [_marked(line) if number in marked else line for number, line in enumerate(lines)]
+
+
+def condition_in(helpers: Iterable[str]) -> Callable[[str], bool]:
+    """Return a function that says whether a line of code contains a condition, or calls a helper that does."""
+    conditional = {name for name in helpers if _tests(name)}
+    return lambda text: bool(_CONDITION.search(text)) or not conditional.isdisjoint(_CALLED.findall(text))
 
 
 @cache

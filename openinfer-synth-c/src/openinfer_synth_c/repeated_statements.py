@@ -1,0 +1,361 @@
+"""Statements that repeat with other constants, written as short loops that compilers unroll.
+
+A tile of a schedule is many statements that differ in numbers only: those of totals, and the distances of what is
+loaded and stored. A run of them whose numbers count up in equal steps becomes a loop of constant length, and its totals
+an array. Compilers unroll such loops before they place arrays in registers, and then make the same code as of the
+statements. Statements with conditions stay as they are (`rolled_loops`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING
+
+from openinfer_synth_c.rolled_loops import condition_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+UNROLLED = "UNROLLED"
+"""The macro before the head of such a loop."""
+
+DEFINITION = """\
+/* Has compilers unroll a short loop, so that they can keep the array that it counts through in registers. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8 && defined(__OPTIMIZE__)
+#define UNROLLED _Pragma("GCC unroll 64")
+#else
+#define UNROLLED
+#endif
+"""
+
+_FEWEST, _MOST = 3, 64
+"""Iterations: as many as are worth a loop, and as the macro unrolls."""
+
+_LONGEST = 24
+"""Statements in the body of a loop."""
+
+_LEAST_SAVED = 300
+"""Characters by which the statements must be longer than those of one iteration, for a loop to be easier to read."""
+
+_LONGEST_LINE = 120
+"""Characters of a loop that is on one line."""
+
+_COUNTER = "n"
+
+_LIST = re.compile(r"\s*(?:\w+ total\d+,|total\d+ = total\d+ =)")
+_DECLARED = re.compile(r"(\s*)(\w+) (total\d+(?:, total\d+)+);")
+_ASSIGNED = re.compile(r"(\s*)((?:total\d+ = ){2,})(.*);")
+_PLAIN = re.compile(r"\s*(?:const \w+ (?:\*const )?(?P<constant>\w+) = |total\d+ = |\w+\()[^{}?]*;")
+_FIRST = re.compile(r"\b(\w*(?:load|store|rows)_\w+\([A-Za-z_]\w*)(?=[,)])")
+_TOKEN = re.compile(r"[A-Za-z_]\w*|0[xX][\w.+-]+|\d+\.\w*|\d+|\s+|.")
+_TOTAL = re.compile(r"\btotal(\d+)\b(?!\[)")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number in a statement.
+
+    Attributes:
+        total: whether it is part of the name of a total.
+        counts: whether an expression may take its place.
+    """
+
+    value: int
+    total: bool
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A statement.
+
+    Attributes:
+        shape: its tokens, with ``#`` for each number and ``@`` for each constant that statements next to it declare.
+        numbers, names: what these stand for, in their order.
+        constant: the name of the constant that it declares.
+    """
+
+    text: str
+    shape: tuple[str, ...]
+    numbers: tuple[_Number, ...]
+    names: tuple[str, ...]
+    constant: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Statements from ``start`` on, of which each ``period`` are one of the iterations of a loop."""
+
+    start: int
+    period: int
+    iterations: int
+    saved: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.period * self.iterations
+
+
+def definition(lines: Iterable[str]) -> str:
+    """Return the definition of the macro, or nothing where lines do not need it."""
+    return DEFINITION if any(line.lstrip().startswith(f"{UNROLLED} ") for line in lines) else ""
+
+
+def with_loops(lines: Iterable[str], helpers: Iterable[str], *, has_vector_types: bool) -> list[str]:
+    """Return the lines of a function, in which statements that repeat are loops.
+
+    Args:
+        helpers: functions of the renderer that the lines may call; those with conditions in them are not repeated.
+        has_vector_types: whether totals have vector types. GCC keeps an array of those of plain C99 in registers only
+            where no condition is around what adds to them.
+    """
+    statements = list(_whole_lists(lines))
+    repeats = _Repeats(statements, set() if has_vector_types else set(_under_conditions(statements)))
+    has_condition = condition_in(helpers)
+    found: list[str] = []
+    for indent, group in groupby(statements, lambda text: _indent_of_plain(text, has_condition)):
+        block = list(group)
+        found += block if indent is None else repeats.block(block, indent)
+    return [line for text in repeats.with_arrays(found) for line in text.split("\n")]
+
+
+def _whole_lists(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines; a list of totals on several lines is one, with the ends of lines in it."""
+    begun: list[str] = []
+    for line in lines:
+        if begun or _LIST.match(line):
+            begun.append(line)
+            if line.endswith(";"):
+                yield "\n".join(begun)
+                begun = []
+        else:
+            yield line
+
+
+def _indent_of_plain(text: str, has_condition: Callable[[str], bool]) -> str | None:
+    """Return the indentation of a statement that loops may repeat; None: it is something else."""
+    if not _PLAIN.fullmatch(text) or _ASSIGNED.fullmatch(text) or has_condition(text):
+        return None
+    return text[: len(text) - len(text.lstrip())]
+
+
+class _Repeats:
+    """The repeated statements of one function."""
+
+    def __init__(self, statements: Sequence[str], apart: set[int]) -> None:
+        self._uses = Counter(word for text in statements for word in _WORD.findall(text))
+        firsts = dict(_first_totals(statements))
+        alone = {firsts[number] for number in apart if number in firsts}
+        self._first = {number: first for number, first in firsts.items() if first not in alone}
+        self._arrays: set[int] = set()
+
+    def block(self, texts: Sequence[str], indent: str) -> list[str]:
+        """Return statements next to each other, with loops for those that repeat."""
+        constants = {found["constant"] for text in texts if (found := _PLAIN.fullmatch(text)) and found["constant"]}
+        return list(self._written([self._statement(text, constants) for text in texts], indent))
+
+    def with_arrays(self, statements: Iterable[str]) -> Iterator[str]:
+        """Yield statements with arrays in place of the totals that loops count through."""
+        for text in statements:
+            flat = " ".join(part.strip() for part in text.split("\n"))
+            indent = text[: len(text) - len(text.lstrip())]
+            declared, assigned = _DECLARED.fullmatch(flat), _ASSIGNED.fullmatch(flat)
+            numbers = [int(number) for number in _TOTAL.findall(flat)]
+            if declared is None and assigned is None:
+                yield _TOTAL.sub(lambda found: self._total(int(found[1])), text)
+            elif self._first.get(numbers[0]) not in self._arrays:
+                yield text
+            elif declared is not None:
+                # Analysers see that all of it is set; compilers remove what nothing reads.
+                yield f"{indent}{declared[2]} total{numbers[0]}[{len(numbers)}] = {{0}};"
+            elif assigned is not None:
+                yield f"{indent}{_loop(len(numbers))} {{ total{numbers[0]}[{_COUNTER}] = {assigned[3]}; }}"
+
+    def _total(self, number: int) -> str:
+        first = self._first.get(number)
+        return f"total{number}" if first not in self._arrays else f"total{first}[{number - first}]"
+
+    def _statement(self, text: str, constants: set[str]) -> _Statement:
+        # The first of a row of addresses has no distance.
+        tokens = _TOKEN.findall(_FIRST.sub(r"\1 + 0", text.strip()))
+        shape: list[str] = []
+        numbers: list[_Number] = []
+        names: list[str] = []
+        for position, token in enumerate(tokens):
+            total = _TOTAL.fullmatch(token)
+            if token in constants:
+                shape.append("@")
+                names.append(token)
+            elif total is not None and int(total[1]) in self._first:
+                shape.append("#")
+                numbers.append(_Number(int(total[1]), total=True, counts=True))
+            elif token.isdigit():
+                shape.append("#")
+                counts = _is_distance("".join(tokens[:position])[-3:], tokens[position + 1 : position + 2])
+                numbers.append(_Number(int(token), total=False, counts=counts))
+            else:
+                shape.append(token)
+        found = _PLAIN.fullmatch(text)
+        constant = found["constant"] if found else None
+        return _Statement(text, tuple(shape), tuple(numbers), tuple(names), constant)
+
+    # --- Runs ---------------------------------------------------------------------------------------------------
+
+    def _written(self, statements: Sequence[_Statement], indent: str) -> Iterator[str]:
+        run = self._best(statements)
+        if run is None:
+            yield from (statement.text for statement in statements)
+            return
+        yield from self._written(statements[: run.start], indent)
+        yield from self._loop(statements, run, indent)
+        yield from self._written(statements[run.end :], indent)
+
+    def _best(self, statements: Sequence[_Statement]) -> _Run | None:
+        """Return the run whose loop saves most, the first of several."""
+        best: _Run | None = None
+        sizes = list(accumulate((len(each.text) + 1 for each in statements), initial=0))
+        for period in range(1, min(_LONGEST, len(statements) // _FEWEST) + 1):
+            for start in range(len(statements) - period * _FEWEST + 1):
+                if statements[start].shape != statements[start + period].shape:
+                    continue
+                count = self._iterations(statements, start, period)
+                if count < _FEWEST:
+                    continue
+                end = start + count * period
+                saved = sizes[end - period] - sizes[start]
+                if saved > (best.saved if best else _LEAST_SAVED):
+                    best = _Run(start, period, count, saved)
+        return best
+
+    def _iterations(self, statements: Sequence[_Statement], start: int, period: int) -> int:
+        """Return how many iterations of a loop the statements from one on are."""
+        first, count = statements[start : start + period], 1
+        second = statements[start + period : start + 2 * period]
+        if not self._are_alone(first):
+            return 1
+        while count < _MOST:
+            at = start + count * period
+            iteration = statements[at : at + period]
+            if len(iteration) < period or not self._is_iteration(first, second, iteration, count):
+                break
+            count += 1
+        return count
+
+    def _is_iteration(
+        self,
+        first: Sequence[_Statement],
+        second: Sequence[_Statement],
+        iteration: Sequence[_Statement],
+        number: int,
+    ) -> bool:
+        return (
+            all(a.shape == b.shape for a, b in zip(first, iteration, strict=True))
+            and all(map(self._count_up, first, second, iteration, [number] * len(first)))
+            and _same_names(first, iteration)
+            and self._are_alone(iteration)
+        )
+
+    def _count_up(self, first: _Statement, second: _Statement, statement: _Statement, number: int) -> bool:
+        for a, b, c in zip(first.numbers, second.numbers, statement.numbers, strict=True):
+            step = b.value - a.value
+            if c.value != a.value + number * step or step < 0 or (step and not a.counts):
+                return False
+            if a.total and self._first[a.value] != self._first[c.value]:
+                return False
+        return True
+
+    def _are_alone(self, iteration: Sequence[_Statement]) -> bool:
+        """Return whether only an iteration itself uses the constants that it declares."""
+        uses = Counter(name for statement in iteration for name in statement.names)
+        return all(uses[each.constant] == self._uses[each.constant] for each in iteration if each.constant)
+
+    def _loop(self, statements: Sequence[_Statement], run: _Run, indent: str) -> Iterator[str]:
+        first = statements[run.start : run.start + run.period]
+        second = statements[run.start + run.period : run.start + 2 * run.period]
+        body = [self._body(a, b) for a, b in zip(first, second, strict=True)]
+        alone = f"{indent}{_loop(run.iterations)} {{ {body[0]} }}"
+        if len(body) == 1 and len(alone) <= _LONGEST_LINE:
+            yield alone
+            return
+        yield f"{indent}{_loop(run.iterations)} {{"
+        yield from (f"{indent}    {text}" for text in body)
+        yield f"{indent}}}"
+
+    def _body(self, first: _Statement, second: _Statement) -> str:
+        numbers = iter(zip(first.numbers, second.numbers, strict=True))
+        names = iter(first.names)
+        parts: list[str] = []
+        for piece in first.shape:
+            if piece == "@":
+                parts.append(next(names))
+            elif piece != "#":
+                parts.append(piece)
+            else:
+                a, b = next(numbers)
+                parts.append(self._number(a, b.value - a.value))
+        return re.sub(r" \+ 0(?=[,)])", "", "".join(parts))
+
+    def _number(self, number: _Number, step: int) -> str:
+        if not number.total:
+            return _counted(number.value, step)
+        if step == 0:
+            return f"total{number.value}"
+        first = self._first[number.value]
+        self._arrays.add(first)
+        return f"total{first}[{_counted(number.value - first, step)}]"
+
+
+def _loop(count: int) -> str:
+    return f"{UNROLLED} for (ptrdiff_t {_COUNTER} = 0; {_COUNTER} < {count}; ++{_COUNTER})"
+
+
+def _counted(start: int, step: int) -> str:
+    """Return the text of ``start`` and a step for each iteration before this one."""
+    if step == 0:
+        return str(start)
+    counted = _COUNTER if step == 1 else f"{step} * {_COUNTER}"
+    return f"{counted} + {start}" if start else counted
+
+
+def _is_distance(before: str, after: Sequence[str]) -> bool:
+    """Return whether a number between texts is a term of an address or all of an index."""
+    return before.endswith(("+ ", "[")) and after in (["]"], [")"], [","], [";"])
+
+
+def _same_names(first: Sequence[_Statement], iteration: Sequence[_Statement]) -> bool:
+    """Return whether an iteration uses its own constants where the first one does, and else the same ones."""
+    renamed = {a.constant: b.constant for a, b in zip(first, iteration, strict=True) if a.constant}
+    return all(
+        renamed.get(one, one) == other
+        for a, b in zip(first, iteration, strict=True)
+        for one, other in zip(a.names, b.names, strict=True)
+    )
+
+
+def _first_totals(statements: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of totals that a statement declares together, each with the first of them."""
+    for text in statements:
+        declared = _DECLARED.fullmatch(" ".join(part.strip() for part in text.split("\n")))
+        if declared is None:
+            continue
+        numbers = [int(number) for number in _TOTAL.findall(declared[3])]
+        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+            yield from ((number, numbers[0]) for number in numbers)
+
+
+def _under_conditions(statements: Iterable[str]) -> Iterator[int]:
+    """Yield the numbers of totals in the braces of conditions."""
+    opened: list[bool] = []
+    for text in statements:
+        if any(opened):
+            yield from (int(number) for number in _TOTAL.findall(text))
+        if text.strip() == "}":
+            opened.pop()
+        elif text.endswith("{"):
+            opened.append(text.lstrip().startswith("if ("))
