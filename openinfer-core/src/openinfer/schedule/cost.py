@@ -93,10 +93,12 @@ class Operand:
         """Return how many different elements copies read; ``counts`` has their number and distance for each axis."""
         total = 1
         for axis in self._alone:
-            if axis in counts:
-                total *= counts[axis][0]
+            count = counts.get(axis)
+            if count is not None:
+                total *= count[0]
         for dim in self._together:
-            key = tuple((counts[axis][0], slope * counts[axis][1]) for axis, slope in dim if axis in counts)
+            every = [(counts.get(axis), slope) for axis, slope in dim]
+            key = tuple([(count[0], slope * count[1]) for count, slope in every if count is not None])
             if len(key) < 2:
                 total *= key[0][0] if key else 1
                 continue
@@ -255,12 +257,9 @@ def _tile(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInf
     taps, parts = prod(tiling.taps.values()), prod(tiling.parts.values())
     copies = prod(size.values())
     arithmetic = tiling.kept * copies * taps * parts * work.instructions / target.multiply_adds
-    whole = tiling.counts(size, tiling.parts, tiling.taps)
-    if tiling.stream is None:
-        counts = tiling.counts(size, tiling.parts)
-        loads = taps * sum(_loads(o, o.distinct(counts), tiling.lanes) for o in work.operands)
-    else:
-        loads = sum(_loads(o, o.distinct(whole), tiling.lanes) for o in work.operands)
+    counts = tiling.counts(size, tiling.parts, {} if tiling.stream is None else tiling.taps)
+    loads = sum([_loads(o, o.distinct(counts), tiling.lanes) for o in work.operands])
+    loads *= taps if tiling.stream is None else 1
     body = max(arithmetic, loads / target.loads, LATENCY * taps)
     walked = tiling.walked * steps
     across = LATENCY * 5.0 * copies if tiling.lane in work.folded else 0.0

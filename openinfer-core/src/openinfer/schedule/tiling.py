@@ -70,8 +70,7 @@ def tiled(
     if fold is None or not is_tileable(fold):
         return None
     search = _Search(stage, fold, layouts, target, lanes, within, skip)
-    found = min(search.likely(), key=search.key, default=None)
-    return None if found is None else search.schedule(found)
+    return next((search.schedule(tiling) for _, tiling in search.by_cost()), None)
 
 
 def ranked(
@@ -90,7 +89,7 @@ def ranked(
     if fold is None or not is_tileable(fold):
         return []
     search = _Search(stage, fold, layouts, target, lanes, within or {}, skip)
-    return [(search.cycles(tiling), search.schedule(tiling)) for tiling in sorted(search.likely(), key=search.key)]
+    return [(cycles, search.schedule(tiling)) for cycles, tiling in search.by_cost()]
 
 
 def estimated(
@@ -173,8 +172,10 @@ class _Search:
         """Return the cycles of all tiles."""
         return cycles(self._work(tiling.lane), tiling, self._target)
 
-    def key(self, tiling: Tiling) -> tuple[float, int]:
-        return (self.cycles(tiling) * self._length(tiling), -tiling.accumulators)
+    def by_cost(self) -> list[tuple[float, Tiling]]:
+        """Return likely tilings with their cycles, the best first; of equal ones that with most totals."""
+        found = [(self.cycles(tiling), tiling) for tiling in self.likely()]
+        return sorted(found, key=lambda each: (each[0] * self._length(each[1]), -each[1].accumulators))
 
     def _length(self, tiling: Tiling) -> float:
         """Return the factor by which long source is assumed to be slower: bodies of whole tiles and of rests."""
@@ -296,8 +297,7 @@ class _Search:
 
     def _inside(self, tap: Var, taps: Mapping[Var, int]) -> int:
         """Return how many iterations the serial loops inside of that over a folded axis have."""
-        order = self._folded_order
-        inner = order[order.index(tap) + 1 :]
+        inner = self._folded_order[self._folded_order.index(tap) + 1 :]
         return prod(self._extents[axis] for axis in inner if axis not in taps)
 
     def _work(self, lane: Var) -> Work:
