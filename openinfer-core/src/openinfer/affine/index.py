@@ -78,6 +78,10 @@ class Var(Arithmetic):
     name: str
     extent: int | Index | None = None
 
+    def __hash__(self) -> int:
+        # Variables are keys of nearly every table of a schedule: what tells nearly all of them apart is enough.
+        return hash(self.name)
+
     @property
     def interval(self) -> Interval:
         """What values the variable can have."""
@@ -216,13 +220,13 @@ class Index(Arithmetic):
 
     def substituted(self, values: Mapping[Var, Index]) -> Index:
         """Return the index with variables replaced; quotients and remainders are folded anew."""
-        total = Index()
+        terms: list[Term] = []
         for atoms, factor in self.terms:
-            product = Index.of(factor)
-            for atom in atoms:
-                product = product * _substituted(atom, values)
-            total = total + product
-        return total
+            product, *others = [_substituted(atom, values) for atom in atoms] or [Index.of(1)]
+            for other in others:
+                product = product * other
+            terms += (product * factor).terms
+        return _merged(terms)
 
     def is_within(self, low: int, extent: int | Index) -> bool:
         """Return whether ``low <= self < extent`` is certain, whatever the parameters are."""
@@ -274,14 +278,17 @@ def _atom_key(atom: Atom) -> str:
 
 
 def _term_key(term: Term) -> tuple[bool, tuple[str, ...]]:
-    return (not term[0], tuple(atom.text for atom in term[0]))
+    return (not term[0], tuple([atom.text for atom in term[0]]))
 
 
 def _merged(terms: Iterable[Term]) -> Index:
     total: dict[tuple[Atom, ...], int] = {}
     for atoms, factor in terms:
         total[atoms] = total.get(atoms, 0) + factor
-    return Index(tuple(sorted(((atoms, factor) for atoms, factor in total.items() if factor), key=_term_key)))
+    left = [term for term in total.items() if term[1]]
+    if len(left) > 1:
+        left.sort(key=_term_key)
+    return Index(tuple(left))
 
 
 def _divisor(by: Operand) -> Index:

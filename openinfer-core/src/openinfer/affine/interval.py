@@ -23,6 +23,9 @@ class Interval:
 
     def __mul__(self, other: Interval) -> Interval:
         """Return the smallest interval that holds every product."""
+        if self.low is not None and self.high is not None and other.low is not None and other.high is not None:
+            ends = (self.low * other.low, self.low * other.high, self.high * other.low, self.high * other.high)
+            return Interval(min(ends), max(ends))
         corners = [_corner(x, y) for x in ((self.low, -1), (self.high, 1)) for y in ((other.low, -1), (other.high, 1))]
         finite = [corner for corner in corners if isinstance(corner, int)]
         return Interval(
