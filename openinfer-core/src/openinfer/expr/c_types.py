@@ -6,7 +6,6 @@ An element of a low float is stored as its bits, one of a packed type as its num
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import (
@@ -48,7 +47,6 @@ _C_TYPES = {
     **{d.name: "uint8_t" for d in PACKED_UINT},
 }
 
-_TRAILING_ZEROS = re.compile(r"\.?0+p")
 """The end of the digits of a hexadecimal float that do not change it."""
 
 
@@ -99,11 +97,14 @@ def operand_text(literal: str) -> str:
 
 def literal_texts(dtype: DType, values: Sequence[float]) -> list[str]:
     """Return numbers that a float type holds as constants, each as `literal_text` returns it."""
-    if not all(map(math.isfinite, values)):
+    if not values or not all(map(math.isfinite, values)):
         return [literal_text(dtype, value) for value in values]
-    digits = _TRAILING_ZEROS.sub("p", "\n".join(map(float.hex, values)))
-    end = "f" if dtype is F32 else ""
-    return [f"{text}{end}" for text in digits.split("\n")] if values else []
+    # All numbers at once: weights are many. A number of type f32 ends with seven zeros at least.
+    text = "\n".join(map(float.hex, values)).replace("0000000p", "p")
+    while "0p" in text:
+        text = text.replace("0p", "p")
+    text = text.replace(".p", "p")
+    return (text.replace("\n", "f\n") + "f" if dtype is F32 else text).split("\n")
 
 
 def _float_text(dtype: DType, value: float) -> str:
