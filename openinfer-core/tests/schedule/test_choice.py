@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -235,6 +236,41 @@ def windows(x: f32[58, 58, {channels}], w: f32[{channels}, 3, 3], /, y: f32[56, 
     tiles = 28 * 4 * channels // 16
     assert (again > tiles * 9 * 28 * 2) is collide
     assert once < tiles * 9 * 28 * 2
+
+
+def test_tiles_wait_for_weights_from_past_the_second_cache_unless_they_walk_along_few_places() -> None:
+    stage = parse_computation("""
+def product(x: f32[8, 7, 1040], w: f32[1024, 1040], /, y: f32[8, 7, 1024]):
+    for i, j, o in grid(8, 7, 1024):
+        for c in unordered(1040):
+            total0 = start(0.0)
+            term0 = x[i, j, c] * w[o, c]
+            total0 = total0 + term0
+        y[i, j, o] = total0
+""").stages[0]
+    layouts = {"x": row_major((8, 7, 1040)), "y": row_major((8, 7, 1024))}
+    far = TargetInfo(vector_nbytes=64, registers=32, fma=True)
+    near = replace(far, l2_nbytes=1 << 23)
+    axes = (*stage.axes, *(() if stage.fold is None else stage.fold.axes))
+    seven, fourteen = (
+        parse_schedule(f"o:32 i{step} j:7 c i=unroll j=unroll o:16=unroll o=lanes", axes) for step in ("", ":2")
+    )
+
+    def waiting(schedule: Schedule) -> float:
+        return sum(sign * (estimated(stage, layouts, at, 16, schedule) or 0) for sign, at in ((1, far), (-1, near)))
+
+    # Two cycles for each line of 4 MiB, once: the tiles after the first one find them in the second cache.
+    assert waiting(fourteen) == pytest.approx(2 * 1024 * 1040 * 4 / 64)
+    assert waiting(seven) == 0
+    schedule = choose(stage, layouts, far)
+    assert (
+        prod(
+            (schedule.span(n) or 1)
+            for n, loop in enumerate(schedule.loops)
+            if loop.axis.name in "ij" and loop.bind is Bind.UNROLL
+        )
+        < 8
+    )
 
 
 def test_lanes_lie_along_the_terms_where_results_side_by_side_read_elements_that_lie_apart() -> None:

@@ -4,6 +4,9 @@ A body of a tile takes as long as the slowest of four: its arithmetic, its loads
 and what comes from the second cache: weights, because what the tiles before have read of them filled the first, and
 images that do not fit the first. Lines of an image whose distances are large powers of two push out one another even
 where the first cache has room for more of them: then every load of them comes from the second one.
+
+Weights that do not even fit the second cache are fetched ahead as long as a tile walks along few places of its images
+at a time. A tile of more places waits for those that it reads first; the tiles after it find them nearer.
 """
 
 from __future__ import annotations
@@ -26,6 +29,12 @@ LATENCY = 4
 
 FAR_LINE = 2.0
 """Cycles for a line of 64 bytes from the second cache."""
+
+PAST_LINE = 2.0
+"""Cycles that a line of weights from past the second cache takes in addition where it is not fetched ahead."""
+
+STREAMS = 8
+"""How many sequences of addresses a processor follows to fetch their next lines ahead."""
 
 STREAMED_NEAR, STREAMED_FAR = 1.0, 2.5
 """Cycles for a line of 64 bytes that is read or written in passing: in the second cache, and past it."""
@@ -264,6 +273,7 @@ def _tile(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInf
     walked = tiling.walked * steps
     across = LATENCY * 5.0 * copies if tiling.lane in work.folded else 0.0
     busy = max(walked * body, _far(work, tiling, size, walked, target))
+    busy += _waiting(work, tiling, size, target)
     return busy + walked * AGAIN + copies * (1.0 + parts / 2) + STARTED + across
 
 
@@ -298,6 +308,21 @@ def _collide(work: Work, tiling: Tiling, size: Mapping[Var, int], operand: Opera
     return operand.distinct(tiling.counts(size, _terms(work, tiling))) > FULL * WAYS * sets
 
 
+def _waiting(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInfo) -> float:
+    """Return a tile's share of the cycles in which the first of the tiles that read the same weights waits for them."""
+    at_a_time = tiling.counts(size, tiling.parts, tiling.taps)
+    places = sum(operand.distinct(at_a_time) for operand in work.operands if not operand.is_packed)
+    if places < STREAMS:
+        return 0.0
+    total = 0.0
+    for operand in work.operands:
+        elements, again = work.sizes[operand.number]
+        if operand.is_packed and elements * work.itemsize > target.l2_nbytes:
+            own, shared = _read(work, tiling, size, operand)
+            total += own * work.itemsize / target.line_nbytes * PAST_LINE * shared / again
+    return total
+
+
 def _terms(work: Work, tiling: Tiling) -> dict[Var, int]:
     """Return how many places, or vectors of them, there are along each folded axis."""
     lanes = {axis: tiling.lanes if axis.name == tiling.lane.name else 1 for axis in work.folded}
@@ -310,10 +335,16 @@ def _read_in_turn(work: Work, tiling: Tiling, size: Mapping[Var, int], operand: 
         # Of what is not in lanes the next terms find the rest of the line in the first cache.
         return operand.size if operand.lane_step else 0
     elements, again = work.sizes[operand.number]
-    shared, own = 1, work.terms
+    own, shared = _read(work, tiling, size, operand)
+    return elements if again <= shared else own
+
+
+def _read(work: Work, tiling: Tiling, size: Mapping[Var, int], operand: Operand) -> tuple[int, int]:
+    """Return how many elements of a packed operand a tile reads, and how many of its places share each of them."""
+    own, shared = work.terms, 1
     for axis, count in size.items():
         if operand.varies(axis):
             own *= count * (tiling.lanes if axis.name == tiling.lane.name else 1)
         else:
             shared *= count
-    return elements if again <= shared else own
+    return own, shared
