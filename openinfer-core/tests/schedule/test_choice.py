@@ -23,9 +23,9 @@ from openinfer.loops.text import kernel_text
 from openinfer.lower import lowered
 from openinfer.lower.nests import scheduled
 from openinfer.schedule import Loop, Schedule, choose, plain
-from openinfer.schedule.cost import STORING
+from openinfer.schedule.cost import AHEAD, STORING
 from openinfer.schedule.text import parse_schedule
-from openinfer.schedule.tiling import estimated
+from openinfer.schedule.tiling import estimated, ranked
 
 
 def transposition(rows: int, columns: int) -> Computation:
@@ -271,6 +271,29 @@ def product(x: f32[8, 7, 1040], w: f32[1024, 1040], /, y: f32[8, 7, 1024]):
         )
         < 8
     )
+
+
+def test_windows_whose_places_pass_by_leave_registers_for_those_that_are_loaded_ahead() -> None:
+    stage = parse_computation("""
+def windows(x: f32[30, 30, 64], w: f32[64, 3, 3], /, y: f32[28, 28, 64]):
+    for i, j, c in grid(28, 28, 64):
+        for u, v in unordered(3, 3):
+            total0 = start(0.0)
+            term0 = x[i + u, j + v, c] * w[c, u, v]
+            total0 = total0 + term0
+        y[i, j, c] = total0
+""").stages[0]
+    layouts = {"x": row_major((30, 30, 64)), "y": row_major((28, 28, 64))}
+
+    found = [s for _, s in ranked(stage, layouts, TargetInfo(vector_nbytes=64, registers=32, fma=True), 16)]
+
+    streaming = [schedule for schedule in found if schedule.stream is not None]
+    assert streaming
+    for schedule in streaming:
+        copies = {n: (schedule.span(n) or 1) for n, loop in enumerate(schedule.loops) if loop.bind is Bind.UNROLL}
+        totals = prod(count for n, count in copies.items() if schedule.loops[n].axis in stage.axes)
+        weights = prod(count for n, count in copies.items() if schedule.loops[n].axis not in stage.axes)
+        assert totals + weights + 32 // AHEAD < 32
 
 
 def test_lanes_lie_along_the_terms_where_results_side_by_side_read_elements_that_lie_apart() -> None:

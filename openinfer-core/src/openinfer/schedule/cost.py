@@ -204,13 +204,12 @@ class Work:
 def registers(work: Work, tiling: Tiling, target: TargetInfo) -> int:
     """Return how many vector registers a tile keeps in use: for totals, and for terms or results.
 
-    The terms need what stays and what passes by: of numbers that several lanes share some more, since compilers load
-    them ahead.
+    The terms need what stays and what passes by: some numbers of it, since compilers load them ahead.
     """
     if tiling.stream is not None:
         whole = tiling.counts(tiling.tile, tiling.parts, tiling.taps)
         kept = sum(o.distinct(whole) for o in work.operands if o.number != tiling.stream)
-        kept += sum(target.registers // AHEAD for o in work.operands if o.number == tiling.stream and o.lane_step == 0)
+        kept += target.registers // AHEAD
     elif len(work.operands) > 1:
         tile = tiling.counts(tiling.tile, tiling.parts)
         kept = sum(sorted(o.distinct(tile) for o in work.operands)[:-1])
