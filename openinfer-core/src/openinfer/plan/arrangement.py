@@ -26,11 +26,12 @@ from openinfer.plan.layouts import layouts_of, movable
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.overlap import advancing
 from openinfer.plan.ports import Borders, bordered, collected
+from openinfer.plan.rewriting import with_steps
 from openinfer.plan.row_sums import with_sums_along_rows
 from openinfer.plan.rows import row_wise
 from openinfer.plan.schedules import GivenSchedules, ScheduleFile
 from openinfer.plan.sliding import over_their_images
-from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, TableRef, ValueRef
+from openinfer.plan.steps import Arrangement, ComputeStep, TableRef, ValueRef
 from openinfer.plan.tap_sums import with_written_out_sums
 from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, ViewMemory, WeightMemory, WeightTable
 from openinfer.plan.word_results import with_word_results
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from openinfer.arch import TargetInfo
     from openinfer.compute import Computation, Stage, Tensor
     from openinfer.plan.halos import Room
-    from openinfer.plan.steps import Operand, Step
+    from openinfer.plan.steps import Operand, Procedure, Step
     from openinfer.schedule import Schedule
 
 
@@ -97,7 +98,7 @@ def arranged(
         procedures, laid_out = over_their_images(procedures, laid_out, wanted, found.limit, target)
     given = GivenSchedules(schedules or ScheduleFile(()), procedures, target)
     arranging = _Arranging(list(laid_out), list(weights), list(tables), target, given, overlaps=overlaps, room=found)
-    made = tuple(Procedure(p.name, arranging.steps(p.steps)) for p in procedures)
+    made = with_steps(procedures, lambda step: (arranging.step(step),))
     return _without_unread(Arranged(made, tuple(arranging.values), tuple(arranging.weights), tuple(arranging.tables)))
 
 
@@ -125,12 +126,7 @@ class _Arranging:
         self._packed: dict[tuple[Operand, Layout], Operand] = {}
         self._weights: dict[tuple[int, Layout], int] = {}
 
-    def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
-        return tuple(self._step(step) for step in steps)
-
-    def _step(self, step: Step) -> Step:
-        if isinstance(step, LoopStep):
-            return replace(step, body=self.steps(step.body))
+    def step(self, step: Step) -> Step:
         return self._computed(step) if isinstance(step, ComputeStep) else step
 
     def _computed(self, given_step: ComputeStep) -> ComputeStep:

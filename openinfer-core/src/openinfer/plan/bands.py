@@ -15,7 +15,8 @@ from openinfer.layout import row_major
 from openinfer.lower.fused import needed, windows
 from openinfer.plan.accesses import use_counts
 from openinfer.plan.fusion import may_join, one_after_the_other
-from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, ValueRef
+from openinfer.plan.rewriting import with_bodies
+from openinfer.plan.steps import Arrangement, ComputeStep, ValueRef
 from openinfer.plan.values import NoMemory, WeightMemory
 from openinfer.schedule import Loop, ScheduleError, estimate
 from openinfer.schedule.cost import FULL, moving
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from openinfer.arch import TargetInfo
     from openinfer.compute import Stage
     from openinfer.layout import Layout
-    from openinfer.plan.steps import Step
+    from openinfer.plan.steps import Procedure, Step
     from openinfer.plan.values import PlanValue
 
 GAIN = 0.1
@@ -41,7 +42,7 @@ def banded(procedures: Sequence[Procedure], values: Sequence[PlanValue], target:
         values: those of the plan, with their layouts.
     """
     banding = _Banding(values, use_counts(procedures), target)
-    return tuple(Procedure(p.name, banding.steps(p.steps)) for p in procedures)
+    return with_bodies(procedures, banding.paired)
 
 
 def window_layouts(step: ComputeStep, layouts: Mapping[str, Layout]) -> dict[int, Layout]:
@@ -65,17 +66,17 @@ class _Banding:
     target: TargetInfo
     known: dict[tuple[object, ...], Loop | str] = field(default_factory=dict["tuple[object, ...]", "Loop | str"])
 
-    def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+    def paired(self, steps: Sequence[Step]) -> list[Step]:
+        """Return steps with neighbours under common loops."""
         made: list[Step] = []
-        for step in steps:
-            found = replace(step, body=self.steps(step.body)) if isinstance(step, LoopStep) else step
+        for found in steps:
             last = made[-1] if made else None
             if not (isinstance(last, ComputeStep) and isinstance(found, ComputeStep) and self._are_pair(last, found)):
                 made.append(found)
                 continue
             joined = self._joined(last, found)
             made[-1:] = [replace(last, stored=joined), found] if isinstance(joined, str) else [joined]
-        return tuple(made)
+        return made
 
     def _are_pair(self, producer: ComputeStep, consumer: ComputeStep) -> bool:
         """Whether the second step alone reads what the first one makes, and that does not fit the first cache."""

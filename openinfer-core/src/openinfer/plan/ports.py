@@ -11,7 +11,8 @@ from openinfer.expr import tree
 from openinfer.layout import Digit, Layout, row_major
 from openinfer.plan.borders import needs_no_copy
 from openinfer.plan.layouts import channels_last, halo_of, slides, tensor_values
-from openinfer.plan.steps import ComputeStep, LoopStep, Procedure, ValueRef
+from openinfer.plan.rewriting import with_steps
+from openinfer.plan.steps import ComputeStep, ValueRef
 from openinfer.plan.values import NoMemory, PlanValue, Role, stored_type
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from openinfer.arch import TargetInfo
     from openinfer.ir.types import TensorType
     from openinfer.plan.halos import Room
-    from openinfer.plan.steps import Step
+    from openinfer.plan.steps import Procedure, Step
     from openinfer.plan.values import PackedWeight
 
 
@@ -53,7 +54,7 @@ def bordered(
     There is none where the step takes no longer than with the copy (`openinfer.plan.borders`).
     """
     found = list(values)
-    made = _rewritten(procedures, lambda step: _with_border(step, found, borders))
+    made = _with_computations(procedures, lambda step: _with_border(step, found, borders))
     return made, tuple(found)
 
 
@@ -69,24 +70,15 @@ def collected(
         free: values whose layout may be chosen, as bits.
     """
     found = list(values)
-    made = _rewritten(procedures, lambda step: _with_collection(step, found, free, target))
+    made = _with_computations(procedures, lambda step: _with_collection(step, found, free, target))
     return made, tuple(found)
 
 
-def _rewritten(
+def _with_computations(
     procedures: Sequence[Procedure], change: Callable[[ComputeStep], Iterable[Step]]
 ) -> tuple[Procedure, ...]:
     """Return the program with other steps in the place of each computation."""
-
-    def steps(body: Sequence[Step]) -> tuple[Step, ...]:
-        return tuple(made for step in body for made in changed(step))
-
-    def changed(step: Step) -> Iterable[Step]:
-        if isinstance(step, LoopStep):
-            return (replace(step, body=steps(step.body)),)
-        return change(step) if isinstance(step, ComputeStep) else (step,)
-
-    return tuple(Procedure(p.name, steps(p.steps)) for p in procedures)
+    return with_steps(procedures, lambda step: change(step) if isinstance(step, ComputeStep) else (step,))
 
 
 def _with_border(step: ComputeStep, values: list[PlanValue], borders: Borders) -> Iterator[Step]:

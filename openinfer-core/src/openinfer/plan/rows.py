@@ -17,7 +17,8 @@ from openinfer.layout import row_major
 from openinfer.lower.fused import needed, windows
 from openinfer.plan.accesses import members, reads, use_counts
 from openinfer.plan.fusion import apart, may_join, one_after_the_other
-from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, ValueRef
+from openinfer.plan.rewriting import with_bodies
+from openinfer.plan.steps import Arrangement, ComputeStep, ValueRef
 from openinfer.plan.values import NoMemory, WeightMemory
 from openinfer.schedule import Loop, ScheduleError, estimate
 from openinfer.schedule.cost import FULL, moving
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from openinfer.arch import TargetInfo
     from openinfer.compute import Computation, Stage
     from openinfer.layout import Layout
-    from openinfer.plan.steps import Step
+    from openinfer.plan.steps import Procedure, Step
     from openinfer.plan.values import PlanValue
 
 AT_ONCE = (1, 2, 4, 8, 16, 32, 64)
@@ -50,7 +51,7 @@ def row_wise(procedures: Sequence[Procedure], values: Sequence[PlanValue], targe
         values: those of the plan, with their layouts.
     """
     rows = _Rows(values, use_counts(procedures), target)
-    return tuple(Procedure(p.name, rows.steps(p.steps)) for p in procedures)
+    return with_bodies(procedures, rows.joined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +70,18 @@ class _Rows:
         default_factory=dict["tuple[object, ...]", "tuple[Loop, ...]"]
     )
 
-    def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+    def joined(self, steps: Sequence[Step]) -> list[Step]:
+        """Return steps with those joined that follow one another."""
         made: list[Step] = []
         for step in steps:
-            found = replace(step, body=self.steps(step.body)) if isinstance(step, LoopStep) else step
-            if isinstance(found, ComputeStep) and not found.arrangement.fusion:
-                found = self._in_rows(found) or found
+            found = step
+            if isinstance(step, ComputeStep) and not step.arrangement.fusion:
+                found = self._in_rows(step) or step
             while made and (joined := self._joined(made[-1], found)) is not None:
                 made.pop()
                 found = joined
             made.append(found)
-        return tuple(made)
+        return made
 
     def _joined(self, producer: Step, consumer: Step) -> ComputeStep | None:
         """Return both steps as one, row by row; None: they stay apart."""

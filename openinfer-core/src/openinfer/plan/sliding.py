@@ -18,7 +18,8 @@ from openinfer.plan.accesses import mask, members, reads, writes
 from openinfer.plan.layouts import slides
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.places import ALIGNMENT
-from openinfer.plan.steps import Arrangement, ComputeStep, LoopStep, Procedure, ValueRef
+from openinfer.plan.rewriting import with_steps
+from openinfer.plan.steps import Arrangement, ComputeStep, ValueRef
 from openinfer.plan.values import NoMemory, PlanValue, Role
 from openinfer.schedule import Loop
 from openinfer.schedule.folds import is_tileable
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.arch import TargetInfo
-    from openinfer.plan.steps import Step
+    from openinfer.plan.steps import Procedure, Step
 
 LEAST_GAIN = 32
 """A ring has to make the arena smaller by one part in so many: it costs a copy of every row."""
@@ -51,7 +52,7 @@ def over_their_images(
         least: bytes up to which the arena does not grow, or is small (`openinfer.plan.halos.Room`).
     """
     sliding = _Sliding(list(values), procedures, wanted, least, target)
-    return tuple(Procedure(p.name, sliding.steps(p.steps)) for p in procedures), sliding.values
+    return with_steps(procedures, lambda step: (sliding.step(step),)), sliding.values
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,7 @@ class _Sliding:
         self._live: Liveness | None = None
         self._free = mask(value.number for value in values if isinstance(value.memory, NoMemory))
 
-    def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
-        return tuple(self._step(step) for step in steps)
-
-    def _step(self, step: Step) -> Step:
-        if isinstance(step, LoopStep):
-            return replace(step, body=self.steps(step.body))
+    def step(self, step: Step) -> Step:
         found = self._windows(step) if isinstance(step, ComputeStep) else None
         if found is None or not isinstance(step, ComputeStep) or not self._gains(step, found):
             return step

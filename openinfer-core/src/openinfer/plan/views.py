@@ -11,8 +11,9 @@ from openinfer.affine import Index
 from openinfer.layout import Digit, Layout
 from openinfer.plan.accesses import mask, members, reads, walk, writes
 from openinfer.plan.parallel import parallel
+from openinfer.plan.rewriting import with_steps
 from openinfer.plan.sharing import copies
-from openinfer.plan.steps import ComputeStep, LoadStep, LoopStep, Procedure
+from openinfer.plan.steps import ComputeStep, LoadStep, LoopStep
 from openinfer.plan.values import NoMemory, ViewMemory
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from openinfer.plan.draft import Draft
     from openinfer.plan.liveness import Liveness
-    from openinfer.plan.steps import Step
+    from openinfer.plan.steps import Procedure, Step
     from openinfer.plan.values import PlanValue
 
 
@@ -60,7 +61,7 @@ def with_views(
         else value
         for value in values
     )
-    return tuple(Procedure(p.name, _steps(p.steps, registers)) for p in procedures), placed
+    return with_steps(procedures, lambda step: (_viewed(step, registers),)), placed
 
 
 def _sources(procedures: Sequence[Procedure]) -> dict[int, int | None]:
@@ -122,13 +123,7 @@ def _with_copies(value: int, procedures: Sequence[Procedure]) -> int:
     return found
 
 
-def _steps(steps: Sequence[Step], registers: dict[int, int]) -> tuple[Step, ...]:
-    return tuple(_step(step, registers) for step in steps)
-
-
-def _step(step: Step, registers: dict[int, int]) -> Step:
-    if isinstance(step, LoopStep):
-        return replace(step, body=_steps(step.body, registers))
+def _viewed(step: Step, registers: dict[int, int]) -> Step:
     if isinstance(step, LoadStep) and step.output in registers:
         return replace(step, view=registers[step.output])
     return step

@@ -19,7 +19,8 @@ from openinfer.dtypes import I8, I32, U8
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.packing import unpack
-from openinfer.plan.steps import ComputeStep, LoopStep, Procedure, ValueRef
+from openinfer.plan.rewriting import with_steps
+from openinfer.plan.steps import ComputeStep, ValueRef
 from openinfer.plan.values import PackedWeight, PlanValue, WeightMemory
 from openinfer.plan.weights import is_finite
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from openinfer.compute import Stage
     from openinfer.compute.words import Words
     from openinfer.dtypes import DType
-    from openinfer.plan.steps import Operand, Step
+    from openinfer.plan.steps import Operand, Procedure, Step
 
     Array = npt.NDArray[Any]
 
@@ -52,7 +53,7 @@ def worded(procedures: Sequence[Procedure], values: Sequence[PlanValue], weights
     The weights in their first form are still there, for other steps.
     """
     making = _Wording(list(values), list(weights))
-    made = tuple(Procedure(p.name, making.steps(p.steps)) for p in procedures)
+    made = with_steps(procedures, lambda step: (making.step(step),))
     return Worded(made, tuple(making.values), tuple(making.weights))
 
 
@@ -64,12 +65,7 @@ class _Wording:
         self.weights = weights
         self._known: dict[tuple[object, ...], ValueRef] = {}
 
-    def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
-        return tuple(self._step(step) for step in steps)
-
-    def _step(self, step: Step) -> Step:
-        if isinstance(step, LoopStep):
-            return replace(step, body=self.steps(step.body))
+    def step(self, step: Step) -> Step:
         if not isinstance(step, ComputeStep):
             return step
         for place, stage in enumerate(step.computation.stages):
