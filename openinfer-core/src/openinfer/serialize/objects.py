@@ -15,10 +15,15 @@ if TYPE_CHECKING:
     from openinfer.serialize.forms import Path, Problem, ValueT
 
 
+_OF_MEMBERS = {"required": MISSING, "null": NULL}
+_OF_OBJECTS = {"type": MISTYPED, "unknown": UNKNOWN}
+"""What marshmallow calls messages are problems with codes here."""
+
+
 class Member(Field[Any]):
     """A member of an object, written and read by a form; null is allowed only if a default makes it optional."""
 
-    default_error_messages: Any = {"required": MISSING, "null": NULL}  # noqa: RUF012 - as marshmallow reads it
+    default_error_messages: Any = _OF_MEMBERS
 
     def __init__(self, form: Form[Any], **options: Any) -> None:
         options.setdefault("required", "load_default" not in options)
@@ -40,7 +45,7 @@ class Member(Field[Any]):
 class ObjectSchema(Schema):
     """An object whose findings are problems with codes."""
 
-    error_messages: Any = {"type": MISTYPED, "unknown": UNKNOWN}  # noqa: RUF012 - as marshmallow reads it
+    error_messages: Any = _OF_OBJECTS
 
 
 def record(kind: Callable[..., ValueT], /, **members: Form[Any] | Member) -> Form[ValueT]:
