@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from chained_stages import softmax
 
 from openinfer.array_types import storage_dtype
 from openinfer.compute import Computation
@@ -96,28 +97,7 @@ def scatter_add(x: f32[4], at: i32[5], u: f32[5], /, y: f32[4]):
         p = lookup(cast(at[j], i64), 4, 'places are 0 to 3')
         y[p] = y[p] + u[j]
 """,
-    "softmax": """
-def softmax(x: f32[3, 6], /, y: f32[3, 6]):
-    t0: f32[3]
-    t1: f32[3, 6]
-    t2: f32[3]
-    for i in grid(3):
-        for j in sequential(6):
-            total0 = start()
-            term0 = x[i, j]
-            total0 = maximum(total0, term0)
-        t0[i] = total0
-    for i, j in grid(3, 6):
-        t1[i, j] = exp(x[i, j] - t0[i])
-    for i in grid(3):
-        for j in unordered(6):
-            total0 = start(0.0)
-            term0 = t1[i, j]
-            total0 = total0 + term0
-        t2[i] = total0
-    for i, j in grid(3, 6):
-        y[i, j] = t1[i, j] / t2[i]
-""",
+    "softmax": softmax(3, 6),
     "scalar": """
 def scalar(x: f32[()], /, y: f32[()]):
     for () in grid():

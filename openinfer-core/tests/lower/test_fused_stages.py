@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from chained_stages import softmax, sums_of_sums
 
 from openinfer.affine import Index
 from openinfer.arch import TargetInfo
@@ -36,45 +37,8 @@ def pair(x: f32[1, 5, 7, 6], w: f32[5, 1, 3, 3], z: f32[6, 5], /, y: f32[1, 6, 7
         y[n, o, i, j] = total0
 """
 
-SOFTMAX = """
-def softmax(x: f32[3, 21], /, y: f32[3, 21]):
-    t0: f32[3]
-    t1: f32[3, 21]
-    t2: f32[3]
-    for i in grid(3):
-        for r in unordered(21):
-            total0 = start()
-            term0 = x[i, r]
-            total0 = maximum(total0, term0)
-        t0[i] = total0
-    for i, j in grid(3, 21):
-        t1[i, j] = exp(x[i, j] - t0[i])
-    for i in grid(3):
-        for r in unordered(21):
-            total0 = start(0.0)
-            term0 = t1[i, r]
-            total0 = total0 + term0
-        t2[i] = total0
-    for i, j in grid(3, 21):
-        y[i, j] = t1[i, j] / t2[i]
-"""
-
-WINDOW_OF_WINDOWS = """
-def twice(x: f32[9], /, y: f32[5]):
-    t0: f32[7]
-    for i in grid(7):
-        for u in unordered(3):
-            total0 = start(0.0)
-            term0 = x[i + u]
-            total0 = total0 + term0
-        t0[i] = total0
-    for i in grid(5):
-        for u in unordered(3):
-            total0 = start(0.0)
-            term0 = t0[i + u]
-            total0 = total0 + term0
-        y[i] = total0
-"""
+SOFTMAX = softmax(3, 21)
+WINDOW_OF_WINDOWS = sums_of_sums(9, 3, 3)
 
 
 def fused(computation: Computation, *steps: tuple[str, int], target: TargetInfo | None = FOUR) -> Kernel:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from chained_stages import sums_of_sums
 
 from openinfer.affine import Index
 from openinfer.arch import TargetInfo
@@ -27,22 +28,7 @@ if TYPE_CHECKING:
 
 FOUR = TargetInfo(vector_nbytes=16, registers=16)
 
-TWICE = """
-def twice(x: f32[11], /, y: f32[6]):
-    t0: f32[8]
-    for i in grid(8):
-        for u in unordered(4):
-            total0 = start(0.0)
-            term0 = x[i + u]
-            total0 = total0 + term0
-        t0[i] = total0
-    for i in grid(6):
-        for u in unordered(3):
-            total0 = start(0.0)
-            term0 = t0[i + u]
-            total0 = total0 + term0
-        y[i] = total0
-"""
+TWICE = sums_of_sums(11, 4, 3)
 
 STRIDED = """
 def strided(x: f32[9], /, y: f32[4]):
