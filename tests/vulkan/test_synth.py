@@ -142,64 +142,67 @@ def test_the_validation_layer_has_nothing_to_say(project, tmp_path):
     assert len(said.splitlines()) == 1, said
 
 
+SAVING_CALLER = """
+#include <stdio.h>
+#include "model.h"
+static struct model model;
+int main(void) {
+    static const float x[4] = {1.0f, 2.0f, 3.0f, 4.0f};
+    float y[4];
+    int32_t m = 0;
+    static unsigned char saved[MODEL_SAVE_BYTES];
+    struct model_inputs inputs;
+    struct model_outputs outputs;
+    enum model_variable n;
+    enum model_status status;
+    inputs.v_x = x;
+    outputs.v_y = y;
+    outputs.v_m = &m;
+    status = model_step(&model, &inputs, &outputs);
+    printf("%s\\n", model_status_text(status));
+    status = model_init(&model);
+    printf("init %d\\n", status);
+    status = model_step(&model, &inputs, &outputs);
+    printf("step %d: y %g, n %d\\n", status, (double)y[3], (int)m);
+    status = model_save(&model, saved, sizeof saved);
+    printf("save %d\\n", status);
+    status = model_step(&model, &inputs, &outputs);
+    printf("step %d: y %g, n %d\\n", status, (double)y[3], (int)m);
+    status = model_step(&model, &inputs, &outputs);
+    printf("%s\\n", model_status_text(status));
+    status = model_find("n", &n);
+    if (status == MODEL_OK) {
+        status = model_get(&model, n, &m, sizeof m);
+    }
+    printf("get %d: n %d\\n", status, (int)m);
+    status = model_load(&model, saved, sizeof saved);
+    printf("load %d\\n", status);
+    status = model_step(&model, &inputs, &outputs);
+    printf("step %d: y %g, n %d\\n", status, (double)y[3], (int)m);
+    saved[sizeof saved - 1] ^= 1;
+    status = model_load(&model, saved, sizeof saved);
+    printf("%s\\n", model_status_text(status));
+    status = model_reset(&model);
+    printf("reset %d\\n", status);
+    status = model_step(&model, &inputs, &outputs);
+    printf("step %d: y %g, n %d\\n", status, (double)y[3], (int)m);
+    model_close(&model);
+    return 0;
+}
+"""
+"""Steps, saves, fails in a step, and loads, and prints what it finds."""
+
+
 def test_saved_state_is_that_of_a_c_bundle_and_a_failed_step_keeps_what_came_before():
     model, synthesis = synthesised(DECODER, limits={"t": 2})
     in_c = Synthesizer("c", limits={"t": 2}).synthesize(model, DECODER)
-    caller = """
-    #include <stdio.h>
-    #include "model.h"
-    static struct model model;
-    int main(void) {
-        static const float x[4] = {1.0f, 2.0f, 3.0f, 4.0f};
-        float y[4];
-        int32_t m = 0;
-        static unsigned char saved[MODEL_SAVE_BYTES];
-        struct model_inputs inputs;
-        struct model_outputs outputs;
-        enum model_variable n;
-        enum model_status status;
-        inputs.v_x = x;
-        outputs.v_y = y;
-        outputs.v_m = &m;
-        status = model_step(&model, &inputs, &outputs);
-        printf("%s\\n", model_status_text(status));
-        status = model_init(&model);
-        printf("init %d\\n", status);
-        status = model_step(&model, &inputs, &outputs);
-        printf("step %d: y %g, n %d\\n", status, (double)y[3], (int)m);
-        status = model_save(&model, saved, sizeof saved);
-        printf("save %d\\n", status);
-        status = model_step(&model, &inputs, &outputs);
-        printf("step %d: y %g, n %d\\n", status, (double)y[3], (int)m);
-        status = model_step(&model, &inputs, &outputs);
-        printf("%s\\n", model_status_text(status));
-        status = model_find("n", &n);
-        if (status == MODEL_OK) {
-            status = model_get(&model, n, &m, sizeof m);
-        }
-        printf("get %d: n %d\\n", status, (int)m);
-        status = model_load(&model, saved, sizeof saved);
-        printf("load %d\\n", status);
-        status = model_step(&model, &inputs, &outputs);
-        printf("step %d: y %g, n %d\\n", status, (double)y[3], (int)m);
-        saved[sizeof saved - 1] ^= 1;
-        status = model_load(&model, saved, sizeof saved);
-        printf("%s\\n", model_status_text(status));
-        status = model_reset(&model);
-        printf("reset %d\\n", status);
-        status = model_step(&model, &inputs, &outputs);
-        printf("step %d: y %g, n %d\\n", status, (double)y[3], (int)m);
-        model_close(&model);
-        return 0;
-    }
-    """
     identities = {
         next(line for line in bundle.files["model.c"].decode().splitlines() if "model_put(data + 8" in line)
         for bundle in (synthesis.bundle, in_c.bundle)
     }
 
     assert len(identities) == 1
-    assert printed_by(caller, synthesis.bundle).splitlines() == [
+    assert printed_by(SAVING_CALLER, synthesis.bundle).splitlines() == [
         "the model is not initialised",
         "init 0",
         "step 0: y 5, n 1",
