@@ -12,7 +12,7 @@ from openinfer.ir.text import access_text, ref_text
 from openinfer.polynomials import simplified
 from openinfer.symbolic import BinOp, Const
 from openinfer.validate.operators import writable_type
-from openinfer.validate.references import readable_type
+from openinfer.validate.references import are_integers, readable_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -106,23 +106,17 @@ def _length(slot: Slice | None, size: int | None, known: Mapping[str, int]) -> i
 
 
 def _value(expr: IntExpr, known: Mapping[str, int]) -> int | None:
-    if any(name not in known for name in symbolic.names(expr)):
-        return None
     try:
-        return symbolic.evaluate(expr, known.__getitem__)
+        return _evaluated(expr, known)
     except symbolic.DivisionError:
         return None
 
 
-def _division_problem(expr: IntExpr, known: Mapping[str, int]) -> str | None:
-    """Return why a division in an expression has no value, where the names in it are known."""
+def _evaluated(expr: IntExpr, known: Mapping[str, int]) -> int | None:
+    """Return the value of an expression where the names in it are known; raises `DivisionError`."""
     if any(name not in known for name in symbolic.names(expr)):
         return None
-    try:
-        symbolic.evaluate(expr, known.__getitem__)
-    except symbolic.DivisionError as error:
-        return str(error)
-    return None
+    return symbolic.evaluate(expr, known.__getitem__)
 
 
 def persistent(name: str, scope: Scope, findings: Findings, place: Place | None) -> ResolvedVar | None:
@@ -204,23 +198,18 @@ def _check_indices(
     """Record names in brackets that are not integers, and positions that can never be; whether all is well."""
     counts: Collection[str] = () if variable.decl is None else variable.decl.auto_dim
     known = {name: size for name, size in scope.sizes.items() if scope.is_size(name) and name not in counts}
-    for slot in access.slots:
-        bounds = (slot.index,) if isinstance(slot, Single) else (slot.start, slot.end)
-        for bound in (bound for bound in bounds if bound is not None):
-            for name in symbolic.names(bound):
-                problem = None if name in counts else scope.integer_problem(name)
-                if problem is not None:
-                    code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
-                    where = findings.place_of_word(name, place)
-                    findings.error(code, f"index of `{access_text(access)}`: {problem}", place=where)
-                    return False
-            problem = _division_problem(bound, known)
-            if problem is not None:
-                findings.error("bad-division", f"index of `{access_text(access)}`: {problem}", place=place)
-                return False
-            value = _value(bound, known)
-            if value is not None and value not in symbolic.INT64:
-                message = f"index of `{access_text(access)}`: {symbolic.value_text(value)} does not fit 64 bits"
-                findings.error("integer-range", message, place=place)
-                return False
+    what = f"index of `{access_text(access)}`"
+    for bound in access.expressions():
+        names = (name for name in symbolic.names(bound) if name not in counts)
+        if not are_integers(names, what, scope, findings, place):
+            return False
+        try:
+            value = _evaluated(bound, known)
+        except symbolic.DivisionError as error:
+            findings.error("bad-division", f"{what}: {error}", place=place)
+            return False
+        if value is not None and value not in symbolic.INT64:
+            message = f"{what}: {symbolic.value_text(value)} does not fit 64 bits"
+            findings.error("integer-range", message, place=place)
+            return False
     return True

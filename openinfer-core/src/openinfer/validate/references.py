@@ -16,6 +16,8 @@ from openinfer.validate.declarations import entry_problem, entry_text
 from openinfer.validate.scope import LOOP_INDEX_TYPE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from openinfer.ir.findings import Findings
     from openinfer.ir.places import Place
     from openinfer.ir.resolved import PrefixTable
@@ -56,6 +58,20 @@ def readable_type(ref: Ref, scope: Scope, findings: Findings, place: Place | Non
     return variable.type
 
 
+def are_integers(names: Iterable[str], what: str, scope: Scope, findings: Findings, place: Place | None) -> bool:
+    """Record the first name that is not an integer among those of an expression; return whether there is none.
+
+    ``what`` is how the message calls the expression.
+    """
+    for name in names:
+        problem = scope.integer_problem(name)
+        if problem is not None:
+            code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
+            findings.error(code, f"{what}: {problem}", place=findings.place_of_word(name, place))
+            return False
+    return True
+
+
 def _problem(ref: Ref, scope: Scope) -> tuple[str, str, str | None] | None:
     """Return code, message and hint of a name or indices that are wrong.
 
@@ -77,13 +93,8 @@ def _problem(ref: Ref, scope: Scope) -> tuple[str, str, str | None] | None:
 def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings, place: Place | None) -> None:
     """Entries whose indices are known now must exist in the model; others are looked up when they are used."""
     names = list(dict.fromkeys(name for index in ref.indices for name in symbolic.names(index)))
-    for name in names:
-        problem = scope.integer_problem(name)
-        if problem is not None:
-            code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
-            where = findings.place_of_word(name, place)
-            findings.error(code, f"index of `{ref_text(ref)}`: {problem}", place=where)
-            return
+    if not are_integers(names, f"index of `{ref_text(ref)}`", scope, findings, place):
+        return
     values = [_known_values(name, scope) for name in names]
     if any(v is None for v in values):
         return

@@ -29,7 +29,7 @@ from openinfer.ir.values import Ref, StrValue
 from openinfer.validate.caches import check_read, check_reset, check_write, persistent
 from openinfer.validate.declarations import tensor_type
 from openinfer.validate.operators import resolve_op, writable_type
-from openinfer.validate.references import readable_type
+from openinfer.validate.references import are_integers, readable_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -142,14 +142,12 @@ class Walk:
 
     def _bound(self, number: int, loop: Loop, scope: Scope) -> int | None:
         bound = (loop.start, loop.end)[number]
-        for name in symbolic.names(bound):
-            problem = scope.integer_problem(name)
-            if problem is not None:
-                code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
-                message = f"bound `{symbolic.text(bound)}` of loop `{loop.name}`: {problem}"
-                place = self.findings.place_of_word(name, part(self.findings.places.operands, number))
-                self.findings.error(code, message, place=place)
-                return None
+        what, place = (
+            f"bound `{symbolic.text(bound)}` of loop `{loop.name}`",
+            part(self.findings.places.operands, number),
+        )
+        if not are_integers(symbolic.names(bound), what, scope, self.findings, place):
+            return None
         others = [name for name in symbolic.names(bound) if not scope.is_size(name)]
         for indices in _ends(others, scope):
             value = self._reached(bound, number, loop, scope, indices)
@@ -211,13 +209,9 @@ class Walk:
     def _amount(self, amount: IntExpr, scope: Scope) -> None:
         """Check what a counter changes by: an integer expression that is not negative."""
         place = part(self.findings.places.operands, 0)
-        for name in symbolic.names(amount):
-            problem = scope.integer_problem(name)
-            if problem is not None:
-                code = "bound-not-scalar" if name in scope.variables else "unknown-variable"
-                message = f"amount `{symbolic.text(amount)}`: {problem}"
-                self.findings.error(code, message, place=self.findings.place_of_word(name, place))
-                return
+        what = f"amount `{symbolic.text(amount)}`"
+        if not are_integers(symbolic.names(amount), what, scope, self.findings, place):
+            return
         if any(not scope.is_size(name) for name in symbolic.names(amount)):
             return
         try:
@@ -226,7 +220,7 @@ class Walk:
             self.findings.error("bad-division", f"an amount: {error}", place=place)
             return
         if value < 0 or value not in symbolic.INT64:
-            message = f"amount `{symbolic.text(amount)}` is {symbolic.value_text(value)}, expected 0 to 2^63-1"
+            message = f"{what} is {symbolic.value_text(value)}, expected 0 to 2^63-1"
             self.findings.error("integer-range", message, place=place)
 
     def _count(self, target: str, scope: Scope) -> None:
