@@ -399,3 +399,14 @@ def _slope(index: Index, var: Var) -> Index | None:
         if times:
             terms.append((_without(atoms, (var,)) or (), factor))
     return _merged(terms) if terms else None
+
+
+def extent_of(axis: Var) -> int:
+    """Return the extent of an axis.
+
+    Raises:
+        TypeError: it is known at run time only.
+    """
+    if not isinstance(axis.extent, int):
+        raise TypeError(f"{axis.name} has the extent {axis.extent}, which is known at run time only")
+    return axis.extent

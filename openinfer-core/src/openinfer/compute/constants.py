@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.compute.stage import Computation, Read
+from openinfer.compute.stage import Computation
 
 if TYPE_CHECKING:
     from openinfer.compute.stage import Stage, Tensor
@@ -23,7 +23,9 @@ def without_constants(computation: Computation) -> tuple[Computation, Computatio
     constant: set[str] = set()
     for tensor in computation.temporaries:
         writers = [stage for stage in computation.stages if stage.tensor == tensor.name]
-        if writers and all(_reads(stage) <= constant and not stage.checks and not stage.lookups for stage in writers):
+        if writers and all(
+            stage.tensors_read <= constant and not stage.checks and not stage.lookups for stage in writers
+        ):
             constant.add(tensor.name)
 
     def of(kind: bool) -> tuple[Stage, ...]:
@@ -33,7 +35,3 @@ def without_constants(computation: Computation) -> tuple[Computation, Computatio
     others = tuple(tensor for tensor in computation.temporaries if tensor.name not in constant)
     known = replace(computation, inputs=(), outputs=tables, stages=of(True), temporaries=())
     return known, replace(computation, inputs=(*computation.inputs, *tables), stages=of(False), temporaries=others)
-
-
-def _reads(stage: Stage) -> set[str]:
-    return {element.tensor for element in stage.elements if isinstance(element, Read)}

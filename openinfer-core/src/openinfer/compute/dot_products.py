@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var
+from openinfer.affine import Index, Var, extent_of
 from openinfer.compute.stage import Read, Total
 from openinfer.compute.substitution import moved
 from openinfer.dtypes import I8, I32, U8, Kind
@@ -84,9 +84,9 @@ def dot_products_of(stage: Stage, constants: frozenset[str]) -> tuple[DotProduct
         product = DotProduct(found.image, found.weight, found.zero, axis, dims[0], dims[1], offset)
         if dims[0] is not None:
             whole.append(product)
-        if _extent(axis) == BYTES - 1 or _extent(axis) % BYTES == 0:
+        if extent_of(axis) == BYTES - 1 or extent_of(axis) % BYTES == 0:
             made.append(replace(product, image_dim=None))
-    return (*whole, *sorted(made, key=lambda product: _extent(product.axis) % BYTES))
+    return (*whole, *sorted(made, key=lambda product: extent_of(product.axis) % BYTES))
 
 
 def _factors_of(stage: Stage, constants: frozenset[str]) -> _Factors | None:
@@ -131,12 +131,6 @@ def _free_axes(stage: Stage, fold: Fold, factors: _Factors) -> list[Var]:
     return [axis for axis in fold.axes if isinstance(axis.extent, int) and axis.extent >= 2 and axis not in used]
 
 
-def _extent(axis: Var) -> int:
-    if not isinstance(axis.extent, int):
-        raise TypeError(f"{axis.name} has an extent that is known at run time only")
-    return axis.extent
-
-
 def _cast_input(expr: Expr) -> int | None:
     match expr:
         case tree.Apply("cast", (tree.Input(number, _),), _) if number >= 0:
@@ -171,9 +165,9 @@ def in_dot_products(stage: Stage, product: DotProduct, correction: str | None) -
     fold, x, w = stage.fold, stage.elements[product.image], stage.elements[product.weight]
     if fold is None or not isinstance(x, Read) or not isinstance(w, Read):
         raise TypeError("a dot product is the fold of two reads")
-    taken = {var.name for var in (*stage.axes, *fold.axes)}
+    taken = {var.name for var in stage.all_axes}
     name = next(n for number in count() if (n := f"i{number}") not in taken)
-    quotient = Var(name, -(-_extent(product.axis) // BYTES))
+    quotient = Var(name, -(-extent_of(product.axis) // BYTES))
     elements: list[Element] = list(stage.elements)
     elements[product.weight] = Read(w.tensor, _words(w, product.weight_dim, quotient), I32)
     image: Expr
@@ -199,7 +193,7 @@ def _gathered(elements: list[Element], product: DotProduct, quotient: Var) -> Ex
     """Return the word of the bytes that an image has along an axis; elements grow by the reads of these."""
     read = elements[product.image]
     parts: list[Expr] = [tree.literal(0, read.dtype)] * BYTES
-    for place in range(min(_extent(product.axis), BYTES)):
+    for place in range(min(extent_of(product.axis), BYTES)):
         number = len(elements) if place else product.image
         part = moved(read, {product.axis: quotient * BYTES + place})
         if place:

@@ -69,7 +69,7 @@ def _evaluations(stage: Stage, number: int) -> int | None:
         return _count(stage.axes)
     inside = [*(total.term for total in fold.totals), *(lookup.value for lookup in stage.folded_lookups)]
     is_folded = fold.running or any(number in linearise(expr).inputs for expr in inside)
-    return _count((*stage.axes, *fold.axes)) if is_folded else _count(stage.axes)
+    return _count(stage.all_axes) if is_folded else _count(stage.axes)
 
 
 def _count(axes: Sequence[Var]) -> int | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def uncertain_lengths(computation: Computation) -> frozenset[Index]:
     """Return the extents of loops that may be below 0."""
-    axes = (axis for stage in computation.stages for axis in (*stage.axes, *(stage.fold.axes if stage.fold else ())))
+    axes = (axis for stage in computation.stages for axis in stage.all_axes)
     return frozenset(extent for extent in _varying(axes) if _may_be_below(extent, 0))
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
+from openinfer.affine import Index, extent_of
 from openinfer.compute.exact_sums import factors_of_sum
 from openinfer.compute.stage import Total
 from openinfer.compute.substitution import moved
@@ -19,7 +19,6 @@ from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 
 if TYPE_CHECKING:
-    from openinfer.affine import Var
     from openinfer.compute.stage import Stage
     from openinfer.expr.tree import Expr
 
@@ -57,17 +56,6 @@ def with_written_out_terms(stage: Stage) -> Stage:
         total = following if total is None else tree.add(total, following)
     value = tree.substitute(stage.value, {~0: tree.literal(0, U32) if total is None else total})
     return with_used_elements(replace(stage, elements=tuple(elements), value=value, fold=None))
-
-
-def extent_of(axis: Var) -> int:
-    """Return the extent of an axis.
-
-    Raises:
-        TypeError: it is known at run time only.
-    """
-    if not isinstance(axis.extent, int):
-        raise TypeError(f"{axis.name} has an extent that is known at run time only")
-    return axis.extent
 
 
 def with_used_elements(stage: Stage) -> Stage:

@@ -181,6 +181,16 @@ class Stage:
         return hash((self.tensor, self.axes, self.at, len(linearise(self.value).instructions)))
 
     @property
+    def all_axes(self) -> tuple[Var, ...]:
+        """The axes, then those of the fold."""
+        return self.axes if self.fold is None else (*self.axes, *self.fold.axes)
+
+    @property
+    def tensors_read(self) -> set[str]:
+        """The names of the tensors that it reads."""
+        return {element.tensor for element in self.elements if isinstance(element, Read)}
+
+    @property
     def folded_lookups(self) -> tuple[Lookup, ...]:
         """Lookups that depend on folded axes, so that they are computed for every term."""
         depends = set(() if self.fold is None else self.fold.axes)

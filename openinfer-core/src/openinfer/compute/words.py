@@ -165,5 +165,5 @@ def with_operand(expr: Expr, number: int, operand: Expr) -> Expr:
 
 def _free_names(stage: Stage) -> Iterator[str]:
     """Yield names that no variable of a stage has, in the form that definitions of operators give them."""
-    taken = {var.name for var in (*stage.axes, *(stage.fold.axes if stage.fold else ()))}
+    taken = {var.name for var in stage.all_axes}
     return (name for number in count() if (name := f"i{number}") not in taken)

@@ -54,7 +54,7 @@ def _times_read(stage: Stage, number: int) -> int | None:
     inside = [total.term for total in fold.totals] + [lookup.value for lookup in stage.folded_lookups]
     inside += [stage.value] if fold.running else []
     is_inside = any(number in linearise(expr).inputs for expr in inside)
-    return _places((*stage.axes, *fold.axes) if is_inside else stage.axes)
+    return _places(stage.all_axes if is_inside else stage.axes)
 
 
 def _stage_operations(stage: Stage) -> int | None:
@@ -68,7 +68,7 @@ def _stage_operations(stage: Stage) -> int | None:
     each += [total.start for total in fold.totals if total.start is not None]
     terms = [*folded_lookups, *(part for total in fold.totals for part in (total.term, total.combine))]
     (terms if fold.running else each).extend(stored)
-    steps = _places((*stage.axes, *fold.axes))
+    steps = _places(stage.all_axes)
     return None if places is None or steps is None else places * _count(each) + steps * _count(terms)
 
 

@@ -19,8 +19,7 @@ def failure(stage: Stage) -> Fail | None:
 
     A loop around it would be left in its first turn, which compilers warn of.
     """
-    axes = stage.axes if stage.fold is None else (*stage.axes, *stage.fold.axes)
-    if any(axis.extent is None or axis.extent == 0 for axis in axes):
+    if any(axis.extent is None or axis.extent == 0 for axis in stage.all_axes):
         return None
     rule = next(_rules(stage), None)
     return None if rule is None else Fail(Value(tree.literal(1, BOOL)), rule)

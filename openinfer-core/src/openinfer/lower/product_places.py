@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var, Within
+from openinfer.affine import Index, Var, Within, extent_of
 from openinfer.affine.digits import digits_of, rejoined
 from openinfer.affine.index import variables_of
 from openinfer.dtypes import I64
@@ -92,14 +92,3 @@ def where(test: Within, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
 def digits_along(place: Index, axes: Sequence[Var]) -> dict[Var, Index]:
     """Return the place along each of some axes, from one place in row-major order."""
     return dict(zip(axes, digits_of(place, list(map(extent_of, axes))), strict=True))
-
-
-def extent_of(axis: Var) -> int:
-    """Return the extent of an axis.
-
-    Raises:
-        TypeError: it is known at run time only.
-    """
-    if not isinstance(axis.extent, int):
-        raise TypeError(f"{axis.name} is divided among threads, but its extent {axis.extent} is known at run time only")
-    return axis.extent

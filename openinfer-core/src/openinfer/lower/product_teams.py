@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var, Within
+from openinfer.affine import Index, Var, Within, extent_of
 from openinfer.affine.digits import rejoined
 from openinfer.expr import tree
 from openinfer.layout import row_major
@@ -27,7 +27,7 @@ from openinfer.loops import (
     value_of,
 )
 from openinfer.loops.coalesce import coalesced
-from openinfer.lower.product_places import ProductPlaces, digits_along, extent_of, where
+from openinfer.lower.product_places import ProductPlaces, digits_along, where
 from openinfer.lower.product_sides import product_of, reads_of
 from openinfer.schedule.products import BLOCK, PADDING, SIDE, product_tile
 from openinfer.schedule.threads import WORD_NBYTES

@@ -52,7 +52,12 @@ def row_stages(computation: Computation) -> tuple[RowStage, ...] | None:
     for written in computation.stages:
         search = search_of(written)
         stage = written if search is None else search.stage
-        if stage.lookups or stage.checks or stage.is_sequential or not all(_has_extent(axis) for axis in _axes(stage)):
+        if (
+            stage.lookups
+            or stage.checks
+            or stage.is_sequential
+            or not all(_has_extent(axis) for axis in stage.all_axes)
+        ):
             return None
         if stage.fold is not None and search is None and not is_joined(stage.fold):
             return None
@@ -139,10 +144,6 @@ def _variable(index: Index) -> Var | None:
             return var
         case _:
             return None
-
-
-def _axes(stage: Stage) -> tuple[Var, ...]:
-    return stage.axes if stage.fold is None else (*stage.axes, *stage.fold.axes)
 
 
 def _has_extent(axis: Var) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var, Within
+from openinfer.affine import Index, Var, Within, extent_of
 from openinfer.affine.digits import digits_of, rejoined
 from openinfer.compute import Read
 from openinfer.expr import tree
@@ -36,6 +36,7 @@ from openinfer.loops import (
 from openinfer.loops.coalesce import coalesced
 from openinfer.lower.accesses import access
 from openinfer.lower.names import Names
+from openinfer.lower.product_places import digits_along
 from openinfer.lower.row_stages import row_stages, varies
 from openinfer.schedule.folds import identity
 from openinfer.schedule.threads import across_rows, along_row
@@ -90,17 +91,17 @@ def _planned(
 def _schedule(layouts: Mapping[str, Layout], stages: Sequence[RowStage], device: Threads) -> RowSchedule | None:
     """Return how the rows are dealt out, from the steps between the elements that threads touch."""
     first = stages[0]
-    count = prod(_extent(axis) for axis in first.rows)
-    whole = Var("place'", prod(map(_extent, first.inside)))
+    count = prod(extent_of(axis) for axis in first.rows)
+    whole = Var("place'", prod(map(extent_of, first.inside)))
     if device.is_software and any(each.search for each in stages):
         # Lanes of a processor join a place and an element more slowly than one of them finds it.
         return None
     last = next(reversed(tuple(first.rows.values())), None)
     steps: list[tuple[int, int]] = []
-    common = _extent(whole)
+    common = extent_of(whole)
     widths: set[int] = set()
     for each in stages:
-        inside = _digits(Index.of(whole), each.inside)
+        inside = digits_along(Index.of(whole), each.inside)
         for tensor, at, dtype in _touched(each):
             address = rejoined(layouts[tensor].address(at).substituted(inside))
             if not {whole, *each.rows} & address.variables() or whole not in address.variables():
@@ -118,10 +119,10 @@ def _schedule(layouts: Mapping[str, Layout], stages: Sequence[RowStage], device:
     if not steps:
         return None
     if all(along == 1 for along, _ in steps):
-        columns, bits = 1 if last is None else _extent(last), (min(widths), max(widths))
-        return along_row(_extent(whole), columns, count, bits, common, device)
+        columns, bits = 1 if last is None else extent_of(last), (min(widths), max(widths))
+        return along_row(extent_of(whole), columns, count, bits, common, device)
     if last is not None and all(across == 1 or along == 1 for along, across in steps) and len(stages) == 1:
-        return across_rows(_extent(whole), count, _extent(last), device)
+        return across_rows(extent_of(whole), count, extent_of(last), device)
     return None
 
 
@@ -157,7 +158,7 @@ class _Lowering:
     ) -> None:
         self._computation, self._stages, self._schedule = computation, stages, schedule
         first = stages[0]
-        self._length = prod(map(_extent, first.inside))
+        self._length = prod(map(extent_of, first.inside))
         tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
         self._layouts = layouts
         self._buffers = {t.name: Buffer(t.name, t.dtype, self._layouts[t.name].size) for t in tensors}
@@ -193,7 +194,7 @@ class _Lowering:
         places = {axis: Index.of(axis) for axis in axes}
         if self._schedule.rows == 1 or not axes:
             return places, axes
-        groups = Var(axes[-1].name, _extent(axes[-1]) // self._schedule.rows)
+        groups = Var(axes[-1].name, extent_of(axes[-1]) // self._schedule.rows)
         return {**places, axes[-1]: groups * self._schedule.rows + self._team}, [*axes[:-1], groups]
 
     # Elements.
@@ -231,9 +232,9 @@ class _Lowering:
     def _inside(self, axes: Sequence[Var], place: _Place) -> dict[Var, Index]:
         """Return the place along each axis within a row: neighbours differ in the last one only, if they fill it."""
         lanes = self._schedule.lanes
-        extents = list(map(_extent, axes))
+        extents = list(map(extent_of, axes))
         if len(axes) == 1 or extents[-1] % lanes:
-            return _digits(place.first * lanes + place.lane, axes)
+            return digits_along(place.first * lanes + place.lane, axes)
         *outer, last = digits_of(place.first, [*extents[:-1], extents[-1] // lanes])
         return dict(zip(axes, [*outer, last * lanes + place.lane], strict=True))
 
@@ -380,14 +381,3 @@ def _advanced(total: Total) -> Expr:
             return tree.fma(a, b, tree.Input(~0, dtype))
         case _:
             return tree.substitute(total.combine, {~1: total.term})
-
-
-def _digits(place: Index, axes: Sequence[Var]) -> dict[Var, Index]:
-    """Return the place along each of some axes, from one place in row-major order."""
-    return dict(zip(axes, digits_of(place, list(map(_extent, axes))), strict=True))
-
-
-def _extent(axis: Var) -> int:
-    if not isinstance(axis.extent, int):
-        raise TypeError(f"{axis.name} is divided among threads, but its extent {axis.extent} is known at run time only")
-    return axis.extent

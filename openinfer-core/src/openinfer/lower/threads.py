@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from openinfer.compute import Read
 from openinfer.loops import Bind, For
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.races import find_race
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.affine import Var
-    from openinfer.compute import Computation, Stage
+    from openinfer.compute import Computation
     from openinfer.layout import Layout
     from openinfer.loops import Kernel, Statement
     from openinfer.schedule.threads import Threads
@@ -149,8 +148,8 @@ def _of_stages(computation: Computation, begin: int, end: int) -> Computation:
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     written = {stage.tensor for stage in stages}
     others = (*computation.stages[:begin], *computation.stages[end:])
-    shared = {tensor.name for tensor in computation.outputs} | {name for stage in others for name in _read(stage)}
-    read = {name for stage in stages for name in _read(stage)}
+    shared = {tensor.name for tensor in computation.outputs} | {name for stage in others for name in stage.tensors_read}
+    read = {name for stage in stages for name in stage.tensors_read}
     is_whole = len(stages) == len(computation.stages)
     return replace(
         computation,
@@ -162,17 +161,13 @@ def _of_stages(computation: Computation, begin: int, end: int) -> Computation:
     )
 
 
-def _read(stage: Stage) -> set[str]:
-    return {element.tensor for element in stage.elements if isinstance(element, Read)}
-
-
 def _of_one_stage(computation: Computation, number: int) -> Computation:
     stage = computation.stages[number]
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     return replace(
         computation,
         name=computation.name if len(computation.stages) == 1 else f"{computation.name}_{number}",
-        inputs=tuple(tensor for tensor in tensors if tensor.name in _read(stage) - {stage.tensor}),
+        inputs=tuple(tensor for tensor in tensors if tensor.name in stage.tensors_read - {stage.tensor}),
         outputs=(computation.tensor(stage.tensor),),
         stages=(stage,),
         temporaries=(),

@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var, Within
+from openinfer.affine import Index, Var, Within, extent_of
 from openinfer.compute import Read
 from openinfer.expr import tree
 from openinfer.layout import row_major
@@ -36,7 +36,7 @@ from openinfer.loops import (
     value_of,
 )
 from openinfer.loops.coalesce import coalesced
-from openinfer.lower.product_places import ProductPlaces, extent_of, where
+from openinfer.lower.product_places import ProductPlaces, where
 from openinfer.lower.product_sides import product_of
 from openinfer.lower.tile_factors import plain_factors, steps_of
 from openinfer.schedule.products import PADDING_NBYTES, tile_product

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.array_types import storage_dtype
-from openinfer.compute import Read
 from openinfer.layout import Layout, row_major
 from openinfer.lower.fused import needed
 from openinfer.plan.accesses import mask, operands, reads, walk
@@ -149,7 +148,7 @@ class _Arranging:
         numbers = {tensor.name: number for number, tensor in enumerate(computation.inputs)}
         given = self._given.of(given_step, computation)
         for place, stage in enumerate(computation.stages):
-            read = _tensors_read(stage) & free
+            read = stage.tensors_read & free
             schedule = given.get(place) or self._chosen(step, stage, layouts, read, parts[place] if parts else None)
             schedules.append(schedule)
             for name in sorted(read):
@@ -276,7 +275,7 @@ def packable(step: ComputeStep, is_constant: Callable[[Operand], bool]) -> set[s
     computation = step.computation
     readers: dict[str, list[Stage]] = {}
     for stage in computation.stages:
-        for name in _tensors_read(stage):
+        for name in stage.tensors_read:
             readers.setdefault(name, []).append(stage)
     return {
         tensor.name
@@ -288,7 +287,7 @@ def packable(step: ComputeStep, is_constant: Callable[[Operand], bool]) -> set[s
 
 
 def _is_read_whole(stage: Stage, tensor: Tensor) -> bool:
-    order = packing(stage, plain(_axes(stage)), tensor.name)
+    order = packing(stage, plain(stage.all_axes), tensor.name)
     return order is not None and order.shape == tensor.shape
 
 
@@ -303,14 +302,6 @@ def _nbytes(computation: Computation, tensors: Iterable[str]) -> int:
         prod(extent.constant or 1 for extent in tensor.shape) * tensor.dtype.bits // 8
         for tensor in map(computation.tensor, tensors)
     )
-
-
-def _axes(stage: Stage) -> tuple[Var, ...]:
-    return stage.axes if stage.fold is None else (*stage.axes, *stage.fold.axes)
-
-
-def _tensors_read(stage: Stage) -> set[str]:
-    return {element.tensor for element in stage.elements if isinstance(element, Read)}
 
 
 def _without_unread(found: Arranged) -> Arranged:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from openinfer.compute import Read
 from openinfer.layout import row_major
 from openinfer.lower.fused import needed, windows
 from openinfer.plan.accesses import use_counts
@@ -223,9 +222,8 @@ class _Pricing:
 
 def _terms(stage: Stage) -> int:
     """Return how many terms a stage adds up; of one without a fold, how many elements it stores."""
-    axes = (*stage.axes, *(() if stage.fold is None else stage.fold.axes))
-    return prod(axis.extent for axis in axes if isinstance(axis.extent, int))
+    return prod(axis.extent for axis in stage.all_axes if isinstance(axis.extent, int))
 
 
 def _touched(stage: Stage) -> set[str]:
-    return {stage.tensor, *(element.tensor for element in stage.elements if isinstance(element, Read))}
+    return {stage.tensor, *stage.tensors_read}

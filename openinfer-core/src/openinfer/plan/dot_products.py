@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.affine import Index
+from openinfer.affine import Index, extent_of
 from openinfer.compute import Read, Tensor
 from openinfer.compute.dot_products import BYTES, dot_products_of, in_dot_products
 from openinfer.dtypes import I32
@@ -23,7 +23,6 @@ from openinfer.plan.values import NoMemory, PackedWeight, WeightMemory
 from openinfer.plan.words import elements_of, word_array
 
 if TYPE_CHECKING:
-    from openinfer.affine import Var
     from openinfer.compute import Stage
     from openinfer.compute.dot_products import DotProduct
     from openinfer.plan.steps import ComputeStep, Operand
@@ -89,7 +88,7 @@ def _is_possible(
     # Only the arena is known to begin at a multiple of four bytes.
     if every.count(x.tensor) != 1 or not isinstance(value.memory, NoMemory):
         return False
-    extent = _extent(product.axis)
+    extent = extent_of(product.axis)
     if value.layout is None:
         return product.image_dim == len(value.type.shape) - 1 and extent % BYTES == 0
     digits = value.layout.digits
@@ -125,7 +124,7 @@ def _rewritten(
     tensors = list(computation.inputs)
     if product.image_dim is not None:
         image = tensors[names.index(x.tensor)]
-        words = -(-_extent(product.axis) // BYTES)
+        words = -(-extent_of(product.axis) // BYTES)
         shape = tuple(Index.of(words) if dim == product.image_dim else n for dim, n in enumerate(image.shape))
         tensors[names.index(x.tensor)] = Tensor(x.tensor, I32, shape)
     packed = word_array(_padded(codes, product.weight_dim), product.weight_dim, 0, 8)
@@ -144,12 +143,6 @@ def _rewritten(
     stages[place] = in_dot_products(stage, product, name)
     made = replace(computation, inputs=tuple(tensors), stages=tuple(stages))
     return replace(step, computation=made, inputs=tuple(inputs))
-
-
-def _extent(axis: Var) -> int:
-    if not isinstance(axis.extent, int):
-        raise TypeError(f"{axis.name} has an extent that is known at run time only")
-    return axis.extent
 
 
 def _zero(

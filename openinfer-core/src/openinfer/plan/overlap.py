@@ -15,6 +15,7 @@ import numpy as np
 
 from openinfer.affine import Index
 from openinfer.loops import Bind, For, If, Load, Store
+from openinfer.lower.accesses import fails
 from openinfer.plan.accesses import members, operand_reads, reads, walk, writes
 from openinfer.plan.programs import loop_program
 from openinfer.plan.steps import ComputeStep, ValueRef
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from openinfer.affine import Var, Within
+    from openinfer.affine import Var
     from openinfer.arch import TargetInfo
     from openinfer.compute import Stage
     from openinfer.layout import Layout
@@ -283,11 +284,5 @@ def accesses(body: Sequence[Statement]) -> Iterator[tuple[str, Index, bool]]:
             yield statement.buffer.name, statement.address, True
         value = getattr(statement, "value", None) or getattr(statement, "refused", None)
         for leaf in () if value is None else value.leaves:
-            if isinstance(leaf, Load) and not any(map(_fails, leaf.guards)):
+            if isinstance(leaf, Load) and not any(map(fails, leaf.guards)):
                 yield leaf.buffer.name, leaf.address, False
-
-
-def _fails(test: Within) -> bool:
-    """Whether a test holds nowhere for certain, so that nothing is loaded."""
-    high, slack = test.index.interval.high, (test.extent - 1 - test.index).interval.high
-    return (high is not None and high < 0) or (slack is not None and slack < 0)

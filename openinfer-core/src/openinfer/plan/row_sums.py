@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
+from openinfer.affine import Index, extent_of
 from openinfer.compute import Read, Tensor
-from openinfer.compute.modular_sums import extent_of, with_used_elements, without_sign
+from openinfer.compute.modular_sums import with_used_elements, without_sign
 from openinfer.dtypes import I32, U32
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise

@@ -36,7 +36,6 @@ from openinfer.schedule.text import parse_schedule, schedule_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from openinfer.affine import Var
     from openinfer.arch import TargetInfo
     from openinfer.compute import Computation, Stage
     from openinfer.errors import SynthesisError
@@ -267,7 +266,7 @@ class GivenSchedules:
         where = f"stage {key.tensor} of step `{entry.step}`"
         if key != entry.stage:
             raise self._error(entry, f"{where} has changed: {_difference(entry.stage, key)}")
-        axes = _axes(stage)
+        axes = stage.all_axes
         try:
             schedule = parse_schedule(entry.text, axes)
             verify(schedule, stage, self._target)
@@ -301,12 +300,8 @@ def _stage_key(stage: Stage, types: dict[str, str]) -> StageKey:
     meaning = [_EXTENTS.sub(r"\1", line) for line in stage_lines(stage)]
     read = sorted(f"{name}:{types[name]}" for name in types if any(f"{name}[" in line for line in meaning))
     digest = sha256("\n".join([*read, *meaning]).encode()).hexdigest()[:8]
-    axes = tuple(f"{axis.name}={axis.extent if isinstance(axis.extent, int) else '?'}" for axis in _axes(stage))
+    axes = tuple(f"{axis.name}={axis.extent if isinstance(axis.extent, int) else '?'}" for axis in stage.all_axes)
     return StageKey(stage.tensor, axes, digest)
-
-
-def _axes(stage: Stage) -> tuple[Var, ...]:
-    return stage.axes if stage.fold is None else (*stage.axes, *stage.fold.axes)
 
 
 def _difference(given: StageKey, found: StageKey) -> str:

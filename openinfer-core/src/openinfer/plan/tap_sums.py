@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.affine import Index
+from openinfer.affine import Index, extent_of
 from openinfer.compute import Read
-from openinfer.compute.modular_sums import extent_of, with_written_out_terms, without_sign
+from openinfer.compute.modular_sums import with_written_out_terms, without_sign
 from openinfer.ir.types import TensorType
 from openinfer.plan.steps import ValueRef
 from openinfer.plan.values import PackedWeight, WeightMemory
@@ -50,7 +50,7 @@ def with_written_out_sums(
     stage = without_sign(step.computation.stages[0])
     if stage is None or stage.fold is None:
         return step
-    if not all(isinstance(axis.extent, int) for axis in (*stage.axes, *stage.fold.axes)):
+    if not all(isinstance(axis.extent, int) for axis in stage.all_axes):
         return step
     # Bodies for each border would be long.
     if not all(stays_inside(e, layouts) for e in stage.elements if isinstance(e, Read)):

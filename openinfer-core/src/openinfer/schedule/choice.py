@@ -62,7 +62,7 @@ def _chosen(
     skip: int | None,
 ) -> Schedule:
     layouts, within = dict(laid_out), dict(counted)
-    varying = [axis for axis in _axes(stage) if not isinstance(axis.extent, int)]
+    varying = [axis for axis in stage.all_axes if not isinstance(axis.extent, int)]
     if target is not None and (_may_vary(stage) if varying else _is_regular(stage)):
         lanes = target.lanes(_itemsize(stage))
         within = {**within, **{axis: usual_extent(axis) for axis in varying}}
@@ -156,7 +156,7 @@ def _is_regular(stage: Stage) -> bool:
     """Return whether places may be visited several at once: nothing is looked up, checked, or updated in order."""
     if stage.lookups or stage.checks or stage.is_sequential:
         return False
-    return all(isinstance(axis.extent, int) for axis in _axes(stage)) and _is_free(stage)
+    return all(isinstance(axis.extent, int) for axis in stage.all_axes) and _is_free(stage)
 
 
 def _may_vary(stage: Stage) -> bool:
@@ -176,10 +176,6 @@ def _is_free(stage: Stage) -> bool:
         return False
     types = [i.dtype for value in expressions_of(stage) for i in linearise(value).instructions]
     return not any(dtype.is_packed for dtype in types)
-
-
-def _axes(stage: Stage) -> tuple[Var, ...]:
-    return stage.axes if stage.fold is None else (*stage.axes, *stage.fold.axes)
 
 
 def _itemsize(stage: Stage) -> int:

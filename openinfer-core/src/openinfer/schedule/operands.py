@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.compute import Read
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -15,5 +13,5 @@ if TYPE_CHECKING:
 
 def used_layouts(stage: Stage, layouts: Mapping[str, Layout]) -> tuple[tuple[str, Layout], ...]:
     """Return the layouts of the tensors that a stage uses, by name."""
-    used = {stage.tensor, *(element.tensor for element in stage.elements if isinstance(element, Read))}
+    used = {stage.tensor, *stage.tensors_read}
     return tuple((tensor, layouts[tensor]) for tensor in sorted(used) if tensor in layouts)

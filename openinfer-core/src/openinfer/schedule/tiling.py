@@ -136,7 +136,7 @@ class _Search:
         self._target = target
         self._lanes = lanes
         self._store = layouts[stage.tensor].address(stage.at)
-        every = {axis: axis.extent for axis in (*stage.axes, *fold.axes) if isinstance(axis.extent, int)}
+        every = {axis: axis.extent for axis in stage.all_axes if isinstance(axis.extent, int)}
         self._extents = {**every, **within}
         terms = [linearise(total.term) for total in fold.totals]
         self._bytes = bytes_of_words(terms)
