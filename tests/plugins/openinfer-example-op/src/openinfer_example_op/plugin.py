@@ -1,10 +1,11 @@
-"""The operator `leaky_square`: its expression is all there is of it."""
+"""The operator `leaky_square`, whose definition is its expression, and `row_products`, which is defined by a stage."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from openinfer.plugin import Elementwise, InputSpec, OpSchema, OpTypeError, SettingSpec, SettingType, hookimpl, tree
+from openinfer_example_op.row_products import ROW_PRODUCTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ def leaky_square(inputs: Sequence[Expr], settings: Mapping[str, SettingValue], o
 
 @hookimpl
 def openinfer_ops() -> Iterator[OpSchema]:
-    """Offer the operator."""
+    """Offer both operators."""
     yield OpSchema(
         name="leaky_square",
         summary="y = x * x where x >= 0, else slope * x",
@@ -51,3 +52,4 @@ def openinfer_ops() -> Iterator[OpSchema]:
         tolerance=0.0,
         in_place=True,
     )
+    yield ROW_PRODUCTS
