@@ -124,6 +124,7 @@ def offered(*schemas: OpSchema) -> Environment:
     return load_environment(autoload=False, extra=[("odd", module)])
 
 
+@pytest.mark.rule("operators.definitions.5")
 @pytest.mark.parametrize(("definition", "message"), WRONG.values(), ids=list(WRONG))
 def test_a_plugin_with_such_an_operator_does_not_load(definition: object, message: str) -> None:
     environment = offered(operator(definition))
