@@ -174,8 +174,8 @@ _DEFINITIONS: dict[type[Any], str] = {
     Elementwise: "by a scalar expression: runs on every device and synth target with its types",
     Reduction: "by a fold of scalar expressions: runs on every device and synth target with its types",
     Composite: "by decomposition into other operators",
-    Compute: "by stages over index space: runs on devices and synth targets that take them",
-    Loops: "by a loop program: runs on devices and synth targets that take them",
+    Compute: "by stages over index space: runs on devices and synth targets that support them",
+    Loops: "by a loop program: runs on devices and synth targets that support them",
     Primitive: "by kernels only",
 }
 

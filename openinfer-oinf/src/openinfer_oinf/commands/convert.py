@@ -32,12 +32,12 @@ def add_to(subparsers: Subparsers) -> None:
 
 def _add_import_options(add: Callable[..., argparse.Action]) -> list[argparse.Action]:
     return [
-        add("--from", dest="source_format", metavar="FORMAT", help="format of SRC, if its name misleads"),
-        add("--rename", type=_pair(str), action="append", default=[], metavar="A=B", help="call tensor A B"),
+        add("--from", dest="source_format", metavar="FORMAT", help="format of SRC, if its suffix does not show it"),
+        add("--rename", type=_pair(str), action="append", default=[], metavar="A=B", help="rename tensor A to B"),
         add("--dtype", type=_pair(str), action="append", default=[], metavar="PATTERN=TYPE", help="cast tensors"),
         add("--sizevar", type=_pair(int), action="append", default=[], metavar="N=V", help="add the size N"),
         add("--meta", type=_pair(_json_or_text), action="append", default=[], metavar="K=V", help="V is JSON or text"),
-        add("--raw", action="store_true", help="keep types without counterpart as bytes"),
+        add("--raw", action="store_true", help="store unsupported types as bytes"),
         add("--exact-blocks", action="store_true", help="GGUF Q8_0, Q4_0: integers, a scale for each block"),
         add("--skip-unsupported", action="store_true", help="leave out what cannot be converted"),
         add(
@@ -45,9 +45,9 @@ def _add_import_options(add: Callable[..., argparse.Action]) -> list[argparse.Ac
             type=int,
             default=1 << 30,
             metavar="BYTES",
-            help="bytes that a source may unpack to although it is less than a 32nd part of that (default: 1 GiB)",
+            help="limit of the unpacked bytes of a source that is over 32 times smaller (default: 1 GiB)",
         ),
-        add("--allow-case-collisions", action="store_true", help="let names be equal ignoring case"),
+        add("--allow-case-collisions", action="store_true", help="allow names that differ in case only"),
         add("--checksums", action="store_true", help="add a SHA-256 of every tensor"),
         add("--align", type=int, default=8, metavar="BYTES", help="alignment of tensor data"),
     ]

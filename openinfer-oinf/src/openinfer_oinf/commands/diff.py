@@ -18,7 +18,7 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--values",
         action="store_true",
-        help="compare values element by element, of quantised tensors those that they stand for",
+        help="compare values element by element; real values of quantised tensors",
     )
     parser.add_argument("--rtol", type=_tolerance, default=0.0, help="relative tolerance (implies --values)")
     parser.add_argument("--atol", type=_tolerance, default=0.0, help="absolute tolerance (implies --values)")

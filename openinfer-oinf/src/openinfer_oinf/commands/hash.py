@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_to(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("hash", help="print digests of files, and of contents whatever their layout")
+    parser = subparsers.add_parser("hash", help="print digests of files, and of their content in any layout")
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument("--tensors", action="store_true", help="list a digest for each tensor, too")
     parser.add_argument("--json", action="store_true", help="print JSON")

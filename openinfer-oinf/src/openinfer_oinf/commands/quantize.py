@@ -20,7 +20,7 @@ def add_to(subparsers: Subparsers) -> None:
         "--scheme", choices=("symmetric", "asymmetric"), default="symmetric", help="asymmetric: with a zero point"
     )
     parser.add_argument("--axis", type=int, metavar="N", help="one scale per index of this axis, not per tensor")
-    parser.add_argument("--clip", type=float, metavar="X", help="bound magnitudes first")
+    parser.add_argument("--clip", type=float, metavar="X", help="limit magnitudes to X first")
     parser.add_argument(
         "--include",
         action="append",
@@ -28,7 +28,7 @@ def add_to(subparsers: Subparsers) -> None:
         help="only tensors of matching names; of rank 1 only those named in full",
     )
     parser.add_argument(
-        "--exclude", action="append", default=[], metavar="PATTERN", help="no tensors of matching names"
+        "--exclude", action="append", default=[], metavar="PATTERN", help="leave tensors of matching names as they are"
     )
     parser.add_argument("--json", action="store_true", help="print what was written and lost as JSON")
     parser.set_defaults(run=run)

@@ -20,7 +20,7 @@ def add_to(subparsers: Subparsers) -> None:
         check="strict",
     )
     canonicalize = _add(
-        subparsers, "canonicalize", "write an odd but harmless file as a proper one", version=None, check="compat"
+        subparsers, "canonicalize", "rewrite a slightly wrong file in canonical form", version=None, check="compat"
     )
     canonicalize.add_argument("--align", type=int, default=8, metavar="BYTES", help="alignment of tensor data")
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def add_to(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("salvage", help="repair a file whose payloads are grouped otherwise than indexed")
+    parser = subparsers.add_parser("salvage", help="repair a file whose payloads are not in the order of its index")
     parser.add_argument("source", metavar="SRC")
     parser.add_argument("target", metavar="DST", help="replaced in one step when complete; may be SRC")
     parser.set_defaults(run=run)

@@ -21,12 +21,12 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument("--no-values", action="store_true", help="leave previews of tensor values out")
     parser.add_argument("--deep", action="store_true", help="compare tensors with the file's checksums")
     parser.add_argument("--exact", action="store_true", help="compute the median of tensors of any size")
-    parser.add_argument("--compat", action="store_true", help="accept what does not endanger memory safety")
+    parser.add_argument("--compat", action="store_true", help="accept faults that do not endanger memory safety")
     parser.add_argument(
         "--style",
         choices=("current", "reference"),
         default="current",
-        help="reference: lines as the reference has them",
+        help="reference: print the lines of the reference implementation",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON value per file")
     parser.set_defaults(run=run)

@@ -48,7 +48,7 @@ class Measured:
     "--repeat", "repetitions", default=30, show_default=True, type=click.IntRange(1, 1_000_000), help="Repetitions."
 )
 @click.option(
-    "--warm-up", default=3, show_default=True, type=click.IntRange(0, 1_000_000), help="Repetitions that do not count."
+    "--warm-up", default=3, show_default=True, type=click.IntRange(0, 1_000_000), help="Repetitions not measured."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object; times in nanoseconds.")
 def command(
@@ -67,9 +67,9 @@ def command(
 ) -> None:
     """Measure how long GRAPH takes on a device, and how long each of its nodes.
 
-    A repetition runs --steps steps from the same persistent memory, untraced: inserting inputs, running, waiting for
-    the device. The nodes are timed in repetitions of their own, one by one, which takes longer; their sum is not the
-    time of a step.
+    A repetition runs --steps steps from the same persistent memory, untraced; its time includes inserting
+    inputs and waiting for the device. The nodes are timed one by one in separate repetitions, which takes longer, so
+    their sum is not the time of a step.
 
     \b
     openinfer bench digits.oi -m digits.oinf --input image=random

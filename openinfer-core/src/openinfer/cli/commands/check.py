@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 @click.command(name="check", short_help="Report the errors and warnings of programs.")
 @click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
-@click.option("--device", metavar="NAME", help="With a model: check that this device carries the program out too.")
-@click.option("--target", metavar="NAME", help="With a model: check that this synth target writes the program out too.")
+@click.option("--device", metavar="NAME", help="With a model: check that this device can run the program too.")
+@click.option("--target", metavar="NAME", help="With a model: check that this synth target supports the program too.")
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")
 @click.option(
     "--explain-types", is_flag=True, help="With a model: print the types of temporaries that nothing declares."

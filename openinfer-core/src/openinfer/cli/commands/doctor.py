@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @click.command(name="doctor", short_help="Check what is installed, and say what is wrong.")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Exit with 3 unless this device can be used.")
-@click.option("--target", "targets", multiple=True, metavar="NAME", help="Exit with 3 unless this target is there.")
+@click.option("--target", "targets", multiple=True, metavar="NAME", help="Exit with 3 unless this target is installed.")
 @click.option(
-    "--compiler", "compilers", multiple=True, type=click.Choice(["c", "glsl"]), help="Exit with 3 without it."
+    "--compiler", "compilers", multiple=True, type=click.Choice(["c", "glsl"]), help="Exit with 3 unless it is found."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(*, devices: tuple[str, ...], targets: tuple[str, ...], compilers: tuple[str, ...], as_json: bool) -> None:

@@ -55,7 +55,7 @@ class Outcome:
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not laid out.")
 @click.option("--diff", is_flag=True, help="Change nothing; print what would change as a unified diff.")
 @click.option("--upgrade", "upgrading", is_flag=True, help="Rewrite the earlier syntax where its meaning is clear.")
-@click.option("--assign", "assigning", is_flag=True, help="With a model: write out what temporaries are declared as.")
+@click.option("--assign", "assigning", is_flag=True, help="With a model: add declarations of temporaries.")
 @click.option("--model", "-m", metavar="FILE", help="Model whose sizes and tensors --assign infers from.")
 @click.pass_context
 def command(
@@ -68,16 +68,16 @@ def command(
     assigning: bool,
     model: str | None,
 ) -> None:
-    """Lay out program text FILES in place; - reads standard input and writes standard output.
+    """Format program text FILES in place; - reads standard input and writes standard output.
 
-    A folder means the .oi texts in it and below, except in hidden folders. A text with errors is kept, the others
-    are laid out, and the exit status is 1.
+    A folder means the .oi texts in it and below, except in hidden folders. A text with errors stays as it is; the
+    others are formatted, and the exit status is 1.
 
-    Every statement is on one line, indented by two spaces a level. Order and comments stay as they are; a comment
-    inside a statement moves in front of it. With --upgrade, each rewriting is reported with its line.
+    Every statement is put on one line, indented by two spaces a level. Order and comments stay as they are; a comment
+    inside a statement moves in front of it. With --upgrade, each change is reported with its line.
 
-    With --assign, a temporary that nothing declares gets an `assign` with the type that the model gives it, in sizes
-    where it can; one whose shape only the running program knows is reported and left as it is.
+    With --assign, each undeclared temporary gets an `assign` with its type, which the model determines. Dimensions
+    are written as sizes where possible. A temporary whose shape is known only at run time is reported and not changed.
     """
     if assigning != (model is not None):
         raise click.UsageError("--assign and --model come together: types follow from the sizes and tensors of a model")

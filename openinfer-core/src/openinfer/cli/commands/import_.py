@@ -40,7 +40,7 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
 
 @click.command(name="import", short_help="Convert a model of another format to a program and a container.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-o", "--output", "folder", default=".", metavar="DIR", help="Folder for the two files; by default this.")
+@click.option("-o", "--output", "folder", default=".", metavar="DIR", help="Folder for the two files (.).")
 @click.option("--name", metavar="NAME", callback=_file_name, help="Name of the two files, by default that of FILE.")
 @click.option(
     "--set",
@@ -59,7 +59,7 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
     help="Keep output OUT as input IN of the next step; by default pairs such as h and hn.",
 )
 @click.option("--no-roll", is_flag=True, help="Write repeated layers one after the other, not as a loop.")
-@click.option("--keep-norms", is_flag=True, help="Leave batch norms apart from the layers before them.")
+@click.option("--keep-norms", is_flag=True, help="Do not fold batch norms into the layers before them.")
 @click.option("--verify", is_flag=True, help="Compare with the original, run by onnxruntime or by onnx itself.")
 @click.option(
     "--input",

@@ -12,7 +12,7 @@ from openinfer.errors import MissingDependencyError
 
 @click.command(name="lsp", short_help="Serve an editor on standard input and output.")
 @click.option("--model", "-m", metavar="FILE", help="Check programs against this model: sizes, types, names.")
-@click.option("--stdio", is_flag=True, help="Speak on standard input and output (the only way; editors pass this).")
+@click.option("--stdio", is_flag=True, help="Use standard input and output (the only transport; editors pass this).")
 def command(*, model: str | None, stdio: bool) -> None:
     """Answer an editor on standard input and output: diagnostics, hover, definitions, completion, rename."""
     del stdio  # There is no other way to speak.

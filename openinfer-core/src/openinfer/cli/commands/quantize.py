@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "model_option",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Model with sizes and weights, in the place of MODEL.",
+    help="Model with sizes and weights, instead of MODEL.",
 )
 @click.option(
     "--calibrate",
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     type=click.FloatRange(50, 100),
     default=100.0,
     show_default=True,
-    help="Percent of the magnitudes of an activation that its range holds; 100 holds the largest.",
+    help="Percentage of the magnitudes of an activation that its range covers; 100 includes the largest.",
 )
 @click.option(
-    "--samples", type=click.IntRange(min=1), help="Samples that scales follow from (100); accuracy is of all."
+    "--samples", type=click.IntRange(min=1), help="Number of samples for the scales (100); accuracy is measured on all."
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave weights of matching names as they are.")
 @click.option(
@@ -69,8 +69,8 @@ def command(
 ) -> None:
     """Write GRAPH, whose weights are in MODEL, as a program whose products and convolutions multiply 8-bit integers.
 
-    Weights become i8 with a scale for each output. Their other operands become u8 or i8 with one scale, which follows
-    from their values in the samples. Sums are exact, biases stay f32.
+    Weights become i8 with a scale for each output. Their other operands become u8 or i8 with one scale, computed from
+    their values in the samples. Sums are exact, biases stay f32.
 
     \b
     openinfer quantize net.oi net.oinf --calibrate samples.npz

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @limit_option
 @strict_order_option
 @click.option("--verify", is_flag=True, help="Compile, run on random inputs, and compare with the simulator.")
-@input_option("With --verify: a .npy file, zeros or a value for an input, where random ones mean nothing.")
+@input_option("With --verify: a .npy file, zeros or a value for an input for which random values make no sense.")
 @seed_option
 @click.option(
     "--tolerance", type=FiniteRange(min=0), help="Largest difference of floats, as a share of the largest magnitude."
@@ -87,10 +87,10 @@ def command(
     show_plan: bool,
     as_json: bool,
 ) -> None:
-    """Write GRAPH (an .oi or .json file, or - for standard input) out as source code for a target.
+    """Write GRAPH (an .oi or .json file, or - for standard input) as source code for a target.
 
     The directory is replaced if it contains an earlier bundle; anything else in it is an error. Exit code 1:
-    something is wrong, --verify found a difference or --prove an alarm. Exit code 3: --verify found no compiler, or
+    the program has errors, --verify found a difference or --prove an alarm. Exit code 3: --verify found no compiler, or
     --prove no analyser.
     """
     from openinfer.cli.graph_argument import read_graph

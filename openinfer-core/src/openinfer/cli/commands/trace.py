@@ -27,9 +27,9 @@ PROMPT = "(trace) "
 @program_options()
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
 @click.option("--break", "breaks", multiple=True, metavar="WHERE", help="Breakpoint, as the command `break` takes it.")
-@click.option("--watch", "watches", multiple=True, metavar="EXPRESSION", help="Report when this changes.")
+@click.option("--watch", "watches", multiple=True, metavar="EXPRESSION", help="Report each change of its value.")
 @click.option("--script", metavar="FILE", help="Read commands from a file; - for standard input.")
-@click.option("--state", "state_path", metavar="FILE", help="Persistent memory to begin with.")
+@click.option("--state", "state_path", metavar="FILE", help="Persistent memory to start with.")
 def command(
     *,
     graph: str,
@@ -55,7 +55,7 @@ def command(
     echo "break op softmax; continue; print logits" | tr ";" "\\n" |
         openinfer trace digits.oi -m digits.oinf --input image=random
 
-    In an interactive session, errors are reported and it continues; a script ends at its first error, with exit code 1.
+    An interactive session continues after an error; a script ends at its first error, with exit code 1.
     """
     from openinfer.cli.graph_argument import STANDARD_INPUT, read_graph
     from openinfer.cli.stepping import Dialogue
