@@ -399,7 +399,7 @@ def test_explain_shows_meaning_message_and_remedy() -> None:
     assert result.exit_code == 0
     assert result.output == (
         "missing-entry: found when the structure is checked\n\n"
-        "A step starts at the block `entry`, and the program has none.\n\n"
+        "A step starts at the block `entry`, but the program has none.\n\n"
         "For example:\n\n    block main { return; }\n\n"
         "error[missing-entry]: there is no block `entry`\n"
         "  help: a step starts at `block entry { … }`: call the block `main` `entry`?\n\n"

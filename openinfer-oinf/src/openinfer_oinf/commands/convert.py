@@ -45,7 +45,7 @@ def _add_import_options(add: Callable[..., argparse.Action]) -> list[argparse.Ac
             type=int,
             default=1 << 30,
             metavar="BYTES",
-            help="limit of the unpacked bytes of a source that is over 32 times smaller (default: 1 GiB)",
+            help="limit of the bytes of all tensors, at least 32 times those of SRC (default: 1 GiB)",
         ),
         add("--allow-case-collisions", action="store_true", help="allow names that differ in case only"),
         add("--checksums", action="store_true", help="add a SHA-256 of every tensor"),
