@@ -137,6 +137,27 @@ def test_totals_that_plain_c_adds_to_under_a_condition_are_no_array():
     assert looped(lines, has_vector_types=True)[0] == "    f32x4 total0[8] = {0};"
 
 
+def test_totals_of_plain_c_that_neighbours_use_under_other_indices_are_no_array():
+    sums = [f"    oi_mac_f32x4(&total{n}, x10, oi_load_f32x4(p2 + {16 * n}));" for n in range(8)]
+    lines = [*TOTALS, *sums, "    oi_mac_f32x4(&total3, x11, x12);"]
+
+    assert looped(lines, has_vector_types=False) == lines
+    assert looped(lines, has_vector_types=True)[-1] == "    oi_mac_f32x4(&total0[3], x11, x12);"
+
+
+def test_totals_that_plain_c_assigns_to_for_themselves_are_no_array():
+    lines = [*TOTALS, *(f"    total{n} = oi_add_f32x4(total{n}, oi_load_f32x4(p2 + {4 * n}));" for n in range(8))]
+
+    assert looped(lines, has_vector_types=False) == lines
+    assert looped(lines, has_vector_types=True)[0] == "    f32x4 total0[8] = {0};"
+
+
+def test_some_totals_of_an_array_are_assigned_to_as_elements():
+    found = looped([*TOTALS, *tile(), "    total5 = total6 = oi_add_f32x4(total0, total7);"])
+
+    assert found[-1] == "    total0[5] = total0[6] = oi_add_f32x4(total0[0], total0[7]);"
+
+
 def test_totals_of_two_declarations_are_two_arrays():
     other = [re.sub(r"total(\d)", r"total1\1", re.sub(r"\bx0(\d)", r"x5\1", line)) for line in [*TOTALS, *tile()[2:]]]
 

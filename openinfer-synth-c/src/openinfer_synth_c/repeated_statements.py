@@ -50,6 +50,7 @@ _COUNTER = "n"
 _LIST = re.compile(r"\s*(?:\w+ total\d+,|total\d+ = total\d+ =)")
 _DECLARED = re.compile(r"(\s*)(\w+) (total\d+(?:, total\d+)+);")
 _ASSIGNED = re.compile(r"(\s*)((?:total\d+ = ){2,})(.*);")
+_REPLACED = re.compile(r"\s*total\d+ = \w+\(")
 _PLAIN = re.compile(r"\s*(?:const \w+ (?:\*const )?(?P<constant>\w+) = |total\d+ = |\w+\()[^{}?]*;")
 _FIRST = re.compile(r"\b(\w*(?:load|store|rows)_\w+\([A-Za-z_]\w*)(?=[,)])")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|0[xX][\w.+-]+|\d+\.\w*|\d+|\s+|.")
@@ -113,16 +114,21 @@ def with_loops(lines: Iterable[str], helpers: Iterable[str], *, has_vector_types
     Args:
         helpers: functions of the renderer that the lines may call; those with conditions in them are not repeated.
         has_vector_types: whether totals have vector types. GCC keeps an array of those of plain C99 in registers only
-            where no condition is around what adds to them.
+            where no condition is around what adds to them, they are not assigned to as a whole, and statements next to
+            each other use one under the same index.
     """
     statements = list(_whole_lists(lines))
-    repeats = _Repeats(statements, set() if has_vector_types else set(_under_conditions(statements)))
     has_condition = condition_in(helpers)
-    found: list[str] = []
-    for indent, group in groupby(statements, lambda text: _indent_of_plain(text, has_condition)):
-        block = list(group)
-        found += block if indent is None else repeats.block(block, indent)
-    return [line for text in repeats.with_arrays(found) for line in text.split("\n")]
+    apart = set[int]() if has_vector_types else set(_apart_in_plain_c(statements))
+    while True:
+        repeats = _Repeats(statements, apart)
+        found: list[str] = []
+        for indent, group in groupby(statements, lambda text: _indent_of_plain(text, has_condition)):
+            block = list(group)
+            found += block if indent is None else repeats.block(block, indent)
+        if has_vector_types or not repeats.mixed:
+            return [line for text in repeats.with_arrays(found) for line in text.split("\n")]
+        apart |= repeats.mixed
 
 
 def _whole_lists(lines: Iterable[str]) -> Iterator[str]:
@@ -146,18 +152,29 @@ def _indent_of_plain(text: str, has_condition: Callable[[str], bool]) -> str | N
 
 
 class _Repeats:
-    """The repeated statements of one function."""
+    """The repeated statements of one function.
+
+    Args:
+        apart: totals that may not be elements of arrays.
+
+    Attributes:
+        mixed: totals that statements next to each other use under different indices.
+    """
 
     def __init__(self, statements: Sequence[str], apart: set[int]) -> None:
+        self.mixed: set[int] = set()
+        self._indices: dict[int, str] = {}
         self._uses = Counter(word for text in statements for word in _WORD.findall(text))
         firsts = dict(_first_totals(statements))
         alone = {firsts[number] for number in apart if number in firsts}
         self._first = {number: first for number, first in firsts.items() if first not in alone}
+        self._counts = Counter(self._first.values())
         self._arrays: set[int] = set()
 
     def block(self, texts: Sequence[str], indent: str) -> list[str]:
         """Return statements next to each other, with loops for those that repeat."""
         constants = {found["constant"] for text in texts if (found := _PLAIN.fullmatch(text)) and found["constant"]}
+        self._indices = {}
         return list(self._written([self._statement(text, constants) for text in texts], indent))
 
     def with_arrays(self, statements: Iterable[str]) -> Iterator[str]:
@@ -166,18 +183,27 @@ class _Repeats:
             flat = " ".join(part.strip() for part in text.split("\n"))
             indent = text[: len(text) - len(text.lstrip())]
             declared, assigned = _DECLARED.fullmatch(flat), _ASSIGNED.fullmatch(flat)
-            numbers = [int(number) for number in _TOTAL.findall(flat)]
-            if declared is None and assigned is None:
-                yield _TOTAL.sub(lambda found: self._total(int(found[1])), text)
-            elif self._first.get(numbers[0]) not in self._arrays:
-                yield text
-            elif declared is not None:
+            listed = declared[3] if declared else assigned[2] if assigned else ""
+            numbers = [int(number) for number in _TOTAL.findall(listed)]
+            is_array = self._is_array(numbers)
+            if is_array and declared is not None:
                 # Analysers see that all of it is set; compilers remove what nothing reads.
                 yield f"{indent}{declared[2]} total{numbers[0]}[{len(numbers)}] = {{0}};"
-            elif assigned is not None:
-                yield f"{indent}{_loop(len(numbers))} {{ total{numbers[0]}[{_COUNTER}] = {assigned[3]}; }}"
+            elif is_array and assigned is not None:
+                value = self._with_elements(assigned[3])
+                yield f"{indent}{_loop(len(numbers))} {{ total{numbers[0]}[{_COUNTER}] = {value}; }}"
+            else:
+                yield self._with_elements(text)
 
-    def _total(self, number: int) -> str:
+    def _is_array(self, numbers: Sequence[int]) -> bool:
+        """Return whether totals are all of an array."""
+        return bool(numbers) and numbers[0] in self._arrays and len(numbers) == self._counts[numbers[0]]
+
+    def _with_elements(self, text: str) -> str:
+        """Return a text with elements of arrays in place of their totals."""
+        return _TOTAL.sub(lambda found: self._element(int(found[1])), text)
+
+    def _element(self, number: int) -> str:
         first = self._first.get(number)
         return f"total{number}" if first not in self._arrays else f"total{first}[{number - first}]"
 
@@ -210,7 +236,9 @@ class _Repeats:
     def _written(self, statements: Sequence[_Statement], indent: str) -> Iterator[str]:
         run = self._best(statements)
         if run is None:
-            yield from (statement.text for statement in statements)
+            for statement in statements:
+                self._use(statement, statement, 1)
+                yield statement.text
             return
         yield from self._written(statements[: run.start], indent)
         yield from self._loop(statements, run, indent)
@@ -278,6 +306,8 @@ class _Repeats:
     def _loop(self, statements: Sequence[_Statement], run: _Run, indent: str) -> Iterator[str]:
         first = statements[run.start : run.start + run.period]
         second = statements[run.start + run.period : run.start + 2 * run.period]
+        for a, b in zip(first, second, strict=True):
+            self._use(a, b, run.iterations)
         body = [self._body(a, b) for a, b in zip(first, second, strict=True)]
         alone = f"{indent}{_loop(run.iterations)} {{ {body[0]} }}"
         if len(body) == 1 and len(alone) <= _LONGEST_LINE:
@@ -286,6 +316,15 @@ class _Repeats:
         yield f"{indent}{_loop(run.iterations)} {{"
         yield from (f"{indent}    {text}" for text in body)
         yield f"{indent}}}"
+
+    def _use(self, first: _Statement, second: _Statement, count: int) -> None:
+        """Note the indices of the totals that a statement uses in so many iterations."""
+        for a, b in zip(first.numbers, second.numbers, strict=True):
+            step = b.value - a.value
+            index = f"{a.value} {step} {count}" if step else ""
+            for number in range(a.value, a.value + max(count * step, 1), max(step, 1)) if a.total else ():
+                if self._indices.setdefault(number, index) != index:
+                    self.mixed.add(number)
 
     def _body(self, first: _Statement, second: _Statement) -> str:
         numbers = iter(zip(first.numbers, second.numbers, strict=True))
@@ -349,11 +388,11 @@ def _first_totals(statements: Iterable[str]) -> Iterator[tuple[int, int]]:
             yield from ((number, numbers[0]) for number in numbers)
 
 
-def _under_conditions(statements: Iterable[str]) -> Iterator[int]:
-    """Yield the numbers of totals in the braces of conditions."""
+def _apart_in_plain_c(statements: Iterable[str]) -> Iterator[int]:
+    """Yield the totals in the braces of conditions, and those that statements assign to for themselves."""
     opened: list[bool] = []
     for text in statements:
-        if any(opened):
+        if any(opened) or _REPLACED.match(text):
             yield from (int(number) for number in _TOTAL.findall(text))
         if text.strip() == "}":
             opened.pop()
