@@ -42,7 +42,7 @@ def _merged(outer: Var, inner: Statement) -> For | None:
     """Merge two nested loops whose indices use both variables as the digits of one number."""
     match inner:
         case For(Var(extent=int(count)) as var, Bind.SERIAL, body) if isinstance(outer.extent, int):
-            pairs = [(index.coefficient(outer), index.coefficient(var)) for index in indices_of(body)]
+            pairs = ((index.coefficient(outer), index.coefficient(var)) for index in indices_of(body))
             if any(low is None or high is None or high != low * count for high, low in pairs):
                 return None
             both = Var(outer.name, outer.extent * count)

@@ -17,15 +17,47 @@ if TYPE_CHECKING:
 
 def indices_of(body: Sequence[Statement]) -> Iterator[Index]:
     """Yield every index of some statements."""
-    found: list[Index] = []
-
-    def note(index: Index) -> Index:
-        found.append(index)
-        return index
-
     for statement in body:
-        _rewritten(statement, note)
-    yield from found
+        match statement:
+            case For(var, _, inner):
+                if isinstance(var.extent, Index):
+                    yield var.extent
+                yield from indices_of(inner)
+            case If(tests, inner):
+                yield from _in_tests(tests)
+                yield from indices_of(inner)
+            case Store(_, address, value):
+                yield address
+                yield from _in_value(value)
+            case Let(_, value) | Set(_, value) | Lookup(_, value) | Fail(value, _):
+                yield from _in_value(value)
+            case TileFill(tile, _):
+                yield tile.at
+            case TileLoad(tile, _, address, _, _) | TileStore(_, address, _, tile):
+                yield tile.at
+                yield address
+            case TileFma(total, left, right):
+                yield from (total.at, left.at, right.at)
+            case _:
+                pass
+
+
+def _in_tests(tests: Sequence[Within]) -> Iterator[Index]:
+    for test in tests:
+        yield test.index
+        yield test.extent
+
+
+def _in_value(value: Value) -> Iterator[Index]:
+    for leaf in value.leaves:
+        match leaf:
+            case Load(_, address, guards, _):
+                yield address
+                yield from _in_tests(guards)
+            case Number(index, _):
+                yield index
+            case _:
+                pass
 
 
 def values_of(body: Sequence[Statement]) -> Iterator[Value]:
