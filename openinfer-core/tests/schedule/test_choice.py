@@ -273,6 +273,32 @@ def product(x: f32[8, 7, 1040], w: f32[1024, 1040], /, y: f32[8, 7, 1024]):
     )
 
 
+def test_tiles_wait_for_an_image_from_past_the_second_cache_unless_they_are_narrow() -> None:
+    stage = parse_computation("""
+def windows(x: f32[113, 113, 64], w: f32[64, 3, 3], /, y: f32[56, 56, 64]):
+    for i, j, c in grid(56, 56, 64):
+        for u, v in unordered(3, 3):
+            total0 = start(0.0)
+            term0 = x[2*i + u, 2*j + v, c] * w[c, u, v]
+            total0 = total0 + term0
+        y[i, j, c] = total0
+""").stages[0]
+    layouts = {"x": row_major((113, 113, 64)), "y": row_major((56, 56, 64))}
+    far = TargetInfo(vector_nbytes=64, registers=32, fma=True)
+    near = replace(far, l2_nbytes=1 << 23)
+    axes = (*stage.axes, *(() if stage.fold is None else stage.fold.axes))
+    narrow, wide = (
+        parse_schedule(f"i:{i} j:{j} c:16 u v i=unroll j=unroll c=lanes", axes) for i, j in ((4, 2), (2, 4))
+    )
+
+    def waiting(schedule: Schedule) -> float:
+        return sum(sign * (estimated(stage, layouts, at, 16, schedule) or 0) for sign, at in ((1, far), (-1, near)))
+
+    # Of eight places of a row that the next tile reads four are there in time; each line is waited for once.
+    assert waiting(wide) == pytest.approx(2 * 113 * 113 * 64 * 4 / 64 / 2)
+    assert waiting(narrow) == 0
+
+
 def test_windows_whose_places_pass_by_leave_registers_for_those_that_are_loaded_ahead() -> None:
     stage = parse_computation("""
 def windows(x: f32[30, 30, 64], w: f32[64, 3, 3], /, y: f32[28, 28, 64]):

@@ -5,8 +5,9 @@ and what comes from the second cache: weights, because what the tiles before hav
 images that do not fit the first. Lines of an image whose distances are large powers of two push out one another even
 where the first cache has room for more of them: then every load of them comes from the second one.
 
-Weights that do not even fit the second cache are fetched ahead as long as a tile walks along few places of its images
-at a time. A tile of more places waits for those that it reads first; the tiles after it find them nearer.
+What does not even fit the second cache is fetched ahead: weights as long as a tile walks along few places of its images
+at a time, images as far as a tile is not wide. Other tiles wait for what they read for the first time; the tiles after
+them find it nearer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     from openinfer.affine import Index, Var
     from openinfer.arch import TargetInfo
@@ -35,6 +36,9 @@ PAST_LINE = 2.0
 
 STREAMS = 8
 """How many sequences of addresses a processor follows to fetch their next lines ahead."""
+
+NEXT = 4
+"""How many places of a row of an image are fetched ahead."""
 
 STREAMED_NEAR, STREAMED_FAR = 1.0, 2.5
 """Cycles for a line of 64 bytes that is read or written in passing: in the second cache, and past it."""
@@ -91,7 +95,7 @@ class Operand:
         self.size = size
         self.loads = loads
         self.pitch = pitch
-        dims = [[(axis, slope) for axis in i.variables() if (slope := i.coefficient(axis))] for i in at]
+        dims = self._dims = [[(axis, slope) for axis in i.variables() if (slope := i.coefficient(axis))] for i in at]
         # Copies along the only axis of a dimension read one element each.
         self._alone = [dim[0][0] for dim in dims if len(dim) == 1]
         self._together = [dim for dim in dims if len(dim) > 1]
@@ -118,6 +122,17 @@ class Operand:
                 self._known[key] = len(reached)
             total *= self._known[key]
         return total
+
+    def steps_on(self, counts: Mapping[Var, int], others: Set[Var]) -> int:
+        """Return how many places a tile lies after the one before it along a row: the last axis that is not of others.
+
+        ``counts`` has the number of copies for each axis.
+        """
+        for dim in reversed(self._dims):
+            for axis, slope in dim:
+                if axis not in others:
+                    return max(1, abs(slope) * counts.get(axis, 1))
+        return 1
 
     def varies(self, axis: Var) -> bool:
         return axis in self._axes
@@ -308,18 +323,22 @@ def _collide(work: Work, tiling: Tiling, size: Mapping[Var, int], operand: Opera
 
 
 def _waiting(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInfo) -> float:
-    """Return a tile's share of the cycles in which the first of the tiles that read the same weights waits for them."""
+    """Return a tile's share of the cycles in which tiles wait for what comes from past the second cache."""
     at_a_time = tiling.counts(size, tiling.parts, tiling.taps)
     places = sum(operand.distinct(at_a_time) for operand in work.operands if not operand.is_packed)
-    if places < STREAMS:
-        return 0.0
     total = 0.0
     for operand in work.operands:
-        elements, again = work.sizes[operand.number]
-        if operand.is_packed and elements * work.itemsize > target.l2_nbytes:
-            own, shared = _read(work, tiling, size, operand)
-            total += own * work.itemsize / target.line_nbytes * PAST_LINE * shared / again
-    return total
+        elements = work.sizes[operand.number][0] if operand.is_packed else operand.size
+        if elements * work.itemsize <= target.l2_nbytes:
+            continue
+        lines = elements * work.itemsize / target.line_nbytes
+        if operand.is_packed:
+            total += lines * PAST_LINE if places >= STREAMS else 0.0
+        elif operand.lane_step == 1:
+            steps = operand.steps_on(size, {tiling.lane, *work.folded})
+            total += lines * PAST_LINE * max(0.0, 1 - NEXT / steps)
+    of_all = prod(extent for axis, extent in work.extents.items() if axis not in work.folded)
+    return total * prod(size.values()) * (1 if tiling.lane in work.folded else tiling.lanes) / of_all
 
 
 def _terms(work: Work, tiling: Tiling) -> dict[Var, int]:
@@ -334,16 +353,10 @@ def _read_in_turn(work: Work, tiling: Tiling, size: Mapping[Var, int], operand: 
         # Of what is not in lanes the next terms find the rest of the line in the first cache.
         return operand.size if operand.lane_step else 0
     elements, again = work.sizes[operand.number]
-    own, shared = _read(work, tiling, size, operand)
-    return elements if again <= shared else own
-
-
-def _read(work: Work, tiling: Tiling, size: Mapping[Var, int], operand: Operand) -> tuple[int, int]:
-    """Return how many elements of a packed operand a tile reads, and how many of its places share each of them."""
-    own, shared = work.terms, 1
+    shared, own = 1, work.terms
     for axis, count in size.items():
         if operand.varies(axis):
             own *= count * (tiling.lanes if axis.name == tiling.lane.name else 1)
         else:
             shared *= count
-    return own, shared
+    return elements if again <= shared else own
