@@ -324,21 +324,21 @@ def _collide(work: Work, tiling: Tiling, size: Mapping[Var, int], operand: Opera
 
 def _waiting(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInfo) -> float:
     """Return a tile's share of the cycles in which tiles wait for what comes from past the second cache."""
+    nbytes = {o: (work.sizes[o.number][0] if o.is_packed else o.size) * work.itemsize for o in work.operands}
+    past = [operand for operand in work.operands if nbytes[operand] > target.l2_nbytes]
+    if not past:
+        return 0.0
     at_a_time = tiling.counts(size, tiling.parts, tiling.taps)
     places = sum(operand.distinct(at_a_time) for operand in work.operands if not operand.is_packed)
-    total = 0.0
-    for operand in work.operands:
-        elements = work.sizes[operand.number][0] if operand.is_packed else operand.size
-        if elements * work.itemsize <= target.l2_nbytes:
-            continue
-        lines = elements * work.itemsize / target.line_nbytes
+    late = 0.0
+    for operand in past:
         if operand.is_packed:
-            total += lines * PAST_LINE if places >= STREAMS else 0.0
+            late += nbytes[operand] if places >= STREAMS else 0.0
         elif operand.lane_step == 1:
-            steps = operand.steps_on(size, {tiling.lane, *work.folded})
-            total += lines * PAST_LINE * max(0.0, 1 - NEXT / steps)
-    of_all = prod(extent for axis, extent in work.extents.items() if axis not in work.folded)
-    return total * prod(size.values()) * (1 if tiling.lane in work.folded else tiling.lanes) / of_all
+            late += nbytes[operand] * max(0.0, 1 - NEXT / operand.steps_on(size, {tiling.lane, *work.folded}))
+    results = prod(extent for axis, extent in work.extents.items() if axis not in work.folded)
+    own = prod(size.values()) * (1 if tiling.lane in work.folded else tiling.lanes)
+    return late / target.line_nbytes * PAST_LINE * own / results
 
 
 def _terms(work: Work, tiling: Tiling) -> dict[Var, int]:
