@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
@@ -20,7 +19,7 @@ from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.values import ArenaMemory, NoMemory
 from openinfer.synth.bundle import Bundle
 from openinfer.synth.c_host.blob import FILE_NAME, OBJECT_NAME, chosen_blob
-from openinfer.synth.c_host.builds import build_of
+from openinfer.synth.c_host.builds import build_of, example_command
 from openinfer.synth.c_host.integer_functions import integer_functions
 from openinfer.synth.c_host.platform_header import PLATFORM_NAME, platform_header
 from openinfer.synth.c_host.ports import given_sizes, input_port, is_needed, items, output_port
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanOutput, WeightTable
     from openinfer.synth.c_host.blob import Blob
-    from openinfer.synth.c_host.builds import Build
     from openinfer.synth.proof import Proof
     from openinfer_synth_c.instance import Instance
     from openinfer_synth_c.kernel_functions import KernelFunction
@@ -67,8 +65,6 @@ DISTRIBUTION = "openinfer-synth-c"
 
 PROOF_NAME = "proof.c"
 """What an analyser starts at, in bundles that it checks."""
-
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
 BYTES = frozenset({"bool", "int8_t", "uint8_t"})
 """C types of one byte, in which GCC 12 takes constant arrays for strings."""
@@ -116,7 +112,7 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
         **{name: _render(template, {**ports, **_flags(plan)}) for name, template in build.templates},
         "README.md": _render(
             "README.md.j2",
-            {**ports, "build": build, "example": _example(plan, build), "proof": proof, "board": _board(plan)},
+            {**ports, "build": build, "example": example_command(plan, build), "proof": proof, "board": _board(plan)},
         ),
         "plan.json": f"{document}\n",
     }
@@ -240,17 +236,6 @@ def _overlap_text(port: PlanOutput, inputs: list[str]) -> str:
 def _board(plan: ExecutionPlan) -> str:
     """Return the name of a device whose memories its file lists: a board, which does not run `main.c`."""
     return plan.arch.name if plan.arch is not None and plan.arch.memories else ""
-
-
-def _example(plan: ExecutionPlan, build: Build) -> str:
-    """Return a command that runs the program; names that a shell may read otherwise are left as ``NAME``."""
-    options = [("--input", port.name) for port in plan.inputs if is_needed(port)]
-    options += [("--output", port.name) for port in plan.outputs]
-    if not options or not all(_PLAIN.fullmatch(name) for _, name in options):
-        options = [("--input", "NAME"), ("--output", "NAME")]
-    arguments = " ".join(f"{option} {name}={name}.npy" for option, name in options)
-    program = build.program.format(prefix=plan.options.prefix)
-    return f"{program} {arguments.replace('NAME.npy', 'FILE.npy')}"
 
 
 def _check(plan: ExecutionPlan) -> None:

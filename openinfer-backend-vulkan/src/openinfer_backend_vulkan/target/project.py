@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from openinfer.plan.document import plan_json
 from openinfer.plan.steps import LoopStep
 from openinfer.synth.bundle import Bundle
 from openinfer.synth.c_host.blob import FILE_NAME, LARGEST_EMBEDDED, Blob
-from openinfer.synth.c_host.builds import build_of
+from openinfer.synth.c_host.builds import build_of, example_command
 from openinfer.synth.c_host.integer_functions import integer_functions
 from openinfer.synth.c_host.platform_header import PLATFORM_NAME, platform_header
 from openinfer.synth.c_host.ports import given_sizes, input_port, is_needed, output_port
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.synth.c_host.builds import Build
     from openinfer.synth.c_host.variables import Variable
     from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
     from openinfer_backend_vulkan.target.program import Written
@@ -60,8 +58,6 @@ _PROJECTS = ("make", "cmake")
 _MOST_ROOM = 1 << 20
 
 _WORDS_A_LINE = 8
-
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
 _BUFFERS = {
     "arena": "intermediate results; values that are never needed at the same time share memory",
@@ -104,7 +100,7 @@ def bundle_of(plan: ExecutionPlan, target: ShaderTarget) -> Bundle:
         "plan.json": f"{json.dumps(plan_json(plan), indent=1, sort_keys=True, allow_nan=False)}\n",
         **{f"{kernel.name}.comp": kernel.text for kernel in found.program.kernels},
     }
-    build_context = {**context, "build": build, "example": _example(plan, build)}
+    build_context = {**context, "build": build, "example": example_command(plan, build)}
     texts |= {name: _render(template, build_context) for name, template in (*build.templates, _README)}
     if not apart:
         texts[WEIGHTS_NAME] = with_prefix(_render("weights.h.j2", {"parts": list(_parts(found, data))}), options.prefix)
@@ -287,17 +283,6 @@ def _words(data: bytes) -> list[str]:
 def _lines(texts: Sequence[str]) -> Iterator[str]:
     for start in range(0, len(texts), _WORDS_A_LINE):
         yield f"{', '.join(texts[start : start + _WORDS_A_LINE])},"
-
-
-def _example(plan: ExecutionPlan, build: Build) -> str:
-    """Return a command that runs the program; names that a shell may read otherwise are left as ``NAME``."""
-    options = [("--input", port.name) for port in plan.inputs if is_needed(port)]
-    options += [("--output", port.name) for port in plan.outputs]
-    if not options or not all(_PLAIN.fullmatch(name) for _, name in options):
-        options = [("--input", "NAME"), ("--output", "NAME")]
-    arguments = " ".join(f"{option} {name}={name}.npy" for option, name in options)
-    program = build.program.format(prefix=plan.options.prefix)
-    return f"{program} {arguments.replace('NAME.npy', 'FILE.npy')}"
 
 
 @cache

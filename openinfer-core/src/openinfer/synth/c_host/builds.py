@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from openinfer.errors import SynthesisError
+from openinfer.synth.c_host.ports import is_needed
+
+if TYPE_CHECKING:
+    from openinfer.plan.execution_plan import ExecutionPlan
+
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
+"""Names that no shell reads otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +79,14 @@ def build_of(name: str, prefix: str) -> Build:
             f"the prefix {prefix!r} has a meaning for {name}, which names a target after it: choose another"
         )
     return build
+
+
+def example_command(plan: ExecutionPlan, build: Build) -> str:
+    """Return a command that runs the program; names that a shell may read otherwise are left as ``NAME``."""
+    options = [("--input", port.name) for port in plan.inputs if is_needed(port)]
+    options += [("--output", port.name) for port in plan.outputs]
+    if not options or not all(_PLAIN.fullmatch(name) for _, name in options):
+        options = [("--input", "NAME"), ("--output", "NAME")]
+    arguments = " ".join(f"{option} {name}={name}.npy" for option, name in options)
+    program = build.program.format(prefix=plan.options.prefix)
+    return f"{program} {arguments.replace('NAME.npy', 'FILE.npy')}"
