@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from openinfer.errors import DTypeError
 from openinfer_oinf.valuetypes import aliases_of, value_type
 
 if TYPE_CHECKING:
@@ -149,6 +150,19 @@ BY_NAME: Mapping[str, DType] = {spelling: dtype for dtype in BUILTIN for spellin
 
 BY_JSON_TAG: Mapping[str, DType] = {dtype.json_tag: dtype for dtype in BUILTIN}
 """Every built-in type by its tag in graph JSON."""
+
+
+def dtype_of(dtype: DType | str) -> DType:
+    """Return an element type that a caller gives as itself or by name.
+
+    Raises:
+        DTypeError: ``unknown-dtype``, there is none of that name.
+    """
+    if isinstance(dtype, DType):
+        return dtype
+    if dtype not in BY_NAME:
+        raise DTypeError(f"unknown dtype {dtype!r}; known: {', '.join(BY_NAME)}", code="unknown-dtype")
+    return BY_NAME[dtype]
 
 
 def dtype_named(name: str) -> DType:

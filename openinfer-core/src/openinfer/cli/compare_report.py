@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.cli.findings import as_json
 from openinfer.cli.terminal import table
+from openinfer.diagnostics import counted
 
 if TYPE_CHECKING:
     from openinfer.inspect.differences import Difference
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def comparison_text(found: Comparison) -> str:
     """Return a comparison for people: how far both agree, and the largest differences."""
     pair = f"{found.device} against {found.reference}"
-    counts = f"{_counted(found.nodes, 'node')} in {_counted(found.steps, 'step')}"
+    counts = f"{counted(found.nodes, 'node')} in {counted(found.steps, 'step')}"
     lines = [f"{pair}: {counts}, {'the same within tolerance' if found.divergence is None else 'then they differ'}"]
     rows = [
         (name, str(each.nodes), f"{each.absolute:.3g}", f"{each.relative:.3g}", _ulps(each.ulps))
@@ -77,7 +78,3 @@ def _ulps(ulps: int | None) -> str:
 
 def _number(value: float | bool | None) -> float | bool | str | None:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

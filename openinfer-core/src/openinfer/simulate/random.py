@@ -9,7 +9,7 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.boundary import public_methods
-from openinfer.dtypes import BY_NAME, DType, Kind
+from openinfer.dtypes import DType, Kind, dtype_of
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.scalars import decode_bits, encode_bits, round_to
 
@@ -43,7 +43,7 @@ class Random:
             ShapeError: an extent is negative.
             ExecutionError: a seed is negative.
         """
-        kind = _kind(dtype)
+        kind = dtype_of(dtype)
         low, high = range if range is not None else _default_range(kind)
         if not (low <= high and math.isfinite(low) and math.isfinite(high)):
             raise DTypeError(f"expected a finite range from low to high, found {low} to {high}")
@@ -54,14 +54,6 @@ class Random:
         if kind.is_float:
             return _floats(kind, float(low), float(high), extents, generator)
         return _integers(kind, math.ceil(low), math.floor(high), extents, generator)
-
-
-def _kind(dtype: DType | str) -> DType:
-    if isinstance(dtype, DType):
-        return dtype
-    if dtype not in BY_NAME:
-        raise DTypeError(f"unknown dtype {dtype!r}; known: {', '.join(BY_NAME)}", code="unknown-dtype")
-    return BY_NAME[dtype]
 
 
 def _default_range(dtype: DType) -> tuple[float, float]:

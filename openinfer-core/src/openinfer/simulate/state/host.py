@@ -11,7 +11,7 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.diagnostics import near_or_known
-from openinfer.dtypes import BY_NAME, DType
+from openinfer.dtypes import DType, dtype_of
 from openinfer.errors import DTypeError, ExecutionError
 from openinfer.ir.resolved import Storage
 from openinfer.ir.types import TensorType
@@ -102,7 +102,7 @@ class Host:
         name, indices = self._parts(access)
         with _Held(access):
             found = self._cached(name, indices) if self._is_cache(name) else self._copied(self._buffer(name, indices))
-        if dtype is not None and found.dtype is not _dtype(dtype):
+        if dtype is not None and found.dtype is not dtype_of(dtype):
             raise DTypeError(f"`{access}` is {found.dtype}, requested as {dtype}")
         return found
 
@@ -218,11 +218,3 @@ class _Held:
 
 def _unknown(name: str, known: Iterable[str], what: str) -> str:
     return f"unknown variable `{name}`: {near_or_known(name, known, what)}"
-
-
-def _dtype(dtype: DType | str) -> DType:
-    if isinstance(dtype, DType):
-        return dtype
-    if dtype not in BY_NAME:
-        raise DTypeError(f"unknown dtype {dtype!r}; known: {', '.join(BY_NAME)}", code="unknown-dtype")
-    return BY_NAME[dtype]

@@ -20,7 +20,7 @@ from openinfer.dtypes import BITSET, U8
 from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.ir.types import TensorType
 from openinfer.model import ModelContents, ModelLoader, save_model
-from openinfer.packing import pack, unpack
+from openinfer.packing import pack
 from openinfer.simulate.values import Tensor
 
 if TYPE_CHECKING:
@@ -190,10 +190,10 @@ def _restored_cache(memory: ProgramMemory, name: str, snapshot: Snapshot) -> Cal
     for index, tensor in entries.items():
         _check(_entry_name(cache, index), tensor, TensorType(cache.dtype, extents))
     if whole is None:
-        return lambda: shared.load(counts, {index: _elements(tensor) for index, tensor in entries.items()})
+        return lambda: shared.load(counts, {index: tensor.array for index, tensor in entries.items()})
     lengths = tuple(snapshot.sizes.get(f"{name}.{formal}.len", -1) for formal in cache.indices)
     _check(name, whole, TensorType(cache.dtype, (*lengths, *extents)))
-    return lambda: shared.load(counts, _elements(whole))
+    return lambda: shared.load(counts, whole.array)
 
 
 def _entries(cache: Cache, snapshot: Snapshot) -> dict[Index, Tensor]:
@@ -204,10 +204,6 @@ def _entries(cache: Cache, snapshot: Snapshot) -> dict[Index, Tensor]:
         if head == cache.name and len(places) == len(cache.indices) and digits:
             found[tuple(map(int, places))] = tensor
     return found
-
-
-def _elements(tensor: Tensor) -> Array:
-    return unpack(tensor.storage, tensor.dtype, tensor.shape) if tensor.dtype.is_packed else tensor.storage
 
 
 def _check(name: str, tensor: Tensor, wanted: TensorType) -> None:
