@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.array_types import storage_dtype
-from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files.failures import broken
 from openinfer.importers.onnx_files.source import Payload
 from openinfer.ir.types import TensorType
 from openinfer.packing import unpack
@@ -35,26 +35,26 @@ def external_payload(model: str, folder: Path | None, proto: Any, dtype: DType, 
         with open_regular(path) as stream:
             size = stream.seek(0, 2)
     except ValueError as error:
-        raise _wrong(f"{title} has an offset or length that is not a number") from error
+        raise broken(f"{title} has an offset or length that is not a number") from error
     except OSError as error:
-        raise _wrong(f"{title}: cannot read {str(path)!r}: {error.strerror or error}") from error
+        raise broken(f"{title}: cannot read {str(path)!r}: {error.strerror or error}") from error
     if offset < 0 or length != nbytes or offset + length > size:
         message = f"{title} claims {length} bytes at {offset} of {path.name}, which has {size}; its type needs {nbytes}"
-        raise _wrong(message)
+        raise broken(message)
     return Payload(dtype, shape, partial(_mapped, path, offset, dtype, shape))
 
 
 def _inside(title: str, folder: Path | None, location: str) -> Path:
     if folder is None:
-        raise _wrong(f"{title} lies in a file, and the model does not come from one")
+        raise broken(f"{title} lies in a file, and the model does not come from one")
     message = f"{title} names the file {location!r}: data of a model lie in its own folder"
     try:
         root = folder.resolve()
         path = (root / location).resolve()
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
-        raise _wrong(f"{message}, and this is not a path: {error}") from error
+        raise broken(f"{message}, and this is not a path: {error}") from error
     if not location or not path.is_relative_to(root):
-        raise _wrong(message)
+        raise broken(message)
     return path
 
 
@@ -67,7 +67,3 @@ def _mapped(path: Path, offset: int, dtype: DType, shape: tuple[int, ...]) -> Ar
         return unpack(np.asarray(stored), dtype, shape)
     stored = np.memmap(path, np.uint8, "r", offset, (kind.nbytes,))
     return np.asarray(stored).view(storage_dtype(dtype)).reshape(shape)
-
-
-def _wrong(message: str) -> ModelImportError:
-    return ModelImportError(message, code="import-file")

@@ -1,4 +1,4 @@
-"""Exceptions by which the libraries that read and run models report that a model is damaged or unsupported.
+"""Exceptions by which the libraries that read and run models report that a model is damaged or unsupported, and ours.
 
 Those of C++ code come through pybind11: classes of the library, which share no base but `Exception`, and the built-in
 ones for the standard exceptions of C++.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 
+from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.package import onnx_module
 
 NUMERIC = (
@@ -21,6 +22,11 @@ NUMERIC = (
     ValueError,
 )
 """What Python code over NumPy raises for inputs that it was not written for, such as ONNX's reference evaluator."""
+
+
+def broken(message: str) -> ModelImportError:
+    """Return the error for a damaged file."""
+    return ModelImportError(message, code="import-file")
 
 
 def of_onnx() -> tuple[type[Exception], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files.failures import broken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,10 +32,10 @@ def check_inlined_size(proto: Any, name: str) -> None:
         for node in _with_inner(nodes):
             key = (node.domain, node.op_type, getattr(node, "overload", ""))
             if key in callers:
-                raise _wrong(f"{name}: the function {node.op_type!r} calls itself")
+                raise broken(f"{name}: the function {node.op_type!r} calls itself")
             if key in bodies and key not in counts:
                 if len(callers) >= DEEPEST_CALLS:
-                    raise _wrong(f"{name}: more than {DEEPEST_CALLS} functions call each other in a row")
+                    raise broken(f"{name}: more than {DEEPEST_CALLS} functions call each other in a row")
                 counts[key] = count(bodies[key].node, (*callers, key))
             total += counts.get(key, 1)
         return total
@@ -43,7 +43,7 @@ def check_inlined_size(proto: Any, name: str) -> None:
     total = count(proto.graph.node, ())
     if total > MOST_INLINED:
         message = f"{name} has {total} nodes once its functions are inlined, of which at most {MOST_INLINED} are read"
-        raise _wrong(f"{message}: export it without functions that repeat others so often")
+        raise broken(f"{message}: export it without functions that repeat others so often")
 
 
 def _with_inner(nodes: Iterable[Any]) -> Iterator[Any]:
@@ -54,7 +54,3 @@ def _with_inner(nodes: Iterable[Any]) -> Iterator[Any]:
             yield from _with_inner(attribute.g.node)
             for graph in attribute.graphs:
                 yield from _with_inner(graph.node)
-
-
-def _wrong(message: str) -> ModelImportError:
-    return ModelImportError(message, code="import-file")

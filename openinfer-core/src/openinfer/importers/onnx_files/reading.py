@@ -15,6 +15,7 @@ from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files import failures
 from openinfer.importers.onnx_files.elements import element_name, element_type, stored_form
 from openinfer.importers.onnx_files.external import external_payload
+from openinfer.importers.onnx_files.failures import broken
 from openinfer.importers.onnx_files.framing import without_large_data
 from openinfer.importers.onnx_files.function_sizes import check_inlined_size
 from openinfer.importers.onnx_files.package import onnx_module
@@ -91,11 +92,6 @@ def model_of(proto: Any, folder: Path | None, name: str) -> SourceModel:
     reader = _Reader(onnx, opsets, folder, name)
     title = proto.graph.name if proto.graph.name not in UNNAMED else name.removesuffix(".onnx")
     return SourceModel(title, reader.graph(proto.graph, 0), opsets, proto.producer_name)
-
-
-def broken(message: str) -> ModelImportError:
-    """Return the error for a damaged file."""
-    return ModelImportError(message, code="import-file")
 
 
 def _check_versions(onnx: Any, proto: Any, name: str) -> None:
