@@ -8,19 +8,15 @@ mode is the default one, which generated programs never change.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from openinfer.dtypes import BITSET, BOOL, F32, F64, I8, I32, PACKED_SINT, PACKED_UINT, SINT, U8, U32, UINT, DType, Kind
 from openinfer.expr.c_low_floats import low_float_helpers
 from openinfer.expr.c_packed import packed_helpers
 from openinfer.expr.c_types import c_type, literal_text, operand_text
 from openinfer.expr.elementary import ELEMENTARY
-from openinfer.expr.fragment import Call, Helper
+from openinfer.expr.fragment import Call, Helper, Writer, call_of_helper
 from openinfer.expr.tree import ExprError
-
-Writer: TypeAlias = Callable[[DType, Sequence[str]], Call]
-"""Writes a function of operands of one type, given as texts that bind tighter than any operator."""
 
 FLOATS = (F32, F64)
 INTEGERS = (*SINT, *UINT)
@@ -91,14 +87,6 @@ def _known_at_limit(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str,
     return (lower, known) if upper == (least if is_strict else greatest) else None
 
 
-def _helper(name: str) -> Writer:
-    def write(dtype: DType, x: Sequence[str]) -> Call:
-        function = f"oi_{name}_{dtype}"
-        return Call(f"{function}({', '.join(x)})", (function,))
-
-    return write
-
-
 def _library(name: str) -> Writer:
     """Return the writer of a function of ``<math.h>``."""
     return lambda dtype, x: Call(f"{name}{'f' if dtype is F32 else ''}({', '.join(x)})")
@@ -106,7 +94,7 @@ def _library(name: str) -> Writer:
 
 def _elementary(name: str) -> Writer:
     """Return the writer of a function that has a formula on f32 (`openinfer.expr.elementary`)."""
-    return lambda dtype, x: (_helper if dtype is F32 else _library)(name)(dtype, x)
+    return lambda dtype, x: (call_of_helper if dtype is F32 else _library)(name)(dtype, x)
 
 
 def _sign_bit(dtype: DType, x: Sequence[str]) -> Call:
@@ -118,7 +106,7 @@ def _sign_bit(dtype: DType, x: Sequence[str]) -> Call:
 def _modular(operator: str, name: str) -> Writer:
     def write(dtype: DType, x: Sequence[str]) -> Call:
         if dtype.kind is Kind.SIGNED:
-            return _helper(name)(dtype, x)
+            return call_of_helper(name)(dtype, x)
         if dtype.bits >= 32:
             return Call(f"{x[0]} {operator} {x[1]}")
         return Call(f"({c_type(dtype)})((uint32_t){x[0]} {operator} (uint32_t){x[1]})")
@@ -174,12 +162,12 @@ _FLOAT: dict[str, Writer] = {
     "rem": _library("fmod"),
     "neg": lambda _dtype, x: Call(f"-{x[0]}"),
     "absolute": _library("fabs"),
-    "minimum": _helper("minimum"),
-    "maximum": _helper("maximum"),
+    "minimum": call_of_helper("minimum"),
+    "maximum": call_of_helper("maximum"),
     "power": _library("pow"),
     "fma": _library("fma"),
     "round_even": _library("rint"),
-    "to_bits": _helper("to_bits"),
+    "to_bits": call_of_helper("to_bits"),
     "is_nan": lambda _dtype, x: Call(f"isnan({x[0]}) != 0"),
     "is_inf": _is_infinite,
     "sign_bit": _sign_bit,
@@ -198,22 +186,22 @@ _INTEGER: dict[str, Writer] = {
     "add": _modular("+", "add"),
     "sub": _modular("-", "sub"),
     "mul": _modular("*", "mul"),
-    "div": _helper("div"),
-    "rem": _helper("rem"),
-    "neg": _helper("neg"),
-    "power": _helper("power"),
-    "absolute": lambda dtype, x: Call(x[0]) if dtype.kind is Kind.UNSIGNED else _helper("absolute")(dtype, x),
+    "div": call_of_helper("div"),
+    "rem": call_of_helper("rem"),
+    "neg": call_of_helper("neg"),
+    "power": call_of_helper("power"),
+    "absolute": lambda dtype, x: Call(x[0]) if dtype.kind is Kind.UNSIGNED else call_of_helper("absolute")(dtype, x),
     "minimum": _extremum("<"),
     "maximum": _extremum(">"),
     "bit_and": _infix("&"),
     "bit_or": _infix("|"),
     "bit_xor": _infix("^"),
     "bit_not": lambda dtype, x: Call(_narrowed(dtype, f"~{x[0]}")),
-    "shl": _helper("shl"),
-    "shr": _helper("shr"),
-    "from_bits": _helper("from_bits"),
-    "dot4": _helper("dot4"),
-    "word": _helper("word"),
+    "shl": call_of_helper("shl"),
+    "shr": call_of_helper("shr"),
+    "from_bits": call_of_helper("from_bits"),
+    "dot4": call_of_helper("dot4"),
+    "word": call_of_helper("word"),
 }
 
 

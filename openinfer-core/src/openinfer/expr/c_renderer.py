@@ -13,9 +13,8 @@ from openinfer.expr.c_functions import call_text, helpers
 from openinfer.expr.c_packed import load_text, store_text
 from openinfer.expr.c_types import c_type, item_type, literal_text, literal_texts, operand_text
 from openinfer.expr.elementary import ELEMENTARY, formula
-from openinfer.expr.fragment import Fragment, Helper, in_dependency_order
+from openinfer.expr.fragment import Fragment, Helper, in_dependency_order, input_text
 from openinfer.expr.linear import linearise
-from openinfer.expr.tree import ExprError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,7 +51,7 @@ def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fr
             texts.append(operand_text(literal_text(step.dtype, step.value)))
             continue
         if step.function == "input":
-            value = _input_text(inputs, step.index)
+            value = input_text(inputs, step.index)
         else:
             operands = [program.instructions[place].dtype for place in step.operands]
             call = call_text(step.function, operands, step.dtype, [texts[place] for place in step.operands])
@@ -80,9 +79,3 @@ def _elementary(name: str) -> Helper:
     fragment = render(linearise(formula(name)), {0: "x"})
     body = "".join(f"    {line}\n" for line in (*fragment.statements, f"return {fragment.result};"))
     return Helper(f"static inline float oi_{name}_f32(float x)\n{{\n{body}}}\n", fragment.helpers)
-
-
-def _input_text(inputs: Mapping[int, str], index: int) -> str:
-    if index not in inputs:
-        raise ExprError(f"the expression reads input {index}, for which no text was given")
-    return inputs[index]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from openinfer.dtypes import DType
+from openinfer.expr.tree import ExprError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,31 @@ class Call:
 
     text: str
     helpers: tuple[str, ...] = ()
+
+
+Writer: TypeAlias = Callable[[DType, Sequence[str]], Call]
+"""Writes a function of operands of one type, given as texts that bind tighter than any operator."""
+
+
+def call_of_helper(name: str) -> Writer:
+    """Return the writer of a function of ours, of which each type has one."""
+
+    def write(dtype: DType, x: Sequence[str]) -> Call:
+        function = f"oi_{name}_{dtype}"
+        return Call(f"{function}({', '.join(x)})", (function,))
+
+    return write
+
+
+def input_text(inputs: Mapping[int, str], index: int) -> str:
+    """Return the text of an input.
+
+    Raises:
+        ExprError: there is none.
+    """
+    if index not in inputs:
+        raise ExprError(f"the expression reads input {index}, for which no text was given")
+    return inputs[index]
 
 
 def in_dependency_order(names: tuple[str, ...], helpers: dict[str, Helper]) -> tuple[str, ...]:

@@ -8,18 +8,15 @@ of an integer's range) is spelled out, and NaN is tested by its bits, since a co
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from openinfer.dtypes import BITSET, BOOL, F32, F64, I8, PACKED_SINT, PACKED_UINT, SINT, U8, UINT, DType, Kind
-from openinfer.expr.fragment import Call, Helper
+from openinfer.expr.fragment import Call, Helper, Writer, call_of_helper
 from openinfer.expr.glsl_choices import choice_text
 from openinfer.expr.glsl_low_floats import low_float_helpers
 from openinfer.expr.glsl_math import FUNCTIONS
 from openinfer.expr.glsl_types import glsl_type, literal_text
 from openinfer.expr.tree import ExprError
-
-Writer: TypeAlias = Callable[[DType, Sequence[str]], Call]
 
 FLOATS = (F32, F64)
 INTEGERS = (*SINT, *UINT)
@@ -63,14 +60,6 @@ def _infix(operator: str) -> Writer:
 
 def _modular(operator: str) -> Writer:
     return lambda dtype, x: Call(_wrapped(dtype, f"{x[0]} {operator} {x[1]}"))
-
-
-def _helper(name: str) -> Writer:
-    def write(dtype: DType, x: Sequence[str]) -> Call:
-        function = f"oi_{name}_{dtype}"
-        return Call(f"{function}({', '.join(x)})", (function,))
-
-    return write
 
 
 def _not_equal(dtype: DType, x: Sequence[str]) -> Call:
@@ -139,7 +128,7 @@ _FLOAT: dict[str, Writer] = {
     "sub": _infix("-"),
     "mul": _infix("*"),
     **{
-        name: _helper(name)
+        name: call_of_helper(name)
         for name in ("div", "neg", "absolute", "minimum", "maximum", "sqrt", "is_nan", "is_inf", "sign_bit", *_F32_ONLY)
     },
     **{name: _signed_rounding(name) for name in ("floor", "ceil", "trunc")},
@@ -153,22 +142,22 @@ _INTEGER: dict[str, Writer] = {
     "add": _modular("+"),
     "sub": _modular("-"),
     "mul": _modular("*"),
-    "div": _helper("div"),
-    "rem": _helper("rem"),
+    "div": call_of_helper("div"),
+    "rem": call_of_helper("rem"),
     "neg": _negated,
     "absolute": _absolute,
-    "power": _helper("power"),
+    "power": call_of_helper("power"),
     "minimum": _extremum("<"),
     "maximum": _extremum(">"),
     "bit_and": _infix("&"),
     "bit_or": _infix("|"),
     "bit_xor": _infix("^"),
     "bit_not": lambda dtype, x: Call(_wrapped(dtype, f"~{x[0]}")),
-    "shl": _helper("shl"),
-    "dot4": _helper("dot4"),
-    "word": _helper("word"),
+    "shl": call_of_helper("shl"),
+    "dot4": call_of_helper("dot4"),
+    "word": call_of_helper("word"),
     "from_bits": lambda _dtype, x: Call(f"uintBitsToFloat({x[0]})"),
-    "shr": _helper("shr"),
+    "shr": call_of_helper("shr"),
 }
 
 

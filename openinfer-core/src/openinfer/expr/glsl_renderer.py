@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.expr.fragment import Fragment, in_dependency_order
+from openinfer.expr.fragment import Fragment, in_dependency_order, input_text
 from openinfer.expr.glsl_functions import call_text, helpers
 from openinfer.expr.glsl_types import glsl_type, literal_text, required_extensions
-from openinfer.expr.tree import ExprError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,7 +39,7 @@ def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fr
             texts.append(f"({literal})" if literal.startswith("-") else literal)
             continue
         if step.function == "input":
-            value = _input_text(inputs, step.index)
+            value = input_text(inputs, step.index)
         else:
             operands = [program.instructions[place].dtype for place in step.operands]
             call = call_text(step.function, operands, step.dtype, [texts[place] for place in step.operands])
@@ -60,9 +59,3 @@ def helper_source(names: Iterable[str]) -> str:
 def _declared(dtype: DType) -> str:
     computed = dtype.is_float and not dtype.is_low_float
     return f"precise {glsl_type(dtype)}" if computed else glsl_type(dtype)
-
-
-def _input_text(inputs: Mapping[int, str], index: int) -> str:
-    if index not in inputs:
-        raise ExprError(f"the expression reads input {index}, for which no text was given")
-    return inputs[index]
