@@ -13,6 +13,7 @@ from openinfer.expr.counting import counted, counting
 from openinfer.expr.linear import linearise
 from openinfer.expr.tree import ExprError
 from openinfer.plan.indices import constant
+from openinfer.plan.report import place_of
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -90,7 +91,7 @@ class StatementWriter:
                 with self._code.faults_at(self._fault_offset(step)):
                     self._step(step)
             except ExprError as error:
-                raise SynthesisError(f"{_place(step)}: {error}", code="dtype-unsupported") from error
+                raise SynthesisError(f"{place_of(step)}: {error}", code="dtype-unsupported") from error
             except PluginStepError:
                 raise
             except PluginError as error:
@@ -317,7 +318,7 @@ def _of_plugin(step: Step, error: PluginError) -> PluginStepError:
     """Return the error of a kernel of a plugin with the statement that it was to write."""
     statement = step.origin.statements[0] if step.origin.statements else None
     found = PluginStepError(
-        f"{_place(step)}: {error}",
+        f"{place_of(step)}: {error}",
         plugin=error.plugin,
         distribution=error.distribution,
         hook=error.hook,
@@ -328,8 +329,3 @@ def _of_plugin(step: Step, error: PluginError) -> PluginStepError:
     )
     found.code = error.code
     return found
-
-
-def _place(step: Step) -> str:
-    lines = [str(s.line) for s in step.origin.statements if s.line is not None]
-    return f"line {', '.join(lines)}" if lines else f"block {step.origin.block}"

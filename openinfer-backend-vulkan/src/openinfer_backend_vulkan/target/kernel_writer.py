@@ -55,12 +55,6 @@ def lines_of(step: Step) -> list[str]:
     return [f"line {s.line}: {s.text}" if s.line is not None else s.text for s in statements]
 
 
-def place_of(step: Step) -> str:
-    """Return how messages call a step."""
-    lines = [str(s.line) for s in step.origin.statements if s.line is not None]
-    return f"line {', '.join(lines)}" if lines else f"block {step.origin.block}"
-
-
 class KernelWriter:
     """Appends the kernels of a step to a segment.
 

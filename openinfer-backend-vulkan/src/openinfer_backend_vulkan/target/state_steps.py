@@ -8,11 +8,11 @@ from openinfer.errors import SynthesisError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation
+from openinfer.plan.report import place_of
 from openinfer.plan.steps import LoadStep, Register, StoreStep, ValueRef
 from openinfer.scalars import converted
 from openinfer.synth.c_host.regions import RegionTests
 from openinfer_backend_vulkan.target.hazards import meets_any
-from openinfer_backend_vulkan.target.kernel_writer import place_of
 from openinfer_backend_vulkan.target.operands import Located
 from openinfer_backend_vulkan.target.regions import clearing, reading, writing
 from openinfer_backend_vulkan.target.run_time import note_lengths, region_numbers

@@ -14,6 +14,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation
 from openinfer.plan.indices import constant
 from openinfer.plan.programs import operands_of
+from openinfer.plan.report import place_of
 from openinfer.plan.steps import (
     ClearStep,
     ComputeStep,
@@ -36,7 +37,7 @@ from openinfer.synth.c_host.integers import declare_integers
 from openinfer.synth.c_host.registers import write_place, write_set
 from openinfer.synth.c_text import comment
 from openinfer_backend_vulkan.glsl.contents import fill_word
-from openinfer_backend_vulkan.target.kernel_writer import KernelWriter, lines_of, place_of
+from openinfer_backend_vulkan.target.kernel_writer import KernelWriter, lines_of
 from openinfer_backend_vulkan.target.operands import Located
 from openinfer_backend_vulkan.target.places import HOST, Place, pattern
 from openinfer_backend_vulkan.target.state_steps import write_access

@@ -89,6 +89,12 @@ def lines_of(step: Step) -> list[int]:
     return [statement.line for statement in step.origin.statements if statement.line is not None]
 
 
+def place_of(step: Step) -> str:
+    """Return how messages call a step: by its lines, else by its block."""
+    lines = lines_of(step)
+    return f"line {', '.join(map(str, lines))}" if lines else f"block {step.origin.block}"
+
+
 def stored_reason(step: Step) -> str:
     """Return the reason why a step is not fused into another one, or an empty text."""
     return step.stored if isinstance(step, KernelStep | ComputeStep) else ""
