@@ -1,7 +1,7 @@
 """Compare the public API with its baseline in .ci/api: `api.py [--write]`.
 
 A baseline has a line for each public name, method and attribute of a module, with its signature. The source is read and
-not imported. A change of the API is a change of a baseline, which a review sees: `--write` writes it anew.
+not imported. A change of the API is a change of a baseline, which a review sees: `--write` rewrites it.
 """
 
 from __future__ import annotations

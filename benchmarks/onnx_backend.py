@@ -3,7 +3,7 @@
 Prints how many tests passed, are unsupported (the importer said so, from operator, type or attribute), and failed.
 Tests whose names end in ``_expanded`` are left out: they are others, written with the functions that define operators.
 `onnx_unsupported.txt` lists what is unsupported and may only shrink: a test that is unsupported without being listed
-counts as failed, and so does one that passes though it is listed. ``--write`` makes the list anew.
+counts as failed, and so does one that passes though it is listed. ``--write`` rewrites the list.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each form is a device file and a compiler with its flags. Results are compared first. The forms and ONNX Runtime then
 take turns in one process, in many short rounds; printed are the median of each and the median of the rounds' ratios.
-With ``--runs`` all of it is made anew several times, and ratios are medians of the runs. ``--layers`` prints the time
+With ``--runs`` everything is repeated several times, and ratios are medians of the runs. ``--layers`` prints the time
 of each step of the program and its share of the machine's peak instead, ``--json`` prints documents.
 
 The time that the multiply-adds of a network in f32 alone take at the peak of the machine follows them, measured in the

@@ -1,4 +1,4 @@
-"""Networks in the making: layers with random weights, as statements of a program and as nodes of an ONNX graph."""
+"""Builders of networks: layers with random weights, as statements of a program and as nodes of an ONNX graph."""
 
 from __future__ import annotations
 

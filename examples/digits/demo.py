@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def introduce(model: oi.Model, graph: oi.Graph) -> None:
-    """Say what there is: where to find all of it, and no values."""
+    """Print a summary: where to find all of it, and no values."""
     heading("The model and the program")
     weights = sum(math.prod(info.shape) for info in model.tensors.values())
     print(f"digits.oinf    {len(model.tensors)} tensors of {weights:,} weights; `oinf inspect` shows them")

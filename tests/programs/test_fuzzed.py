@@ -111,7 +111,7 @@ def inputs_of_text() -> dict[str, Any]:
 
 
 def written_wrongly(programs: Any, monkeypatch: pytest.MonkeyPatch, pattern: str, instead: Any) -> None:
-    """Let programs in C be written with something else in the place of a pattern."""
+    """Let programs in C be written with something else in place of a pattern."""
     examining = programs("examining")
     written = examining.written_in_c
 

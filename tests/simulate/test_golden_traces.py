@@ -1,6 +1,6 @@
 """Traces of whole programs as JSON, compared with files that a person has read.
 
-``OPENINFER_UPDATE_GOLDEN=1`` writes the files anew. Identifiers of nodes are their order of first appearance.
+``OPENINFER_UPDATE_GOLDEN=1`` rewrites the files. Identifiers of nodes are their order of first appearance.
 """
 
 from __future__ import annotations

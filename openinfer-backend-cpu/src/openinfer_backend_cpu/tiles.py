@@ -1,7 +1,7 @@
 """Pieces of large matrix products, which several threads can compute; shapes alone decide them.
 
 A product gives the same bits only if it is cut in the same way, so that one thread computes the pieces too. Each piece
-packs its operands anew for the processor, and pieces are large enough for that not to show.
+packs its operands again for the processor, and pieces are large enough for that not to show.
 """
 
 from __future__ import annotations

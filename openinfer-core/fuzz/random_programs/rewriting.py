@@ -91,7 +91,7 @@ def in_line(graph: Graph, number: int, *, other: bool = False) -> Graph:
 
 
 def _indexed(node: Node, index: str, value: IntExpr) -> Node:
-    """Return a node of a loop with an expression in the place of the index."""
+    """Return a node of a loop with an expression in place of the index."""
 
     def changed(expr: IntExpr) -> IntExpr:
         return _substituted(expr, index, value)

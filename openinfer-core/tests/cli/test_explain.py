@@ -1,6 +1,6 @@
 """Every code is explained: its example gets it, the golden files hold what is said, and the page is up to date.
 
-`OPENINFER_UPDATE_GOLDEN=1` writes the golden files and the page anew.
+`OPENINFER_UPDATE_GOLDEN=1` rewrites the golden files and the page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reference pages of operators are those that the schemas make; ``OPENINFER_UPDATE_GOLDEN=1`` writes them anew."""
+"""The reference pages of operators are those that the schemas make; ``OPENINFER_UPDATE_GOLDEN=1`` rewrites them."""
 
 import os
 from pathlib import Path

@@ -26,7 +26,7 @@ MOST_BLOCK_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    """An allocation, mapped for good at ``address`` if the host sees it.
+    """An allocation, mapped permanently at ``address`` if the host sees it.
 
     ``owned`` is the device's number for its release.
     """

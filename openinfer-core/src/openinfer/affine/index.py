@@ -219,7 +219,7 @@ class Index(Arithmetic):
         return total
 
     def substituted(self, values: Mapping[Var, Index]) -> Index:
-        """Return the index with variables replaced; quotients and remainders are folded anew."""
+        """Return the index with variables replaced; quotients and remainders are folded again."""
         terms: list[Term] = []
         for atoms, factor in self.terms:
             product, *others = [_substituted(atom, values) for atom in atoms] or [Index.of(1)]

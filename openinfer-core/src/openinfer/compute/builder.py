@@ -52,7 +52,7 @@ class ComputationError(OpenInferError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """A scalar of a stage in the making, with the arithmetic of `openinfer.expr.tree`.
+    """A scalar of a stage that is built, with the arithmetic of `openinfer.expr.tree`.
 
     Operands are of one type; a Python number stands for a constant of that type.
 
@@ -118,7 +118,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operand:
-    """A tensor of the computation in the making."""
+    """A tensor of the computation that is built."""
 
     builder: Builder
     tensor: Tensor

@@ -79,7 +79,7 @@ def _count(axes: Sequence[Var]) -> int | None:
 
 
 def _with_producer(stage: Stage, reads: Sequence[int], made: Stage) -> Stage:
-    """Return a stage that evaluates the expression of ``made`` in the place of the elements ``reads``."""
+    """Return a stage that evaluates the expression of ``made`` in place of the elements ``reads``."""
     elements: dict[Element, int] = {}
     replaced: dict[int, Expr] = {}
     for number, element in enumerate(stage.elements):

@@ -95,7 +95,7 @@ def _is_cast_in_terms(stage: Stage, fold: Fold, number: int) -> bool:
 def in_words(stage: Stage, words: Words) -> Stage:
     """Return a stage that reads words of i32 instead of their elements.
 
-    Its tensor has a dimension of words in the place of ``words.dim``, after one for ``words.outer`` if there is one.
+    Its tensor has a dimension of words in place of ``words.dim``, after one for ``words.outer`` if there is one.
     """
     fold, read = stage.fold, stage.elements[words.number]
     if fold is None or not isinstance(read, Read) or not isinstance(words.axis.extent, int):

@@ -131,7 +131,7 @@ class GraphBuilder:
         pattern: str | None = None,
         attrs: Attrs | None = None,
     ) -> Ref:
-        """Declare a variable that starts every step anew; ``pattern`` and ``formals`` make it a prefix table."""
+        """Declare a variable that is initialised in every step; ``pattern`` and ``formals`` make it a prefix table."""
         known = Known(init=init, ref=ref, pattern=pattern, attrs=attrs or {})
         return self._declare(MemoryKind.VOLATILE, name, dtype, dims, known, formals)
 

@@ -23,7 +23,7 @@ _INDENT = "  "
 
 
 def formatted(text: str, *, name: str = "<text>") -> str:
-    """Return the text laid out anew; formatting that again changes nothing.
+    """Return the formatted text; formatting that again changes nothing.
 
     Comments inside a statement move in front of it. Older spellings of attributes and sections become the usual ones.
 

@@ -15,7 +15,7 @@ sin, cos  2      the argument modulo 4 quarter turns in f64, by parts of 2/pi wi
                  exact; then polynomials within pi/4
 ========  =====  ===============================================================================================
 
-Polynomials are minimax fits (least squares that are weighted anew by their errors, after Lawson), rounded to f32.
+Polynomials are minimax fits (least squares that are reweighted by their errors, after Lawson), rounded to f32.
 """
 
 from __future__ import annotations

@@ -305,7 +305,7 @@ def _nbytes(computation: Computation, tensors: Iterable[str]) -> int:
 
 
 def _without_unread(found: Arranged) -> Arranged:
-    """Return the plan without weights and tables that no step reads any more; the others are numbered anew."""
+    """Return the plan without weights and tables that no step reads any more; the others are renumbered."""
     steps = [step for procedure in found.procedures for step in walk(procedure.steps)]
     used = {o.table for step in steps for o in operands(step) if isinstance(o, TableRef)}
     tables = [table for table in found.tables if table.number in used]

@@ -66,7 +66,7 @@ def room(
     types: Sequence[TensorType],
     free: int,
 ) -> Room:
-    """Return what there is room for, with layouts without halos of images that are there when the arena is fullest.
+    """Return the room of the arena, with layouts without halos for images that are live when it is fullest.
 
     Args:
         types: type of each value.

@@ -96,7 +96,7 @@ class Passing:
         return reader
 
     def exchange(self, position: int, step: Step) -> None:
-        """Put a step that reads and writes the same in the place of another one."""
+        """Put a step that reads and writes the same in place of another one."""
         self._entries[position] = replace(self[position], step=step)
 
     def join(self, position: int, reader: int, joined: Entry) -> None:

@@ -77,7 +77,7 @@ def collected(
 def _with_computations(
     procedures: Sequence[Procedure], change: Callable[[ComputeStep], Iterable[Step]]
 ) -> tuple[Procedure, ...]:
-    """Return the program with other steps in the place of each computation."""
+    """Return the program with other steps in place of each computation."""
     return with_steps(procedures, lambda step: change(step) if isinstance(step, ComputeStep) else (step,))
 
 

@@ -125,7 +125,7 @@ def _overwritten(plan: ExecutionPlan, step: Step) -> list[str]:
 
 
 def _lie_across(one: PlanValue, other: PlanValue) -> bool:
-    """Whether two values share some bytes of the arena, but are not one in the place of the other."""
+    """Whether two values share some bytes of the arena, but are not one in place of the other."""
     if not isinstance(one.memory, ArenaMemory) or not isinstance(other.memory, ArenaMemory):
         return False
     if one.memory.bank != other.memory.bank:

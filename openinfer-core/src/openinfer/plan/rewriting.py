@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def with_steps(procedures: Sequence[Procedure], change: Callable[[Step], Iterable[Step]]) -> tuple[Procedure, ...]:
-    """Return a program with what ``change`` returns in the place of each step that is not a loop, in order."""
+    """Return a program with what ``change`` returns in place of each step that is not a loop, in order."""
 
     def changed(step: Step) -> Iterable[Step]:
         return (replace(step, body=steps(step.body)),) if isinstance(step, LoopStep) else change(step)
@@ -28,7 +28,7 @@ def with_steps(procedures: Sequence[Procedure], change: Callable[[Step], Iterabl
 def with_bodies(
     procedures: Sequence[Procedure], change: Callable[[Sequence[Step]], Sequence[Step]]
 ) -> tuple[Procedure, ...]:
-    """Return a program with what ``change`` returns in the place of each body, those of inner loops first."""
+    """Return a program with what ``change`` returns in place of each body, those of inner loops first."""
 
     def changed(body: Sequence[Step]) -> tuple[Step, ...]:
         inner = [replace(step, body=changed(step.body)) if isinstance(step, LoopStep) else step for step in body]

@@ -275,7 +275,7 @@ class GivenSchedules:
         return schedule
 
     def _error(self, entry: GivenSchedule | GivenLoops, message: str, hint: str | None = None) -> SynthesisError:
-        hint = hint or "remove the lines, or write the file anew with `openinfer plan --schedules-out`"
+        hint = hint or "remove the lines, or write a new file with `openinfer plan --schedules-out`"
         return about(_CODE, f"{self._file.name}:{entry.line}: {message}", hint)
 
 

@@ -1,6 +1,6 @@
 """Sums of products of small integers for each channel, as in depthwise convolutions: all terms are written out.
 
-Lanes lie along the channels. The weights are laid out anew, so that those of neighbouring channels are neighbours.
+Lanes lie along the channels. The weights are rearranged, so that those of neighbouring channels are neighbours.
 """
 
 from __future__ import annotations

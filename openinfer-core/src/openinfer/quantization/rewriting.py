@@ -39,7 +39,7 @@ def with_source(graph: Graph) -> tuple[Graph, str]:
 
 
 def replace(span: Span, lines: Iterable[str]) -> Edit:
-    """Return the edit that puts lines in the place of a statement or declaration."""
+    """Return the edit that puts lines in place of a statement or declaration."""
     return Edit(span.start, _end(span), tuple(lines))
 
 

@@ -59,7 +59,7 @@ def free_name(wanted: str, taken: set[str]) -> str:
 
 
 def layer_statements(layer: Layer, names: Names, dtype: str, dims: Sequence[IntExpr]) -> list[str]:
-    """Return the statements in the place of a layer, with its hints.
+    """Return the statements in place of a layer, with its hints.
 
     Args:
         dtype: element type of what is read, once it is quantised.
@@ -107,7 +107,7 @@ def _numbers(setting: SettingValue) -> Sequence[object]:
 
 
 def weight_declarations(layer: Layer, decl: VarDecl, step: float) -> list[str]:
-    """Return the declarations in the place of that of a weight; ``step`` is that of a weight that is not a table."""
+    """Return the declarations in place of that of a weight; ``step`` is that of a weight that is not a table."""
     dims = decl.dims[::-1] if layer.is_transposed else decl.dims
     if layer.is_signal:
         dims = (*dims[:2], Const(1), dims[2])

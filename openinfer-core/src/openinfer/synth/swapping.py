@@ -1,4 +1,4 @@
-"""Putting a directory in the place of another: in one step where the system can exchange two names."""
+"""Putting a directory in place of another: in one step where the system can exchange two names."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def call_of_node(op: ResolvedOp, schema: OpSchema) -> OpCall:
 
 
 def _passed_over(op: ResolvedOp) -> tuple[type[Exception], ...]:
-    """Return what rules, kernels and definitions may raise of an operator that is selected anew when it runs.
+    """Return what rules, kernels and definitions may raise of an operator that is selected again when it runs.
 
     Those of plugins may need a setting that is known only then; stages fit declared types only where shapes are known.
     """

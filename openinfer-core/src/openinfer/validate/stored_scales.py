@@ -122,7 +122,7 @@ def _axis(variable: ResolvedVar | PrefixTable, model: Model) -> int | None:
 
 
 def _tensor(variable: ResolvedVar) -> str | None:
-    """Return the name of the model tensor that a variable holds for good, or None."""
+    """Return the name of the model tensor that a variable always holds, or None."""
     lasting = variable.storage in (Storage.CONSTANT, Storage.VOLATILE)
     return variable.initial.name if lasting and isinstance(variable.initial, FromTensor) else None
 

@@ -23,7 +23,7 @@ def dot_product(kind: str, count: int, plain: str) -> list[str]:
     """Return the body of `openinfer.expr.tree.dot4` of vectors ``a``, ``b`` and ``c`` with ``count`` elements.
 
     x86-64 has an instruction for bytes without sign by bytes with sign, which is the function itself. Arm has one for
-    bytes with sign on both sides: with ``a - 128`` in the place of ``a`` it omits 128 times the sum of ``b``, which two
+    bytes with sign on both sides: with ``a - 128`` in place of ``a`` it omits 128 times the sum of ``b``, which two
     more of them add. ``plain`` is the value where the compiler supports neither.
     """
     if count not in _REGISTER:

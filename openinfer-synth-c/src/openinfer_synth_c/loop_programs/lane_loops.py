@@ -41,7 +41,7 @@ class LaneLoop(Lanes):
     _repeated: frozenset[Program] = field(init=False)
 
     def __post_init__(self) -> None:
-        # Not by super(): the decorator makes the class anew, with slots, and super() would look for the first one.
+        # Not by super(): the decorator makes another class, with slots, and super() would look for the first one.
         Lanes.__post_init__(self)
         self._repeated = repeated_formulas(self.body, self.count)
 

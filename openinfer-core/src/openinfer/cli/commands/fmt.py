@@ -1,4 +1,4 @@
-"""`openinfer fmt`: program texts laid out anew, comments kept."""
+"""`openinfer fmt`: format program texts, with their comments."""
 
 from __future__ import annotations
 

@@ -317,7 +317,7 @@ def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], S
 
 
 def _elsewhere(run: BoundCall, instead: Instead) -> BoundCall:
-    """Return a call that switches to another for good if a hardware feature is missing when it is bound."""
+    """Return a call that switches permanently to another if a hardware feature is missing when it is bound."""
     other: BoundCall | None = None
 
     def call() -> None:

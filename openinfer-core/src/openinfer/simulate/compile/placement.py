@@ -62,7 +62,7 @@ class Placements:
                 self._choose(name, f"`{node_desc(node)}` in block `{block.name}` {verb}")
 
     def open(self, name: str) -> tuple[DeviceBackend, Binder]:
-        """Open one of the devices anew, since each serves one thread.
+        """Open one of the devices again, since each serves one thread.
 
         Raises:
             DeviceError: it is the one to fall back to, and is unknown, or cannot be used here.

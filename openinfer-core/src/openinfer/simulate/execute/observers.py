@@ -46,7 +46,7 @@ class Observers:
             observe(fresh)
 
     def forget(self) -> None:
-        """Start anew: the events so far are dropped."""
+        """Start again: the events so far are dropped."""
         self._seen = 0
 
 
