@@ -14,6 +14,17 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
+from openinfer_synth_c.counting_statements import (
+    COUNTER,
+    TOTAL,
+    Statement,
+    counted,
+    counting_text,
+    is_plain,
+    same_names,
+    statements_of,
+    uses,
+)
 from openinfer_synth_c.rolled_loops import condition_in
 
 if TYPE_CHECKING:
@@ -45,48 +56,11 @@ _LEAST_SAVED = 300
 _LONGEST_LINE = 120
 """Characters of a loop that is on one line."""
 
-_COUNTER = "n"
-
 _LIST = re.compile(r"\s*(?:\w+ total\d+,|total\d+ = total\d+ =)")
 _DECLARED = re.compile(r"(\s*)(\w+) (total\d+(?:, total\d+)+);")
 _ASSIGNED = re.compile(r"(\s*)((?:total\d+ = ){2,})(.*);")
 _REPLACED = re.compile(r"\s*total\d+ = \w+\(")
-_PLAIN = re.compile(r"\s*(?:const \w+ (?:\*const )?(?P<constant>\w+) = |total\d+ = |\w+\()[^{}?]*;")
-_FIRST = re.compile(r"\b(\w*(?:load|store|rows)_\w+\([A-Za-z_]\w*)(?=[,)])")
-_TOKEN = re.compile(r"[A-Za-z_]\w*|0[xX][\w.+-]+|\d+\.\w*|\d+|\s+|.")
-_TOTAL = re.compile(r"\btotal(\d+)\b(?!\[)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-
-
-@dataclass(frozen=True, slots=True)
-class _Number:
-    """A number in a statement.
-
-    Attributes:
-        total: whether it is part of the name of a total.
-        counts: whether an expression may take its place.
-    """
-
-    value: int
-    total: bool
-    counts: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Statement:
-    """A statement.
-
-    Attributes:
-        shape: its tokens, with ``#`` for each number and ``@`` for each constant that statements next to it declare.
-        numbers, names: what these stand for, in their order.
-        constant: the name of the constant that it declares.
-    """
-
-    text: str
-    shape: tuple[str, ...]
-    numbers: tuple[_Number, ...]
-    names: tuple[str, ...]
-    constant: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +120,7 @@ def _whole_lists(lines: Iterable[str]) -> Iterator[str]:
 
 def _indent_of_plain(text: str, has_condition: Callable[[str], bool]) -> str | None:
     """Return the indentation of a statement that loops may repeat; None: it is something else."""
-    if not _PLAIN.fullmatch(text) or _ASSIGNED.fullmatch(text) or has_condition(text):
+    if not is_plain(text) or _ASSIGNED.fullmatch(text) or has_condition(text):
         return None
     return text[: len(text) - len(text.lstrip())]
 
@@ -173,9 +147,8 @@ class _Repeats:
 
     def block(self, texts: Sequence[str], indent: str) -> list[str]:
         """Return statements next to each other, with loops for those that repeat."""
-        constants = {found["constant"] for text in texts if (found := _PLAIN.fullmatch(text)) and found["constant"]}
         self._indices = {}
-        return list(self._written([self._statement(text, constants) for text in texts], indent))
+        return list(self._written(statements_of(texts, self._first), indent))
 
     def with_arrays(self, statements: Iterable[str]) -> Iterator[str]:
         """Yield statements with arrays in place of the totals that loops count through."""
@@ -184,14 +157,14 @@ class _Repeats:
             indent = text[: len(text) - len(text.lstrip())]
             declared, assigned = _DECLARED.fullmatch(flat), _ASSIGNED.fullmatch(flat)
             listed = declared[3] if declared else assigned[2] if assigned else ""
-            numbers = [int(number) for number in _TOTAL.findall(listed)]
+            numbers = [int(number) for number in TOTAL.findall(listed)]
             is_array = self._is_array(numbers)
             if is_array and declared is not None:
                 # Analysers see that all of it is set; compilers remove what nothing reads.
                 yield f"{indent}{declared[2]} total{numbers[0]}[{len(numbers)}] = {{0}};"
             elif is_array and assigned is not None:
                 value = self._with_elements(assigned[3])
-                yield f"{indent}{_loop(len(numbers))} {{ total{numbers[0]}[{_COUNTER}] = {value}; }}"
+                yield f"{indent}{_loop(len(numbers))} {{ total{numbers[0]}[{COUNTER}] = {value}; }}"
             else:
                 yield self._with_elements(text)
 
@@ -201,39 +174,15 @@ class _Repeats:
 
     def _with_elements(self, text: str) -> str:
         """Return a text with elements of arrays in place of their totals."""
-        return _TOTAL.sub(lambda found: self._element(int(found[1])), text)
+        return TOTAL.sub(lambda found: self._element(int(found[1])), text)
 
     def _element(self, number: int) -> str:
         first = self._first.get(number)
         return f"total{number}" if first not in self._arrays else f"total{first}[{number - first}]"
 
-    def _statement(self, text: str, constants: set[str]) -> _Statement:
-        # The first of a row of addresses has no distance.
-        tokens = _TOKEN.findall(_FIRST.sub(r"\1 + 0", text.strip()))
-        shape: list[str] = []
-        numbers: list[_Number] = []
-        names: list[str] = []
-        for position, token in enumerate(tokens):
-            total = _TOTAL.fullmatch(token)
-            if token in constants:
-                shape.append("@")
-                names.append(token)
-            elif total is not None and int(total[1]) in self._first:
-                shape.append("#")
-                numbers.append(_Number(int(total[1]), total=True, counts=True))
-            elif token.isdigit():
-                shape.append("#")
-                counts = _is_distance("".join(tokens[:position])[-3:], tokens[position + 1 : position + 2])
-                numbers.append(_Number(int(token), total=False, counts=counts))
-            else:
-                shape.append(token)
-        found = _PLAIN.fullmatch(text)
-        constant = found["constant"] if found else None
-        return _Statement(text, tuple(shape), tuple(numbers), tuple(names), constant)
-
     # --- Runs ---------------------------------------------------------------------------------------------------
 
-    def _written(self, statements: Sequence[_Statement], indent: str) -> Iterator[str]:
+    def _written(self, statements: Sequence[Statement], indent: str) -> Iterator[str]:
         run = self._best(statements)
         if run is None:
             for statement in statements:
@@ -244,7 +193,7 @@ class _Repeats:
         yield from self._loop(statements, run, indent)
         yield from self._written(statements[run.end :], indent)
 
-    def _best(self, statements: Sequence[_Statement]) -> _Run | None:
+    def _best(self, statements: Sequence[Statement]) -> _Run | None:
         """Return the run whose loop saves most, the first of several."""
         best: _Run | None = None
         sizes = list(accumulate((len(each.text) + 1 for each in statements), initial=0))
@@ -261,7 +210,7 @@ class _Repeats:
                     best = _Run(start, period, count, saved)
         return best
 
-    def _iterations(self, statements: Sequence[_Statement], start: int, period: int) -> int:
+    def _iterations(self, statements: Sequence[Statement], start: int, period: int) -> int:
         """Return how many iterations of a loop the statements from one on are."""
         first, count = statements[start : start + period], 1
         second = statements[start + period : start + 2 * period]
@@ -277,19 +226,19 @@ class _Repeats:
 
     def _is_iteration(
         self,
-        first: Sequence[_Statement],
-        second: Sequence[_Statement],
-        iteration: Sequence[_Statement],
+        first: Sequence[Statement],
+        second: Sequence[Statement],
+        iteration: Sequence[Statement],
         number: int,
     ) -> bool:
         return (
             all(a.shape == b.shape for a, b in zip(first, iteration, strict=True))
             and all(map(self._count_up, first, second, iteration, [number] * len(first)))
-            and _same_names(first, iteration)
+            and same_names(first, iteration)
             and self._are_alone(iteration)
         )
 
-    def _count_up(self, first: _Statement, second: _Statement, statement: _Statement, number: int) -> bool:
+    def _count_up(self, first: Statement, second: Statement, statement: Statement, number: int) -> bool:
         for a, b, c in zip(first.numbers, second.numbers, statement.numbers, strict=True):
             step = b.value - a.value
             if c.value != a.value + number * step or step < 0 or (step and not a.counts):
@@ -298,17 +247,17 @@ class _Repeats:
                 return False
         return True
 
-    def _are_alone(self, iteration: Sequence[_Statement]) -> bool:
+    def _are_alone(self, iteration: Sequence[Statement]) -> bool:
         """Return whether only an iteration itself uses the constants that it declares."""
-        uses = Counter(name for statement in iteration for name in statement.names)
-        return all(uses[each.constant] == self._uses[each.constant] for each in iteration if each.constant)
+        used = uses(iteration)
+        return all(used[each.constant] == self._uses[each.constant] for each in iteration if each.constant)
 
-    def _loop(self, statements: Sequence[_Statement], run: _Run, indent: str) -> Iterator[str]:
+    def _loop(self, statements: Sequence[Statement], run: _Run, indent: str) -> Iterator[str]:
         first = statements[run.start : run.start + run.period]
         second = statements[run.start + run.period : run.start + 2 * run.period]
         for a, b in zip(first, second, strict=True):
             self._use(a, b, run.iterations)
-        body = [self._body(a, b) for a, b in zip(first, second, strict=True)]
+        body = [counting_text(a, b, self._total) for a, b in zip(first, second, strict=True)]
         alone = f"{indent}{_loop(run.iterations)} {{ {body[0]} }}"
         if len(body) == 1 and len(alone) <= _LONGEST_LINE:
             yield alone
@@ -317,7 +266,7 @@ class _Repeats:
         yield from (f"{indent}    {text}" for text in body)
         yield f"{indent}}}"
 
-    def _use(self, first: _Statement, second: _Statement, count: int) -> None:
+    def _use(self, first: Statement, second: Statement, count: int) -> None:
         """Note the indices of the totals that a statement uses in so many iterations."""
         for a, b in zip(first.numbers, second.numbers, strict=True):
             step = b.value - a.value
@@ -326,55 +275,16 @@ class _Repeats:
                 if self._indices.setdefault(number, index) != index:
                     self.mixed.add(number)
 
-    def _body(self, first: _Statement, second: _Statement) -> str:
-        numbers = iter(zip(first.numbers, second.numbers, strict=True))
-        names = iter(first.names)
-        parts: list[str] = []
-        for piece in first.shape:
-            if piece == "@":
-                parts.append(next(names))
-            elif piece != "#":
-                parts.append(piece)
-            else:
-                a, b = next(numbers)
-                parts.append(self._number(a, b.value - a.value))
-        return re.sub(r" \+ 0(?=[,)])", "", "".join(parts))
-
-    def _number(self, number: _Number, step: int) -> str:
-        if not number.total:
-            return _counted(number.value, step)
+    def _total(self, number: int, step: int) -> str:
         if step == 0:
-            return f"total{number.value}"
-        first = self._first[number.value]
+            return f"total{number}"
+        first = self._first[number]
         self._arrays.add(first)
-        return f"total{first}[{_counted(number.value - first, step)}]"
+        return f"total{first}[{counted(number - first, step)}]"
 
 
 def _loop(count: int) -> str:
-    return f"{UNROLLED} for (ptrdiff_t {_COUNTER} = 0; {_COUNTER} < {count}; ++{_COUNTER})"
-
-
-def _counted(start: int, step: int) -> str:
-    """Return the text of ``start`` and a step for each iteration before this one."""
-    if step == 0:
-        return str(start)
-    counted = _COUNTER if step == 1 else f"{step} * {_COUNTER}"
-    return f"{counted} + {start}" if start else counted
-
-
-def _is_distance(before: str, after: Sequence[str]) -> bool:
-    """Return whether a number between texts is a term of an address or all of an index."""
-    return before.endswith(("+ ", "[")) and after in (["]"], [")"], [","], [";"])
-
-
-def _same_names(first: Sequence[_Statement], iteration: Sequence[_Statement]) -> bool:
-    """Return whether an iteration uses its own constants where the first one does, and else the same ones."""
-    renamed = {a.constant: b.constant for a, b in zip(first, iteration, strict=True) if a.constant}
-    return all(
-        renamed.get(one, one) == other
-        for a, b in zip(first, iteration, strict=True)
-        for one, other in zip(a.names, b.names, strict=True)
-    )
+    return f"{UNROLLED} for (ptrdiff_t {COUNTER} = 0; {COUNTER} < {count}; ++{COUNTER})"
 
 
 def _first_totals(statements: Iterable[str]) -> Iterator[tuple[int, int]]:
@@ -383,7 +293,7 @@ def _first_totals(statements: Iterable[str]) -> Iterator[tuple[int, int]]:
         declared = _DECLARED.fullmatch(" ".join(part.strip() for part in text.split("\n")))
         if declared is None:
             continue
-        numbers = [int(number) for number in _TOTAL.findall(declared[3])]
+        numbers = [int(number) for number in TOTAL.findall(declared[3])]
         if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
             yield from ((number, numbers[0]) for number in numbers)
 
@@ -393,7 +303,7 @@ def _apart_in_plain_c(statements: Iterable[str]) -> Iterator[int]:
     opened: list[bool] = []
     for text in statements:
         if any(opened) or _REPLACED.match(text):
-            yield from (int(number) for number in _TOTAL.findall(text))
+            yield from (int(number) for number in TOTAL.findall(text))
         if text.strip() == "}":
             opened.pop()
         elif text.endswith("{"):
