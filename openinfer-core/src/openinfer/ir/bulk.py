@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def many_objects() -> Generator[None]:
-    """Pause the cyclic garbage collector while a graph, or a plan and its source, is built.
+    """Pause the cyclic garbage collector while a graph, plan, source or executor is built.
 
     These hold no cycles, so a collection frees nothing while one grows; it only traverses all of it, which makes a
     line of a long program cost more than one of a short program.

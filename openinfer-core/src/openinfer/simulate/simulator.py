@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 from openinfer import programs
 from openinfer.boundary import public_methods
 from openinfer.errors import DeviceError, ValidationError
+from openinfer.ir.bulk import many_objects
 from openinfer.model import Model, ModelLoader
 from openinfer.plugins.environment import Environment
 from openinfer.simulate.compile.placement import Placements
@@ -134,19 +135,20 @@ class Simulator:
         placements = Placements(resolved, self._fallback, self._environment)
         backend, binder = open_device(self._device, self._environment)
         try:
-            return Executor(
-                resolved,
-                self._model,
-                backend,
-                binder,
-                placements,
-                trace=self._trace,
-                timer=self._timer,
-                echo=self._echo,
-                limits=self._limits,
-                resized=lambda sizes: self._resolve(resolved.graph, sizes),
-                observers=Observers(self._environment) if self._trace else None,
-            )
+            with many_objects():
+                return Executor(
+                    resolved,
+                    self._model,
+                    backend,
+                    binder,
+                    placements,
+                    trace=self._trace,
+                    timer=self._timer,
+                    echo=self._echo,
+                    limits=self._limits,
+                    resized=lambda sizes: self._resolve(resolved.graph, sizes),
+                    observers=Observers(self._environment) if self._trace else None,
+                )
         except BaseException:
             placements.close()
             backend.close()
@@ -159,15 +161,16 @@ class Simulator:
         return None if fallback is None or self._strict else fallback.device
 
     def _resolve(self, program: Program, sizes: Mapping[str, int] | None = None) -> ResolvedGraph:
-        resolved = resolve(
-            programs.graph(program, strict=self._strict),
-            self._model,
-            sizes={**self._sizes, **(sizes or {})},
-            environment=self._environment,
-            device=self.device,
-            placement=self._placement,
-            strict=self._strict,
-        )
+        with many_objects():
+            resolved = resolve(
+                programs.graph(program, strict=self._strict),
+                self._model,
+                sizes={**self._sizes, **(sizes or {})},
+                environment=self._environment,
+                device=self.device,
+                placement=self._placement,
+                strict=self._strict,
+            )
         for warning in resolved.warnings:
             log(LogKind.WARNING, str(warning))
         return resolved
