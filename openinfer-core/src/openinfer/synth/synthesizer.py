@@ -310,9 +310,10 @@ def _digest(program: Graph) -> str:
 
 
 def _without_identities(value: Any) -> Any:
+    """Return JSON without the ids of nodes, which are strings; what a variable of the name ``uuid`` is stays."""
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
-        return {key: _without_identities(entry) for key, entry in items if key != "uuid"}
+        return {key: _without_identities(entry) for key, entry in items if key != "uuid" or not isinstance(entry, str)}
     if isinstance(value, list):
         return [_without_identities(entry) for entry in cast("list[Any]", value)]
     return value
