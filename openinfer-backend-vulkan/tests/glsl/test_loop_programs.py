@@ -203,6 +203,13 @@ def test_equal_numbers_are_one_where_push_constants_hold_them_then(device: Vulka
     assert (on_device(device, text, [given])[0] == given.T).all()
 
 
+def test_halves_are_unpacked_where_a_device_keeps_their_subnormals() -> None:
+    text = "def wide(x: f16[64], /, y: f32[64]):\n for i in grid(64):\n  y[i] = cast(x[i], f32)\n"
+    made = [shaders_of(parse_computation(text), ShaderTarget(keeps_halves=keeps)) for keeps in (False, True)]
+
+    assert ["unpackHalf2x16" in stage.shaders[0].source for (stage,) in made] == [False, True]
+
+
 def test_a_guarded_element_is_read_where_its_tests_hold() -> None:
     assert "precise float v0_0 = (i_i + n1 >= 0) ? b_x[i_i + n1] : 0.0;" in body(sources(SMOOTHED)[0])
 

@@ -11,7 +11,7 @@ from openinfer.expr.tree import Input
 from openinfer.ir.types import TensorType
 from openinfer_backend_vulkan.api.native import structure_type
 from openinfer_backend_vulkan.backend import VulkanBackend
-from openinfer_backend_vulkan.spirv.float_modes import MODES, FloatMode, with_modes
+from openinfer_backend_vulkan.spirv.float_modes import KEEPS_HALVES, MODES, FloatMode, with_modes
 
 HEADER = 5
 # A module in the order that SPIR-V asks for: capabilities, memory model, entry point, and what follows.
@@ -49,7 +49,17 @@ def test_modes_are_where_the_format_requires_them() -> None:
 def test_modes_of_wide_floats_are_requested_where_there_are_some() -> None:
     changed = instructions(with_modes(module(SHADER, WIDE, MEMORY, ENTRY, LOCAL), MODES))
 
-    assert {part[2:] for part in changed if part[0] == 16} == {(17, 64, 1, 1), *((m.mode, m.bits) for m in MODES)}
+    requested = {(m.mode, m.bits) for m in MODES if m.bits != 16}
+    assert {part[2:] for part in changed if part[0] == 16} == {(17, 64, 1, 1), *requested}
+
+
+def test_the_mode_of_halves_is_requested_where_they_are_unpacked() -> None:
+    unpacked = (6 << 16 | 12, 2, 3, 1, 62, 5)
+    changed = instructions(with_modes(module(SHADER, MEMORY, ENTRY, LOCAL, unpacked), (KEEPS_HALVES,)))
+
+    assert [part[0] for part in changed] == [17, 17, 10, 14, 15, 16, 16, 12]
+    assert changed[5] == (16, 4, 4459, 16)
+    assert with_modes(module(SHADER, MEMORY, ENTRY, LOCAL), (KEEPS_HALVES,)) == module(SHADER, MEMORY, ENTRY, LOCAL)
 
 
 @pytest.mark.parametrize("modes", [(), (FloatMode("shaderDenormPreserveFloat64", 4464, 4459, 64),)])

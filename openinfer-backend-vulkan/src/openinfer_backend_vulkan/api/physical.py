@@ -19,7 +19,7 @@ from openinfer_backend_vulkan.api.native import (
     text,
 )
 from openinfer_backend_vulkan.glsl.shaders import LLVMPIPE_TURNS, SOFTWARE_BUSY, ShaderTarget
-from openinfer_backend_vulkan.spirv.float_modes import EXTENSION, KEEPS_SUBNORMALS, MODES, FloatMode
+from openinfer_backend_vulkan.spirv.float_modes import EXTENSION, KEEPS_HALVES, KEEPS_SUBNORMALS, MODES, FloatMode
 
 if TYPE_CHECKING:
     from openinfer.schedule import TileShape
@@ -110,6 +110,7 @@ class PhysicalDevice:
             shared_nbytes=self.shared_nbytes,
             is_software=self.kind == "software",
             tiles=self.matrices,
+            keeps_halves=KEEPS_HALVES in self.float_modes,
         )
 
     @property

@@ -157,7 +157,7 @@ class _Printer(TilePrinter):
             *self.constants,
             *self.shared,
             *([HELPERS.rstrip()] if self.numbers.needs_helpers else []),
-            *([helper_source(self.helpers).rstrip()] if self.helpers else []),
+            *([helper_source(self.helpers, halves=self.target.keeps_halves).rstrip()] if self.helpers else []),
             "void main() {",
             *(f"    {statement}" for statement in self.numbers.named()),
             *self.lines,

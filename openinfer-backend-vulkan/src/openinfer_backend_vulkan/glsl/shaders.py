@@ -39,6 +39,7 @@ class ShaderTarget:
         is_software: whether invocations are lanes of a processor.
         group, shared_nbytes: most invocations of a workgroup, and bytes of its shared memory.
         tiles: what subgroups multiply by cooperative matrices.
+        keeps_halves: whether conversions of f16 keep subnormals.
     """
 
     most_turns: int | None = None
@@ -50,6 +51,7 @@ class ShaderTarget:
     shared_nbytes: int = 16384
     is_software: bool = False
     tiles: tuple[TileShape, ...] = ()
+    keeps_halves: bool = False
 
     @property
     def group_size(self) -> int:

@@ -28,6 +28,7 @@ EXTENSION = "VK_KHR_shader_float_controls"
 
 _SPIRV_EXTENSION = "SPV_KHR_float_controls"
 _OP_EXTENSION, _OP_ENTRY_POINT, _OP_EXECUTION_MODE, _OP_CAPABILITY = 10, 15, 16, 17
+_OP_EXTENDED, _UNPACK_HALVES = 12, 62
 _FLOAT64 = 10
 
 
@@ -50,9 +51,13 @@ class FloatMode:
 KEEPS_SUBNORMALS = FloatMode("shaderDenormPreserveFloat32", 4464, 4459, 32)
 """Without this mode, shaders may take subnormals of f32 for zero."""
 
+KEEPS_HALVES = FloatMode("shaderDenormPreserveFloat16", 4464, 4459, 16)
+"""Without this mode, ``unpackHalf2x16`` may take subnormals of f16 for zero."""
+
 MODES = (
     FloatMode("shaderSignedZeroInfNanPreserveFloat32", 4466, 4461, 32),
     FloatMode("shaderSignedZeroInfNanPreserveFloat64", 4466, 4461, 64),
+    KEEPS_HALVES,
     KEEPS_SUBNORMALS,
     FloatMode("shaderDenormPreserveFloat64", 4464, 4459, 64),
 )
@@ -60,12 +65,14 @@ MODES = (
 
 
 def with_modes(code: bytes, modes: Sequence[FloatMode]) -> bytes:
-    """Return a SPIR-V module (little endian, one entry point) that asks for modes; for 64 bits only if it has such
-    floats."""
+    """Return a SPIR-V module (little endian, one entry point) that asks for modes; for 16 and 64 bits
+    only if it has such floats."""
     words = words_of(code)
     parts = list(instructions(words))
     wide = any(opcode(part) == _OP_CAPABILITY and part[1] == _FLOAT64 for part in parts)
-    wanted = [mode for mode in modes if mode.bits == 32 or wide]
+    halves = any(opcode(part) == _OP_EXTENDED and part[4] == _UNPACK_HALVES for part in parts)
+    has = {16: halves, 32: True, 64: wide}
+    wanted = [mode for mode in modes if has[mode.bits]]
     if not wanted:
         return code
     entry = next(part[2] for part in parts if opcode(part) == _OP_ENTRY_POINT)

@@ -38,6 +38,14 @@ _F32_FROM_F16 = """float oi_f32_from_f16(uint x)
 }
 """
 
+# Where devices keep subnormals of f16 they convert them themselves; what they make of NaNs differs.
+_UNPACKED_F16 = """float oi_f32_from_f16(uint x)
+{
+    float quiet = uintBitsToFloat(0x7fc00000u | (x & 0x8000u) << 16);
+    return (x & 0x7fffu) > 0x7c00u ? quiet : unpackHalf2x16(x).x;
+}
+"""
+
 _F32_FROM_F8 = """float oi_f32_from_f8(uint x)
 {
     return oi_f32_from_f16(x << 8);
@@ -55,6 +63,11 @@ def low_float_helpers() -> dict[str, Helper]:
         "oi_f16_from_f32": Helper(_narrowing(F16_FORMAT)),
         "oi_f8_from_f32": Helper(_narrowing(F8_FORMAT)),
     }
+
+
+def unpacking_helpers() -> dict[str, Helper]:
+    """Return those of the functions that are other ones on devices that keep subnormals of f16, by name."""
+    return {"oi_f32_from_f16": Helper(_UNPACKED_F16)}
 
 
 def _narrowing(form: NarrowFormat) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.expr.fragment import Fragment, in_dependency_order, input_text
 from openinfer.expr.glsl_functions import call_text, helpers
+from openinfer.expr.glsl_low_floats import unpacking_helpers
 from openinfer.expr.glsl_types import glsl_type, literal_text, required_extensions
 
 if TYPE_CHECKING:
@@ -50,9 +51,12 @@ def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fr
     return Fragment(tuple(statements), texts[-1], tuple(needed), tuple(extensions))
 
 
-def helper_source(names: Iterable[str]) -> str:
-    """Return the functions of these names and those that they call, callees first; empty for no names."""
-    known = helpers()
+def helper_source(names: Iterable[str], *, halves: bool = False) -> str:
+    """Return the functions of these names and those that they call, callees first; empty for no names.
+
+    ``halves``: for devices whose ``unpackHalf2x16`` keeps subnormals.
+    """
+    known = {**helpers(), **unpacking_helpers()} if halves else helpers()
     return "\n".join(known[name].source for name in in_dependency_order(tuple(names), known))
 
 
