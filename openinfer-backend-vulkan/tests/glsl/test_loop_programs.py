@@ -210,6 +210,25 @@ def test_halves_are_unpacked_where_a_device_keeps_their_subnormals() -> None:
     assert ["unpackHalf2x16" in stage.shaders[0].source for (stage,) in made] == [False, True]
 
 
+def test_halves_that_are_only_multiplied_are_unpacked_out_of_their_words() -> None:
+    text = "def scaled(x: f16[64], /, y: f32[64]):\n for i in grid(64):\n  y[i] = cast(x[i], f32) * 3.0\n"
+    (stage,) = shaders_of(parse_computation(text), ShaderTarget(keeps_halves=True))
+    source = stage.shaders[0].source
+
+    assert source.count("= unpackHalf2x16(w0") == 4
+    assert "unpackHalf2x16(w0.x).x" in source
+    assert "unpackHalf2x16(w0.y).y" in source
+    assert not re.search("bitfieldExtract|oi_f32_from_f16", source)
+
+
+@pytest.mark.parametrize("shown", ["cast(x[i], f32)", "cast(x[i], f32) + select(sign_bit(cast(x[i], f32)), 1.0, 2.0)"])
+def test_halves_keep_the_signs_of_nans_where_more_than_arithmetic_uses_them(shown: str) -> None:
+    text = f"def shown(x: f16[64], /, y: f32[64]):\n for i in grid(64):\n  y[i] = {shown}\n"
+    (stage,) = shaders_of(parse_computation(text), ShaderTarget(keeps_halves=True))
+
+    assert "= oi_f32_from_f16(" in stage.shaders[0].source
+
+
 def test_a_guarded_element_is_read_where_its_tests_hold() -> None:
     assert "precise float v0_0 = (i_i + n1 >= 0) ? b_x[i_i + n1] : 0.0;" in body(sources(SMOOTHED)[0])
 

@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
+from openinfer.dtypes import F16
 from openinfer.loops import If, Load, Store
 from openinfer.loops.substitution import substituted, values_of
 from openinfer_backend_vulkan.glsl.index_text import name_text
 from openinfer_backend_vulkan.glsl.loop_nests import extent_of
-from openinfer_backend_vulkan.glsl.values import ValuePrinter, is_local, vector_type
+from openinfer_backend_vulkan.glsl.values import ValuePrinter, is_local, unpacked_text, vector_type
 from openinfer_backend_vulkan.glsl.words import Span, bound_in, item_type, loaded, stored
 
 if TYPE_CHECKING:
@@ -28,17 +29,19 @@ class LanePrinter(ValuePrinter, ABC):
     def lanes(self, loop: For) -> None:
         """Append the statements of a loop over lanes."""
         var, body = loop.var, loop.body
-        outside = self.known
+        outside, unpacked_outside = self.known, self.unpacked
         shared = self._common(var, body)
         loads, stores = self.loads_in_words(var, body), self.stores_in_words(var, body)
         items = {span: self._loaded(span) for span in dict.fromkeys(loads.values())}
         words = {store: self._declared(span) for store, span in stores.items()}
         for lane in range(extent_of(var)):
             at = {var: Index.of(lane)}
-            self.known = {**outside, **shared}
+            self.known, self.unpacked = {**outside, **shared}, dict(unpacked_outside)
             for load, span in loads.items():
                 here = Load(load.buffer, load.address.substituted(at))
                 self.known[here] = self._element_of(span, items[span], lane)
+                if load.dtype is F16 and not is_local(load.buffer):
+                    self.unpacked[here] = unpacked_text(*self._word_of(span, items[span], lane))
             self.line("{")
             self.depth += 1
             for statement in body:
@@ -49,7 +52,7 @@ class LanePrinter(ValuePrinter, ABC):
                     self.statement(made)
             self.depth -= 1
             self.line("}")
-        self.known = outside
+        self.known, self.unpacked = outside, unpacked_outside
         for store, span in stores.items():
             self._stored(span, words[store])
 
@@ -100,13 +103,14 @@ class LanePrinter(ValuePrinter, ABC):
         return f"{name}[{self.numbers.text(item, of=name)}]"
 
     def _element_of(self, span: Span, names: Sequence[str], lane: int) -> str:
+        word, within = self._word_of(span, names, lane)
+        return word if is_local(span.buffer) else self.elements(span.buffer.dtype).out_of_word(word, within)
+
+    def _word_of(self, span: Span, names: Sequence[str], lane: int) -> tuple[str, int]:
+        """Return the word that has the element of a lane, and which of its elements it is."""
         item, place = divmod(lane, span.per_item)
-        elements = self.elements(span.buffer.dtype)
-        word, within = divmod(place, elements.per_word)
-        part = f".{_PARTS[word]}" if span.width > 1 else ""
-        if is_local(span.buffer):
-            return names[item] + part
-        return elements.out_of_word(names[item] + part, within)
+        word, within = divmod(place, self.elements(span.buffer.dtype).per_word)
+        return names[item] + (f".{_PARTS[word]}" if span.width > 1 else ""), within
 
     def _declared(self, span: Span) -> list[str]:
         """Declare the words that lanes put their elements in."""

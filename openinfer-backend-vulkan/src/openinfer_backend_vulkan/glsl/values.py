@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import I32, U32
+from openinfer.dtypes import F16, I32, U32
 from openinfer.errors import UnsupportedError
 from openinfer.expr import tree
 from openinfer.expr.glsl_renderer import render
@@ -38,6 +38,7 @@ class ValuePrinter:
     Attributes:
         helpers, extensions, features: names of functions, of extensions of GLSL and of features of the device.
         known: names of what was loaded before, by the leaf that would load it.
+        unpacked: expressions of those that are halves of words as f32, where the device keeps halves.
         vectors: names of shared buffers that are arrays of vectors.
         views: for each buffer the widths in words under which its items are declared; 0: as elements.
     """
@@ -56,6 +57,7 @@ class ValuePrinter:
         self.vectors = {name for name in in_vectors(kernel.body) if self._is_of_vectors(kernel, name)}
         self._new = count()
         self.known: dict[Leaf, str] = {}
+        self.unpacked: dict[Leaf, str] = {}
 
     def _is_of_vectors(self, kernel: Kernel, name: str) -> bool:
         """Return whether a shared buffer can be an array of vectors."""
@@ -88,11 +90,18 @@ class ValuePrinter:
                 return self.leaf(value.leaves[number])
             case _:
                 inputs = {number: self.leaf(leaf) for number, leaf in enumerate(value.leaves)}
-                return self._rendered(value.expr, inputs)
+                return self._rendered(value.expr, inputs, self._widened(value.leaves, inputs))
 
-    def _rendered(self, expr: tree.Expr, inputs: Mapping[int, str]) -> str:
+    def _widened(self, leaves: Sequence[Leaf], inputs: Mapping[int, str]) -> dict[int, str]:
+        """Return the f16 among inputs as f32 as hardware converts them, which may lose the signs of NaNs."""
+        if not self.target.keeps_halves:
+            return {}
+        halves = [(number, leaf) for number, leaf in enumerate(leaves) if leaf.dtype is F16]
+        return {number: self.unpacked.get(leaf) or unpacked_text(inputs[number], 0) for number, leaf in halves}
+
+    def _rendered(self, expr: tree.Expr, inputs: Mapping[int, str], widened: Mapping[int, str] | None = None) -> str:
         program = _counting_in_32_bits(linearise(expr))
-        fragment = render(program, inputs, self.fresh("v") + "_")
+        fragment = render(program, inputs, self.fresh("v") + "_", widened)
         self.helpers.update(dict.fromkeys(fragment.helpers))
         self.extensions.update(dict.fromkeys(fragment.requires))
         self.features |= {_FEATURES[s.dtype.name] for s in program.instructions if s.dtype.name in _FEATURES}
@@ -171,6 +180,11 @@ class ValuePrinter:
         self.extensions.update(dict.fromkeys(required_extensions(dtype)))
         if dtype.name in _FEATURES:
             self.features.add(_FEATURES[dtype.name])
+
+
+def unpacked_text(word: str, place: int) -> str:
+    """Return one of the two f16 in a word as f32; of place 0, bits above it are ignored."""
+    return f"unpackHalf2x16({word}).{'xy'[place]}"
 
 
 def vector_type(held: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import F32
 from openinfer.expr.fragment import Fragment, in_dependency_order, input_text
 from openinfer.expr.glsl_functions import call_text, helpers
 from openinfer.expr.glsl_low_floats import unpacking_helpers
@@ -18,12 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["Fragment", "glsl_type", "helper_source", "literal_text", "render"]
 
 
-def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fragment:
+_ARITHMETIC = frozenset({"add", "sub", "mul", "fma"})
+
+
+def render(
+    program: Program, inputs: Mapping[int, str], prefix: str = "t", widened: Mapping[int, str] | None = None
+) -> Fragment:
     """Return GLSL statements that compute a program.
 
     ``inputs`` has, by input number, an expression of the input's element, of its `glsl_type` (an i8 as an ``int``, a
     bool as a ``bool``, a low float as its bits); each is written once. Temporaries are called ``prefix`` and a number.
-    A program with f64 needs the device feature ``shaderFloat64``.
+    A program with f64 needs the device feature ``shaderFloat64``. ``widened`` has, by input number of a low float, an
+    expression of it as f32 that may lose the sign of a NaN. It is written where f32 is only used by arithmetic,
+    whose NaNs have no defined sign; an input that is then unused is not written.
 
     Raises:
         ExprError: generated GLSL does not hold a type of the program, or a function on it (of the functions of
@@ -33,13 +41,20 @@ def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fr
     statements: list[str] = []
     needed: dict[str, None] = {}
     extensions: dict[str, None] = {}
+    free = _free_of_signs(program, widened or {})
+    unused = _used_only_by(program, free)
     for number, step in enumerate(program.instructions):
         extensions.update(dict.fromkeys(required_extensions(step.dtype)))
         if step.value is not None:
             literal = literal_text(step.dtype, step.value)
             texts.append(f"({literal})" if literal.startswith("-") else literal)
             continue
-        if step.function == "input":
+        if number in unused:
+            texts.append("")
+            continue
+        if number in free:
+            value = free[number]
+        elif step.function == "input":
             value = input_text(inputs, step.index)
         else:
             operands = [program.instructions[place].dtype for place in step.operands]
@@ -58,6 +73,26 @@ def helper_source(names: Iterable[str], *, halves: bool = False) -> str:
     """
     known = {**helpers(), **unpacking_helpers()} if halves else helpers()
     return "\n".join(known[name].source for name in in_dependency_order(tuple(names), known))
+
+
+def _free_of_signs(program: Program, widened: Mapping[int, str]) -> dict[int, str]:
+    """Return the texts of conversions to f32 that arithmetic alone uses, by their places."""
+    steps = program.instructions
+    shown = {place for step in steps if step.function not in _ARITHMETIC for place in step.operands} | {len(steps) - 1}
+    found: dict[int, str] = {}
+    for number, step in enumerate(steps):
+        if step.function == "cast" and step.dtype is F32 and number not in shown:
+            source = steps[step.operands[0]]
+            if source.function == "input" and source.index in widened:
+                found[number] = widened[source.index]
+    return found
+
+
+def _used_only_by(program: Program, places: Mapping[int, str]) -> set[int]:
+    """Return the operands of some instructions that no other uses."""
+    steps = program.instructions
+    others = {each for place, step in enumerate(steps) if place not in places for each in step.operands}
+    return {each for place in places for each in steps[place].operands} - others
 
 
 def _declared(dtype: DType) -> str:
