@@ -165,3 +165,19 @@ def test_totals_of_two_declarations_are_two_arrays():
 
     assert [line.strip() for line in found if "= {0};" in line] == ["f32x4 total0[8] = {0};", "f32x4 total10[8] = {0};"]
     assert "        oi_mac_f32x4(&total10[2 * n + 1], x50, x11);" in found
+
+
+def test_totals_and_numbers_in_turn_stay():
+    lines = [*TOTALS, *(f"    store_f32x4(y0 + {4 * n}, f({'5' if n % 2 else 'total5'}));" for n in range(8))]
+
+    assert looped(lines) == lines
+
+
+def test_more_totals_than_compilers_unroll_are_no_array():
+    names = [f"total{n}" for n in range(72)]
+    lines = [
+        f"    f32x4 {', '.join(names)};",
+        *(f"    store_f32x4(y0 + {4 * n}, {name});" for n, name in enumerate(names)),
+    ]
+
+    assert looped(lines) == lines

@@ -77,7 +77,7 @@ def _statement(text: str, constant: str | None, constants: Collection[str], tota
             shape.append("@")
             names.append(token)
         elif total is not None and int(total[1]) in totals:
-            shape.append("#")
+            shape.append("$")
             numbers.append(Number(int(total[1]), total=True, counts=True))
         elif token.isdigit():
             shape.append("#")
@@ -121,7 +121,7 @@ def counting_text(first: Statement, second: Statement, total: Callable[[int, int
     for piece in first.shape:
         if piece == "@":
             parts.append(next(names))
-        elif piece != "#":
+        elif piece not in ("#", "$"):
             parts.append(piece)
         else:
             a, b = next(numbers)

@@ -294,7 +294,7 @@ def _first_totals(statements: Iterable[str]) -> Iterator[tuple[int, int]]:
         if declared is None:
             continue
         numbers = [int(number) for number in TOTAL.findall(declared[3])]
-        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        if numbers == list(range(numbers[0], numbers[0] + len(numbers))) and len(numbers) <= _MOST:
             yield from ((number, numbers[0]) for number in numbers)
 
 
