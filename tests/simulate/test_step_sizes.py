@@ -116,6 +116,20 @@ def test_the_sizes_used_last_stay_bound(monkeypatch: pytest.MonkeyPatch) -> None
     assert resolved == [2, 3, 4, 3]
 
 
+def test_sizes_stay_bound_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bindings, "MOST_SIZES", 6)
+    resolved = list[int]()
+    simulator = oi.Simulator(MODEL, PROGRAM)
+    resolve = simulator._resolve
+    monkeypatch.setattr(
+        simulator, "_resolve", lambda graph, sizes: resolved.append(sizes["T"]) or resolve(graph, sizes)
+    )
+    executor = simulator.make_executor()
+    for length in (1, 2, 3, 4, 5, 6, 7) * 2:
+        executor.step(x=prompt(length))
+    assert resolved == [2, 3, 4, 5, 6, 7]
+
+
 TWO_SIZES = """
 dynamic { x: f32[T]; mask: f32[T] @init(0.0); twice: f32[2 * T] @init(0.0); w: f32[S]; }
 volatile { h: f32[T]; y: f32[T]; z: f32[2 * T]; v: f32[S]; }

@@ -104,7 +104,7 @@ class Bindings:
             binding = self._made(dict(key))
         self._others[key] = binding
         idle = [key for key, other in self._others.items() if other is not binding and other not in in_use]
-        for unused in idle[: len(self._others) - MOST_SIZES]:
+        for unused in idle[: max(len(self._others) - MOST_SIZES, 0)]:
             self._others.pop(unused).consumers.close()
         return binding
 
