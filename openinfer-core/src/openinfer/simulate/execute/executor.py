@@ -293,10 +293,10 @@ class Executor:
         Raises:
             ExecutionError: ``unknown-variable`` or ``not-dynamic``.
             ShapeError: ``insert-mismatch``, the variable never has this shape.
-            DeviceError: the device is closed, or has no memory for the array.
+            DeviceError: the device is closed, or has no memory for the array (``too-large``).
         """
         kind, variable = self.input_type(name), self.program.variables[name]
-        return self._input_buffers.array(shaped(variable, kind, shape, free_axes(variable, self._free)))
+        return self._input_buffers.array(name, shaped(variable, kind, shape, free_axes(variable, self._free)))
 
     def native_device(self) -> Any:
         """Return the handles of the device for other code of its API.

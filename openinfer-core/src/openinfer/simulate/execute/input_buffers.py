@@ -31,8 +31,8 @@ class InputBuffers:
         self._backend = backend
         self._known: dict[int, weakref.ref[Array]] = {}
 
-    def array(self, kind: TensorType) -> Array:
-        """Return an array for a value, with undefined elements: the device's, where it has memory for that.
+    def array(self, name: str, kind: TensorType) -> Array:
+        """Return an array for a value of an input, with undefined elements: the device's, where it has memory for that.
 
         Raises:
             DeviceError: the device is closed; ``too-large``, there is no memory for it.
@@ -41,7 +41,7 @@ class InputBuffers:
             array = self._backend.lend(kind)
         else:
             # Packed elements are packed on insertion: the host has each in a byte of its own.
-            array = _allocated(kind)
+            array = _allocated(name, kind)
         number, known = id(array), self._known
         known[number] = weakref.ref(array, lambda _: known.pop(number, None))
         return array
@@ -57,11 +57,11 @@ class InputBuffers:
                 array.flags.writeable = False
 
 
-def _allocated(kind: TensorType) -> Array:
+def _allocated(name: str, kind: TensorType) -> Array:
     try:
         return np.empty(kind.shape, storage_dtype(kind.dtype))
     except (MemoryError, ValueError) as error:  # NumPy's ValueError: more bytes than an address can count.
-        message = f"an input buffer {kind} is more than this machine holds: {error}"
+        message = f"an input buffer of `{name}`, {kind}, is more than this machine holds: {error}"
         raise DeviceError(message, code="too-large") from error
 
 
