@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from openinfer.affine import Index
+from openinfer.array_types import storage_dtype
+from openinfer.compute import Builder, Tensor
+from openinfer.dtypes import F32, U32
+from openinfer.expr import tree
+from openinfer.ir.types import TensorType
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from openinfer.dtypes import DType
+    from openinfer_backend_vulkan.backend import VulkanBackend
 
     Array = np.ndarray[Any, Any]
     CarryOut = Callable[..., Array]
@@ -97,3 +107,21 @@ def test_a_window_that_is_divided(carry_out: CarryOut) -> None:
     x[0, 0, 299, 299] = 5.0
 
     assert carry_out("max_pool2d", x, kernel=300).ravel().tolist() == [5.0]
+
+
+@pytest.mark.parametrize(("function", "oracle", "dtype"), [(tree.power, np.power, U32), (tree.rem, np.fmod, F32)])
+def test_loops_in_functions_count(device: VulkanBackend, function: Any, oracle: Any, dtype: DType) -> None:
+    shape, sums = (4_000, 4), (4,)
+    kinds = [TensorType(dtype, shape), TensorType(dtype, shape), TensorType(dtype, sums)]
+    a, b, y = (Tensor(n, k.dtype, tuple(map(Index.of, k.shape))) for n, k in zip("aby", kinds, strict=True))
+    k = Builder("summed", [a, b], [y])
+    (i,), r = k.axes(4), k.axis(4_000)
+    k.outputs[0][i] = k.sum(k.apply(function, k.inputs[0][r, i], k.inputs[1][r, i]), (r,))
+    left = 2 * np.random.default_rng(0).integers(0, 1 << 30, shape).astype(storage_dtype(dtype)) + 1
+    right = np.full(shape, 0xFFFFFFFF if dtype is U32 else 2.0**-100, storage_dtype(dtype))
+    operands = [device.upload(kind, values) for kind, values in zip(kinds[:2], (left, right), strict=True)]
+    result = device.allocate(kinds[2])
+
+    device.bind_computation(k.computation(), operands, [result])()
+
+    np.testing.assert_array_equal(device.read(result), oracle(left, right).sum(0, dtype=left.dtype))

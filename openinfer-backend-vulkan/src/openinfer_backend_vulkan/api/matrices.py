@@ -65,6 +65,8 @@ def _shapes(instance: Handle, handle: Handle, structs: Structs) -> Iterator[Tile
     for number in range(count[0]):
         each = items[number]
         factor, total = _TYPES.get(each.AType), _TYPES.get(each.CType)
+        if factor is None or total is None or factor.kind is not total.kind:
+            continue  # Instructions have one sign for factors and totals.
         is_even = each.AType == each.BType and each.CType == each.ResultType and each.scope == _SUBGROUP
-        if factor is not None and total is not None and is_even and not each.saturatingAccumulation:
+        if is_even and not each.saturatingAccumulation:
             yield TileShape(rows=each.MSize, columns=each.NSize, depth=each.KSize, factor=factor, total=total)

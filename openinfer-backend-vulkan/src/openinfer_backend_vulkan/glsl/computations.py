@@ -131,6 +131,9 @@ def _type(dtype: DType, shape: Sequence[Index]) -> TensorType:
 
 
 def _turns_of(value: Value) -> int:
-    """Return the loop iterations in the functions of a value: the remainder of floats has a loop."""
+    """Return the iterations of loops in the functions of a value: remainders of floats, and powers of integers."""
     steps = linearise(value.expr).instructions
-    return REMAINDER_TURNS * sum(step.function == "rem" and step.dtype.is_float for step in steps)
+    remainders = sum(step.function == "rem" and step.dtype.is_float for step in steps)
+    return REMAINDER_TURNS * remainders + sum(
+        step.dtype.bits for step in steps if step.function == "power" and step.dtype.is_integer
+    )
