@@ -130,7 +130,7 @@ def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> _
         return f"its sizes, or those of {consumer.op}, are known at run time only"
     if not _are_placed_together(producer, consumer):
         return f"kept apart from {consumer.op} by hints or scopes"
-    if around.most_ops is not None and _operators(producer) + _operators(consumer) > around.most_ops:
+    if around.most_ops is not None and operators(producer) + operators(consumer) > around.most_ops:
         return f"the device has steps of at most {counted(around.most_ops, 'operator')}"
     (result,) = producer.outputs
     if result not in consumer.outputs and after >> result & 1:
@@ -142,7 +142,8 @@ def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> _
     return _with_epilogue(producer, consumer, result, around)
 
 
-def _operators(step: _Producer) -> int:
+def operators(step: _Producer) -> int:
+    """Return how many operators of the program a step carries out."""
     return kind_of(step).count("+") + 1
 
 

@@ -12,9 +12,8 @@ from openinfer.lower.product_sides import product_of
 from openinfer.lower.row_teams import holds_rows
 from openinfer.lower.threads import MOST_STAGES
 from openinfer.plan.accesses import operand_reads
-from openinfer.plan.fusion import apart, may_join, one_after_the_other
+from openinfer.plan.fusion import apart, may_join, one_after_the_other, operators
 from openinfer.plan.passing import Entry, Passing
-from openinfer.plan.report import kind_of
 from openinfer.plan.steps import ComputeStep, LoopStep, Procedure, ValueRef
 from openinfer.schedule.threads import MOST_THREADS, Threads
 
@@ -72,9 +71,7 @@ def _may_join(producer: ComputeStep, consumer: ComputeStep, after: int, around: 
         return False
     if stages[0].fold is None or product_of(stages[0]) is not None or not may_join(producer, consumer):
         return False
-    if around.most_ops is not None and sum(kind_of(step).count("+") + 1 for step in (producer, consumer)) > (
-        around.most_ops
-    ):
+    if around.most_ops is not None and operators(producer) + operators(consumer) > around.most_ops:
         return False
     (result,) = producer.outputs
     others = (operand for operand in consumer.inputs if operand != ValueRef(result))
