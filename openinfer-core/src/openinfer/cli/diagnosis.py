@@ -127,7 +127,7 @@ def compilers() -> Iterator[Fact]:
     except MissingDependencyError as error:
         named = os.environ.get("CC", "")
         if named:
-            yield Fact("CC", "wrong", named, f"{error}, or unset CC")
+            yield Fact("CC", "wrong", named, f"{error}; give CC a compiler, or unset it")
         yield Fact("C", "missing", str(error))
     found = next((path for path in map(shutil.which, GLSL_COMPILERS) if path is not None), None)
     if found is not None:

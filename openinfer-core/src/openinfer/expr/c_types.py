@@ -47,8 +47,6 @@ _C_TYPES = {
     **{d.name: "uint8_t" for d in PACKED_UINT},
 }
 
-"""The end of the digits of a hexadecimal float that do not change it."""
-
 
 def c_type(dtype: DType) -> str:
     """Return the C type of one element.

@@ -45,8 +45,7 @@ def _number(expr: tree.Expr) -> int | None:
 def _read(product: Product, expr: tree.Expr) -> Read | None:
     number = _number(expr)
     element = None if number is None else product.stage.elements[number]
-    is_zero = not isinstance(element, Read) or element.fill is None or element.fill.value == 0
-    return element if isinstance(element, Read) and is_zero else None
+    return element if isinstance(element, Read) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ class Steps:
     def complete(self, accesses: Sequence[str]) -> None:
         """Run the latest step again where it was run whole and did not leave a value that is requested.
 
-        From here on steps are run node by node, since more than results is requested.
+        Steps of these sizes are run node by node then, since more than results is requested.
         """
         for access in accesses:
             need_name(access, "fetch")
@@ -167,7 +167,7 @@ class Steps:
         if self.is_running or ran is None or not ran.needs_rerun(accesses):
             return
         self.settle()
-        log(LogKind.TRACE, "a value other than a result is fetched: the program runs node by node from here on")
+        log(LogKind.TRACE, "a value other than a result is fetched: the latest step runs again, node by node")
         self._whole = None
         self.binding.memory.insert_again()
         self._run_by_node(None)
