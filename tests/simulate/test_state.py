@@ -178,6 +178,91 @@ def test_a_state_is_written_in_a_format_that_is_known(tmp_path: Path) -> None:
         executor().snapshot().save(tmp_path / "nowhere" / "state.oinf")
 
 
+GIVEN: dict[str, Any] = {
+    "n": 7,
+    "w": [0.5, -2.0],
+    "K": np.arange(12, dtype=np.float32).reshape(2, 3, 2),
+    "S": [[1, 2, 3], [-4, -5, -6]],
+    "A": np.full((4, 3), 0.25, np.float32),
+    "C": np.ones((2, 3, 2), np.float32),
+}
+
+
+@pytest.mark.rule("runtime.host.23")
+def test_values_by_name_are_restored() -> None:
+    ex = executor()
+    ex.restore(GIVEN)
+    assert values(ex) == [np.asarray(GIVEN[name]).astype(float).tolist() for name in VARIABLES]
+    ex.step(t=1, far=2, x=[8, 9])
+    assert ex.fetch("n") == 8
+    assert ex.fetch("K")[:, 1].tolist() == [[8, 9], [8, 9]]
+    assert ex.fetch("A").shape == (4, 4)
+
+
+@pytest.mark.rule("runtime.host.23")
+@pytest.mark.parametrize("name", VARIABLES)
+def test_variables_that_are_not_named_keep_their_values(name: str) -> None:
+    ex, untouched = stepped(), stepped()
+    ex.restore({name: GIVEN[name]})
+    for variable, value, before in zip(VARIABLES, values(ex), values(untouched), strict=True):
+        assert value == (np.asarray(GIVEN[name]).astype(float).tolist() if variable == name else before)
+
+
+@pytest.mark.rule("runtime.host.23")
+@pytest.mark.parametrize(
+    ("name", "value", "error", "said"),
+    [
+        ("nn", 1, oi.ExecutionError, "unknown variable `nn`: did you mean `n`?"),
+        ("x", [1, 2], oi.ExecutionError, "`x` is dynamic: only persistent variables keep a value"),
+        (3, 1, oi.ExecutionError, "restore takes the names of variables as strings, found int: 3"),
+        ("w", [1, 2, 3], oi.ShapeError, r"`w` is declared bf16\[2\], found a value of shape \[3\]"),
+        ("w", np.ones(2), oi.DTypeError, "`w` is declared bf16, found an array of float64"),
+        ("n", "7", oi.DTypeError, "`n` takes numbers, lists of them or arrays, found str"),
+        ("K", np.ones((2, 2), np.float32), oi.ShapeError, r"rank 3 \[l, t_, 2\], found shape \[2, 2\]"),
+        ("K", np.ones((3, 1, 2), np.float32), oi.CacheLimitError, "`l` of `K` reaches 3: @fixed allows up to 2"),
+        ("K", [[[1, 2]], [[3]]], oi.ShapeError, "`K`"),
+        ("S", [[9, 0, 0]], oi.DTypeError, "`S`"),
+        ("A", np.ones((1, 2), np.float32), oi.ShapeError, "`A`"),
+    ],
+)
+def test_values_by_name_that_do_not_fit_change_nothing(
+    name: Any, value: Any, error: type[Exception], said: str
+) -> None:
+    ex = stepped()
+    before = values(ex)
+    with pytest.raises(error, match=said):
+        ex.restore({"n": 100, name: value})
+    assert values(ex) == before
+
+
+@pytest.mark.rule("runtime.host.23")
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+def test_devices_that_keep_variables_take_values_by_name(device: str, request: pytest.FixtureRequest) -> None:
+    if device == "vulkan":
+        request.getfixturevalue("vulkan")
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+    text = """
+    dynamic { x: f32[2]; } volatile { y: f32[2]; } persistent { h: f32[2]; n: i32; K(t): f32[2] @table; }
+    block entry {
+      cache.read h >> old; op add(old, x) >> y; cache.write y >> h; cache.read n >> at; cache.write y >> K[at];
+      cache.increment n; return y;
+    }
+    """
+    simulator = Simulator(oi.Model.from_arrays({}), graph(text), device=device, limits={"t": 8})
+    with simulator.make_executor() as ex:
+        ex.step(x=[1, 1])
+        ex.restore({"h": [10, 20], "n": 2, "K": np.array([[1, 2], [3, 4]], np.float32)})
+        ex.step(x=[1, 1])
+        assert ex.outputs()["y"].tolist() == [11, 21]
+        assert ex.fetch("K").tolist() == [[1, 2], [3, 4], [11, 21]]
+        ex.restore({"h": [0, 0]})
+        ex.step(x=[1, 1])
+        assert ex.fetch("K").tolist() == [[1, 2], [3, 4], [11, 21], [1, 1]]
+        ex.reset()
+        assert (ex.fetch("n"), ex.fetch("h").tolist()) == (0, [0, 0])
+
+
 def test_snapshots_wait_for_the_step_to_end() -> None:
     ex = executor()
     run = ex.iterate()
@@ -186,3 +271,5 @@ def test_snapshots_wait_for_the_step_to_end() -> None:
         ex.snapshot()
     with pytest.raises(oi.StepStateError, match="restore memory"):
         ex.restore(Snapshot("", {}, {}))
+    with pytest.raises(oi.StepStateError, match="restore memory"):
+        ex.restore({"n": 1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -20,6 +21,7 @@ from openinfer.simulate.execute.steps import Steps
 from openinfer.simulate.logs import LogKind, is_wanted
 from openinfer.simulate.program.recording import Recorder
 from openinfer.simulate.state.host import by_name
+from openinfer.simulate.state.partial_state import partial_snapshot
 from openinfer.simulate.state.program_memory import ProgramMemory
 from openinfer.simulate.state.snapshot import Snapshot, restore_snapshot, take_snapshot
 from openinfer.simulate.values import Tensor, host_value
@@ -27,7 +29,7 @@ from openinfer.validate.step_sizes import step_sizes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.events import TraceEvent
@@ -354,22 +356,31 @@ class Executor:
         self._steps.settle()
         return take_snapshot(self.program.graph, self._memory, self._backend)
 
-    def restore(self, state: Snapshot | str | os.PathLike[str], *, force: bool = False) -> None:
+    def restore(self, state: Snapshot | str | os.PathLike[str] | Mapping[str, Any], *, force: bool = False) -> None:
         """Give persistent variables the values of a snapshot, or of a file that one was saved to; all of them, or none.
+
+        A mapping gives the variables that it names their values, and the others keep theirs: ``{"hidden": array}``
+        before the first step, or between steps. A plain variable takes what `insert` takes, a table (``@table``) its
+        entries in one array with its sizes in front, a growing matrix an array of the shape that it is to have.
 
         Args:
             force: accept the state of another program; variables that only one of both has are passed over.
 
         Raises:
-            ExecutionError: ``state-mismatch``, the state is of another program, or the file holds none.
+            ExecutionError: ``state-mismatch``, the state is of another program, the file holds none or is damaged, or
+                a variable is not persistent; ``unknown-variable``.
             DTypeError, ShapeError, CacheLimitError: a value does not fit its declaration.
-            ModelError: the file cannot be read.
+            ModelError: the file cannot be read, or a tensor in it is damaged.
             StepStateError: a step is running.
         """
         self._steps.need_idle("restore memory")
-        snapshot = state if isinstance(state, Snapshot) else Snapshot.load(state)
+        graph, memory = self.program.graph, self._memory
+        if isinstance(state, Mapping):
+            snapshot, force = partial_snapshot(by_name(state), graph, memory), True
+        else:
+            snapshot = state if isinstance(state, Snapshot) else Snapshot.load(state)
         self._steps.before_change("restore memory")
-        restore_snapshot(snapshot, self.program.graph, self._memory, self._backend, force=force)
+        restore_snapshot(snapshot, graph, memory, self._backend, force=force)
 
     def close(self) -> None:
         """Release the device; the executor must not be used afterwards."""
