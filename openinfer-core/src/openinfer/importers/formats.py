@@ -17,7 +17,7 @@ from openinfer.regular_files import head_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from openinfer.importers.imported import ImportedModel
     from openinfer.importers.verification import Verification
@@ -34,6 +34,7 @@ def load(
     *,
     values: Mapping[str, Any] | None = None,
     feeds: Mapping[str, str] | None = None,
+    kept_inputs: Collection[str] = (),
     roll: bool = True,
     keep_norms: bool = False,
     environment: Environment | None = None,
@@ -45,6 +46,7 @@ def load(
         values: inputs of the model that become constants, and symbolic dimensions that become numbers, by name.
         feeds: outputs of the model whose values are inputs in the next step: output name to input name. By default
             those that names imply (``h`` and ``hn``, ``state`` and ``stateN``); an empty mapping for none.
+        kept_inputs: inputs that stay inputs, although names imply that outputs are fed to them.
         roll: whether repeated layers become a loop.
         keep_norms: whether batch norms stay apart from the layers before them.
         environment: what the plugins offer; by default the installed ones.
@@ -56,7 +58,7 @@ def load(
     """
     file, offered = Path(path), environment or Environment.default()
     spec = _importer_of(file, offered.importers)
-    options = ImportOptions(values=values or {}, feeds=feeds, roll=roll, keep_norms=keep_norms)
+    options = ImportOptions(values=values or {}, feeds=feeds, kept_inputs=kept_inputs, roll=roll, keep_norms=keep_norms)
     owner = offered.owner("importer", spec.name)
     make = load_object(spec.load, owner)
     with crossing(owner, f"importing {str(file)!r} as {spec.name}"):
@@ -71,6 +73,7 @@ def verify(
     *,
     values: Mapping[str, Any] | None = None,
     inputs: Mapping[str, Any] | None = None,
+    initial: Mapping[str, Any] | None = None,
     steps: int = 2,
     seed: int = 0,
     environment: Environment | None = None,
@@ -81,6 +84,7 @@ def verify(
         path: the file that was imported.
         values: what was fixed at import, as `load` was given it.
         inputs: inputs by the names of the model; the others are random, and sizes grow from step to step.
+        initial: what states hold before the first step, by the names of inputs in the model; the others hold zeros.
 
     Raises:
         ModelImportError: nothing runs the original, or it does not run on these inputs.
@@ -98,12 +102,13 @@ def verify(
         original = opened(file, ImportOptions(values=values or {}))
     if owner.is_foreign:
         original = GuardedOriginal(owner, f"importer {spec.name}", original, imported.report)
-    found = verified(imported, original, inputs=inputs, steps=steps, seed=seed, environment=offered)
+    given: dict[str, Any] = {"inputs": inputs, "initial": initial, "steps": steps, "seed": seed}
+    found = verified(imported, original, **given, environment=offered)
     if found.agrees or found.first:
         return found
     # Values within a loop have the names of its first turn alone: layers one after the other have names of their own.
     flat = load(path, values=values, feeds=imported.report.feeds, roll=False, environment=offered)
-    again = verified(flat, original, inputs=inputs, steps=steps, seed=seed, environment=offered)
+    again = verified(flat, original, **given, environment=offered)
     return replace(found, first=again.first)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,12 +32,14 @@ class ImportOptions:
         values: inputs of the model that become constants, and symbolic dimensions that become numbers, by name.
         feeds: outputs of the model whose values are inputs in the next step: output name to input name; None for the
             pairs that names imply, such as ``h`` and ``hn``.
+        kept_inputs: inputs that stay inputs, although names imply that outputs are fed to them.
         roll: whether repeated layers become a loop.
         keep_norms: whether batch norms stay apart from the layers before them.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
     feeds: Mapping[str, str] | None = None
+    kept_inputs: Collection[str] = ()
     roll: bool = True
     keep_norms: bool = False
 
@@ -56,6 +58,7 @@ class ImportReport:
         feeds: outputs of the model that became state, with the inputs that they are in the next step.
         starts: element type and extents of what a state holds before the first step, zeros, by the name of its input;
             a cache holds 0 entries.
+        states: persistent variables by names of inputs in the model, of those that keep their shape.
         notes: what else a reader should know, one sentence each.
     """
 
@@ -70,6 +73,7 @@ class ImportReport:
     starts: Mapping[str, tuple[DType, tuple[IntExpr, ...]]] = field(
         default_factory=dict[str, "tuple[DType, tuple[IntExpr, ...]]"]
     )
+    states: Mapping[str, str] = field(default_factory=dict[str, str])
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:

@@ -118,6 +118,7 @@ def verified(
     original: Original,
     *,
     inputs: Mapping[str, Array] | None = None,
+    initial: Mapping[str, Any] | None = None,
     steps: int = 2,
     seed: int = 0,
     tolerance: float = TOLERANCE,
@@ -127,6 +128,7 @@ def verified(
 
     Args:
         inputs: values by the names of the model; the others are random, and so are sizes from the second step on.
+        initial: what states hold before the first step, by the names of the model; the others hold zeros.
         tolerance: largest difference that counts as equal, as a share of the largest magnitude of an output.
 
     Raises:
@@ -134,9 +136,11 @@ def verified(
     """
     simulator = Simulator(imported.model, imported.graph, environment=environment)
     found, first = _Differences(), ""
-    state = _zeros(imported)
+    state = _first_values(imported, initial or {})
+    begin = {ours: state[name] for name, ours in imported.report.states.items()}
     history: list[dict[str, Array]] = []
     with simulator.make_executor() as executor:
+        executor.restore(begin)
         for step in range(steps):
             given = step_inputs(imported, inputs or {}, step, seed)
             history.append({imported.report.inputs[name]: value for name, value in given.items()})
@@ -148,7 +152,7 @@ def verified(
                 value = np.asarray(executor.fetch(ours))
                 is_worse = found.add(name, value, theirs[name])
                 if is_worse and found.relative[name] > tolerance and not first:
-                    first = first_difference(imported, simulator, history, original.values(given), tolerance)
+                    first = first_difference(imported, simulator, begin, history, original.values(given), tolerance)
     return Verification(
         runner=original.runner,
         steps=steps,
@@ -167,6 +171,26 @@ def _zeros(imported: ImportedModel) -> dict[str, Array]:
         )
         for name, (dtype, dims) in imported.report.starts.items()
     }
+
+
+def _first_values(imported: ImportedModel, initial: Mapping[str, Any]) -> dict[str, Array]:
+    """Return what states hold before the first step, by the names of the model's inputs.
+
+    Raises:
+        ModelImportError: a name is not that of a state, or a value does not fit it.
+    """
+    values, states = _zeros(imported), imported.report.states
+    for name, value in initial.items():
+        if name not in states:
+            what = "is a cache, which starts empty" if name in values else "is not a state"
+            message = f"{name!r} {what}; inputs that became states: {', '.join(states) or 'none'}"
+            raise ModelImportError(message, code="import-value")
+        array = given_array(name, value, imported.report.starts[name][0])
+        if array.shape != values[name].shape:
+            message = f"the first value of state {name!r} has the shape {list(array.shape)}"
+            raise ModelImportError(f"{message}, expected {list(values[name].shape)}", code="import-value")
+        values[name] = array
+    return values
 
 
 def step_inputs(imported: ImportedModel, given: Mapping[str, Array], step: int, seed: int) -> dict[str, Array]:
@@ -211,6 +235,7 @@ def _range(dtype: DType) -> tuple[float, float] | None:
 def first_difference(
     imported: ImportedModel,
     simulator: Simulator,
+    begin: Mapping[str, Array],
     history: Sequence[Mapping[str, Array]],
     theirs: Mapping[str, Array],
     tolerance: float,
@@ -218,12 +243,14 @@ def first_difference(
     """Return the first statement whose result differs from what the original has under the same name.
 
     Args:
+        begin: what states hold before the first step, by the names of the program.
         history: inputs of all steps, by the names of the program; the last is compared.
         theirs: what nodes of the original write in that step.
     """
     names = {ours: name for name, ours in imported.report.values.items()}
     outputs = {node.index: node.kind.outputs for _, node in imported.graph.nodes() if isinstance(node.kind, Op)}
     with simulator.make_executor() as executor:
+        executor.restore(begin)
         for inputs in history[:-1]:
             executor.step(**inputs)
         executor.insert(history[-1])

@@ -31,6 +31,26 @@ def _pairs(kind: str) -> Any:
     return parse
 
 
+def _feeds(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str] | None:
+    """Return pairs of outputs and inputs; None where the option is not given."""
+    if not texts:
+        return None
+    pairs = [text for text in texts if text.strip()]
+    if pairs and len(pairs) < len(texts):
+        message = f"'' is for no states, found {', '.join(map(repr, pairs))} too"
+        raise click.BadParameter(message, ctx=context, param=parameter)
+    return _pairs("OUT=IN, or '' for no states")(context, parameter, tuple(pairs))
+
+
+def _kept_inputs(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names of inputs; refuse FILE, which the option takes for one where it comes right after it."""
+    file = next((name for name in names if name and Path(name).suffix and Path(name).is_file()), None)
+    if file is not None:
+        message = f"{file!r} is a file, expected the name of an input: write FILE before the option"
+        raise click.BadParameter(message, ctx=context, param=parameter)
+    return names
+
+
 def _file_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     if name is not None and ("/" in name or "\\" in name):
         message = f"expected a name without a folder, found {name!r}: the folder is given by -o"
@@ -55,8 +75,19 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
     "feeds",
     multiple=True,
     metavar="OUT=IN",
-    callback=_pairs("OUT=IN"),
-    help="Keep output OUT as input IN of the next step; by default pairs such as h and hn.",
+    callback=_feeds,
+    help="Keep output OUT as input IN of the next step; by default pairs such as h and hn. '' for none.",
+)
+@click.option(
+    "--no-feed",
+    "no_feed",
+    multiple=True,
+    is_flag=False,
+    flag_value="",
+    is_eager=True,
+    callback=_kept_inputs,
+    metavar="[NAME]",
+    help="Leave input NAME an input, or all of them without NAME, where their names imply states.",
 )
 @click.option("--no-roll", is_flag=True, help="Write repeated layers one after the other, not as a loop.")
 @click.option("--keep-norms", is_flag=True, help="Do not fold batch norms into the layers before them.")
@@ -69,6 +100,13 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
     callback=_pairs("NAME=VALUE"),
     help="With --verify: an input as for --set; the others are random.",
 )
+@click.option(
+    "--initial",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_pairs("NAME=VALUE"),
+    help="With --verify: the first value of a state, by its name in the model; the others are zeros.",
+)
 @click.option("--steps", type=click.IntRange(min=1), help="With --verify: steps, each on other inputs (2).")
 @seed_option
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
@@ -78,11 +116,13 @@ def command(
     folder: str,
     name: str | None,
     values: dict[str, str],
-    feeds: dict[str, str],
+    feeds: dict[str, str] | None,
+    no_feed: tuple[str, ...],
     no_roll: bool,
     keep_norms: bool,
     verify: bool,
     inputs: dict[str, str],
+    initial: dict[str, str],
     steps: int | None,
     seed: int,
     as_json: bool,
@@ -94,18 +134,27 @@ def command(
     \b
     openinfer import model.onnx -o build
     openinfer import model.onnx --set sequence=128 --verify
+    openinfer import decoder.onnx --no-feed mask --initial hidden=hidden.npy --verify
     """
     from openinfer import importers
 
-    if not verify and (inputs or steps is not None):
-        raise click.UsageError("--input and --steps go with --verify, which is not given")
+    if not verify and (inputs or initial or steps is not None):
+        raise click.UsageError("--input, --initial and --steps go with --verify, which is not given")
+    if no_feed and feeds is not None:
+        raise click.UsageError("--feed names all states, --no-feed is about those that names imply: leave out one")
     given = {key: _value(text, "--set") for key, text in values.items()}
     arrays = {key: _value(text, "--input") for key, text in inputs.items()}
-    found = importers.load(file, values=given, feeds=feeds or None, roll=not no_roll, keep_norms=keep_norms)
+    starts = {key: _value(text, "--initial") for key, text in initial.items()}
+    feeds = {} if "" in no_feed else feeds
+    found = importers.load(
+        file, values=given, feeds=feeds, kept_inputs=no_feed, roll=not no_roll, keep_norms=keep_norms
+    )
     program, container = found.save(folder, name or file.stem)
     checked = None
     if verify:
-        checked = importers.verify(file, found, values=given, inputs=arrays, steps=steps or 2, seed=seed)
+        checked = importers.verify(
+            file, found, values=given, inputs=arrays, initial=starts, steps=steps or 2, seed=seed
+        )
     if as_json:
         print_document(_document(found, program, container, checked))
     else:

@@ -63,8 +63,9 @@ def imported(model: SourceModel, options: ImportOptions, environment: Environmen
 def _imported(model: SourceModel, options: ImportOptions, environment: Environment) -> ImportedModel:
     translation = translate(model, options, environment)
     program = translation.program
-    with_states(program, options.feeds)
+    # Only then an output that is a copy of an input is that input.
     without_repetitions(program)
+    with_states(program, options.feeds, options.kept_inputs)
     without_unused(program)
     with_idioms(program)
     with_heads_before_splits(program)
@@ -86,9 +87,11 @@ def _imported(model: SourceModel, options: ImportOptions, environment: Environme
         values=result.values,
         feeds=fed,
         starts=_starts(program),
+        states=result.states,
         notes=(
             *(
-                f"`{value.name}` is a state: each step takes what `{output}` was before"
+                f"`{value.name}` is a state: each step takes what `{output}` was before, the first one zeros "
+                f"(--initial gives it others, --no-feed {value.name} leaves it an input)"
                 for value, output, _ in program.states
             ),
             *_cache_notes(program),

@@ -38,6 +38,7 @@ class Printed:
     Attributes:
         weights: payloads by their names in the container.
         values: names in the program by names in the model.
+        states: persistent variables by the names of inputs in the model.
     """
 
     text: str
@@ -45,6 +46,7 @@ class Printed:
     inputs: dict[str, str] = field(default_factory=dict[str, str])
     outputs: dict[str, str] = field(default_factory=dict[str, str])
     values: dict[str, str] = field(default_factory=dict[str, str])
+    states: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def printed(
@@ -77,6 +79,7 @@ class _Printer:
         program, result = self._program, self._result
         dynamic = [self._input(value) for value in program.inputs]
         states = [(self._names.new(legal(value.name, "state")), value) for value, _, _ in program.states]
+        result.states = {value.name: name for name, value in states}
         for name, value in states:
             self._of[id(value)] = self._names.new(f"{name}_now")
         self._persistent += [f"  {name}: {type_text(v.dtype, v.dims)};" for name, v in states]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files.branches import BranchCall
 from openinfer.importers.onnx_files.caches import Growth, growth, pairs_by_names, with_caches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from openinfer.importers.onnx_files.values import Program, Value
 
@@ -16,18 +17,31 @@ ENDINGS = ("n", "N", "_n", "_out", "_next")
 """Suffixes: an output that is the name of an input and one of these is that input in the next step."""
 
 
-def with_states(program: Program, feeds: Mapping[str, str] | None) -> None:
+def with_states(program: Program, feeds: Mapping[str, str] | None, kept_inputs: Collection[str] = ()) -> None:
     """Take inputs and outputs that carry state out of a program's own.
+
+    An output that is a copy of an input is not a state: it would never change.
 
     Args:
         feeds: output name to input name; None for the pairs that names imply.
+        kept_inputs: inputs that stay inputs, although names imply that outputs are fed to them.
 
     Raises:
-        ModelImportError: there is no such output or input, or their types differ.
+        ModelImportError: there is no such output or input, their types differ, or the output is a copy of the input.
     """
     inputs = {value.name: value for value in program.inputs}
     outputs = dict(program.outputs)
-    pairs = _by_names(inputs, outputs) if feeds is None else dict(feeds)
+    copies = _Copies(program)
+    if feeds is None:
+        implied = _by_names(inputs, outputs)
+        _need_implied(kept_inputs, implied, inputs)
+        pairs = {
+            output: name
+            for output, name in implied.items()
+            if name not in kept_inputs and not copies.is_copy(outputs[output], inputs[name])
+        }
+    else:
+        pairs = dict(feeds)
     for name in pairs.values():
         if list(pairs.values()).count(name) > 1:
             fed = ", ".join(repr(output) for output, given in pairs.items() if given == name)
@@ -37,6 +51,9 @@ def with_states(program: Program, feeds: Mapping[str, str] | None) -> None:
         if output not in outputs or name not in inputs:
             listed = f"outputs {', '.join(outputs)}; inputs {', '.join(inputs)}"
             raise ModelImportError(f"cannot feed {output!r} to {name!r}; there are: {listed}", code="import-value")
+        if copies.is_copy(outputs[output], inputs[name]):
+            message = f"output {output!r} is a copy of input {name!r}, so that a state of the two would never change"
+            raise ModelImportError(f"{message}: leave out --feed {output}={name}", code="import-value")
         grown = growth(program, inputs[name], output, outputs[output])
         if grown is not None:
             growing.append(grown)
@@ -53,6 +70,35 @@ def with_states(program: Program, feeds: Mapping[str, str] | None) -> None:
         each = left[0]
         message = f"the caches that are as long as {each.before.name!r} cannot all be kept: another input has the size"
         raise ModelImportError(f"{message} {each.length!r} too, or they grow differently", code="import-value")
+
+
+class _Copies:
+    """Which values of a program are copies of others, where calls that change nothing have been left out."""
+
+    def __init__(self, program: Program) -> None:
+        self._branches = {
+            id(value): (call, position)
+            for call in program.calls
+            if isinstance(call, BranchCall)
+            for position, value in enumerate(call.outputs)
+        }
+
+    def is_copy(self, value: Value, source: Value) -> bool:
+        """Whether a value always equals another: it is that value, or the result of both sides of a branch."""
+        if value is source:
+            return True
+        branch, position = self._branches.get(id(value), (None, 0))
+        return branch is not None and all(side.results[position] is source for side in branch.sides)
+
+
+def _need_implied(kept: Collection[str], implied: Mapping[str, str], inputs: Mapping[str, Value]) -> None:
+    """Refuse names of inputs that would not become states."""
+    listed = ", ".join(implied.values()) or "none"
+    for name in kept:
+        if name not in implied.values():
+            problem = "stays an input anyway" if name in inputs else "is not an input"
+            message = f"{name!r} {problem}; inputs that are states by their names: {listed}"
+            raise ModelImportError(message, code="import-value")
 
 
 def _by_names(inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> dict[str, str]:
