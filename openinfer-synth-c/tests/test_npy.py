@@ -142,6 +142,86 @@ def test_what_cannot_be_fed_is_refused(running, tmp_path, options, reason):
     assert reason in finished.stderr
 
 
+FIRST = """
+dynamic { x: f32[2]; }
+volatile { y: f32[2]; n: i64; }
+persistent { h: f32[2]; q: i4[3]; on: bool; at: i64; K(t): f32[2] @table @fixed(t=4); }
+block entry {
+  cache.read h >> old;
+  cache.read q >> packed;
+  cache.read on >> flag;
+  cache.read at >> n;
+  op cast(packed, to=f32) >> many;
+  op sum_axis(many, axes=[0]) >> total;
+  op cast(flag, to=f32) >> one;
+  op add(old, x) >> y;
+  op mul(y, total) >> y;
+  op add(y, one) >> y;
+  cache.write x >> K[n];
+  cache.increment at;
+  return y, n;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def remembering(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("initial") / "out"
+    Synthesizer("c").synthesize(Model.from_arrays({}), graph(FIRST)).emit(directory)
+    command = ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", *SANITIZERS, "-o", "model", "main.c", "model.c", "-lm"]
+    subprocess.run(command, cwd=directory, check=True)
+    return directory / "model"
+
+
+def begun(program, directory, *initial):
+    np.save(directory / "x.npy", np.array([[1, 0], [2, 0]], np.float32))
+    names = [("--input", "x"), ("--output", "y"), ("--output", "n")]
+    arguments = [word for option, name in names for word in (option, f"{name}={directory / name}.npy")]
+    arguments += [word for each in initial for word in ("--initial", each)]
+    command = [program, *arguments, "--steps", "2"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s(20), cwd=directory)
+
+
+def test_variables_begin_with_the_values_of_their_files(remembering, tmp_path):
+    np.save(tmp_path / "h.npy", np.array([3, 4], np.float32))
+    np.save(tmp_path / "q.npy", np.array([0xE1, 0x07], np.uint8))
+    np.save(tmp_path / "on.npy", np.array(True))
+    np.save(tmp_path / "at.npy", np.array(2))
+    assert begun(remembering, tmp_path).returncode == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.zeros((2, 2)))
+
+    finished = begun(remembering, tmp_path, "h=h.npy", "q=q.npy", "on=on.npy", "at=at.npy")
+
+    assert finished.returncode == 0, finished.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [[25, 25], [31, 25]])
+    np.testing.assert_array_equal(np.load(tmp_path / "n.npy"), [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("initial", "code", "reason"),
+    [
+        (("h=x.npy",), 1, "variable h: its shape is (2, 2), expected (2,)"),
+        (("h=none.npy",), 1, "variable h: none.npy cannot be opened"),
+        (("on=h.npy",), 1, "variable on: its element type is f32, expected bool"),
+        (("h=words",), 1, "variable h: it is not a .npy file"),
+        (("hh=h.npy",), 2, "--initial hh=h.npy: the model has none of that name"),
+        (("h=h.npy", "h=h.npy"), 2, "it has a file already"),
+        (("h=y.npy",), 1, "output y: another input or output has the same file"),
+    ],
+)
+def test_first_values_that_do_not_fit_are_refused(remembering, tmp_path, initial, code, reason):
+    np.save(tmp_path / "h.npy", np.array([3, 4], np.float32))
+    (tmp_path / "words").write_text("1, 2")
+    absolute = tuple(
+        each.replace("y.npy", f"{tmp_path}/y.npy") if each.endswith("=y.npy") else each for each in initial
+    )
+
+    finished = begun(remembering, tmp_path, *absolute)
+
+    assert finished.returncode == code, finished.stderr
+    assert reason in finished.stderr
+
+
 GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
 DAMAGED = {
     "no file of this kind": (b"PK\x03\x04" + bytes(60), "it is not a .npy file"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.errors import SynthesisError
 from openinfer.plan.parallel import has_threads
 from openinfer.scratch import scratch_directory
-from openinfer.synth.arrays import given_arrays
+from openinfer.synth.arrays import given_arrays, initial_arrays
 from openinfer.synth.c_host.blob import OBJECT_NAME
 from openinfer.synth.c_host.running import run_program
 from openinfer.synth.c_host.toolchain import compiler_command, run_tool
@@ -56,10 +56,11 @@ class CTarget:
         steps: int | None = None,
         repeat: int = 1,
         timeout: float = 60.0,
+        initial: Mapping[str, Array] | None = None,
         flags: Sequence[str] | None = None,
     ) -> RunResult:
         """Compile the bundle in a private temporary directory and run it, with ``flags`` or those of its Makefile."""
-        given = given_arrays(plan, inputs, steps, repeat)
+        given, begin = given_arrays(plan, inputs, steps, repeat), initial_arrays(plan, initial)
         if plan.states and repeat > 1:
             message = f"repeat is {repeat}: each step of this program changes its persistent variables, so it runs once"
             raise SynthesisError(message)
@@ -78,7 +79,7 @@ class CTarget:
                 "-lm",
             ]
             run_tool(arguments, directory, timeout, "the C compiler", _flags_hint(plan) if flags is None else None)
-            return run_program(plan, directory, given, steps, repeat, timeout)
+            return run_program(plan, directory, given, steps, repeat, timeout, begin)
 
 
 def _flags_hint(plan: ExecutionPlan) -> str | None:

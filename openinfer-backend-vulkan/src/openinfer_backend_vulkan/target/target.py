@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.errors import MissingDependencyError, SynthesisError
 from openinfer.scratch import scratch_directory
-from openinfer.synth.arrays import given_arrays
+from openinfer.synth.arrays import given_arrays, initial_arrays
 from openinfer.synth.c_host.running import run_program
 from openinfer.synth.c_host.toolchain import compiler_command, run_tool
 from openinfer_backend_vulkan.spirv.compiler import ADVICE, NAMES, compile_shader
@@ -45,12 +45,13 @@ class VulkanTarget:
         steps: int | None = None,
         repeat: int = 1,
         timeout: float = 60.0,
+        initial: Mapping[str, Array] | None = None,
     ) -> RunResult:
         """Compile the bundle in a private temporary directory and run it on the Vulkan device that suits best.
 
         Kernels are compiled as the device's are, with the same store of compiled ones.
         """
-        given = given_arrays(plan, inputs, steps, repeat)
+        given, begin = given_arrays(plan, inputs, steps, repeat), initial_arrays(plan, initial)
         if plan.states and repeat > 1:
             message = f"repeat is {repeat}: each step of this program changes its persistent variables, so it runs once"
             raise SynthesisError(message)
@@ -67,7 +68,7 @@ class VulkanTarget:
             prefix = plan.options.prefix
             arguments = [*compiler, "-o", prefix, "main.c", f"{prefix}.c", "-lvulkan", "-lm"]
             run_tool(arguments, directory, timeout, "the C compiler")
-            return run_program(plan, directory, given, steps, repeat, timeout)
+            return run_program(plan, directory, given, steps, repeat, timeout, begin)
 
 
 def _code(file: bytes) -> str:

@@ -87,6 +87,26 @@ def given_arrays(plan: ExecutionPlan, inputs: Mapping[str, Array], steps: int | 
     return {name: _checked(np.asarray(given), name, ports[name], steps) for name, given in inputs.items()}
 
 
+def initial_arrays(plan: ExecutionPlan, initial: Mapping[str, Array] | None) -> dict[str, Array]:
+    """Return first values of persistent variables as arrays of the plan's types, packed ones a byte an element.
+
+    Raises:
+        SynthesisError: a name is not that of a plain persistent variable, or an array has another type.
+    """
+    states = {state.name: state for state in plan.states}
+    arrays: dict[str, Array] = {}
+    for name, value in (initial or {}).items():
+        if name not in states:
+            hint = did_you_mean(name, states) or f"they are {', '.join(states) or 'none'}"
+            raise SynthesisError(f"no persistent variable is {name!r}: {hint}", code="unknown-variable")
+        array, type = np.asarray(value), states[name].type
+        if array.shape != type.shape or array.dtype != storage_dtype(type.dtype):
+            message = f"the first value of {name!r} is {array.dtype}{list(array.shape)}, expected {type}"
+            raise SynthesisError(message, code="insert-mismatch")
+        arrays[name] = np.ascontiguousarray(array).reshape(type.shape)
+    return arrays
+
+
 def _checked(array: Array, name: str, port: PlanInput, steps: int | None) -> Array:
     type = port.type
     shape = type.shape if steps is None else (steps, *type.shape)

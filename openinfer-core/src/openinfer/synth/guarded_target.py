@@ -84,10 +84,15 @@ class GuardedTarget:
         steps: int | None = None,
         repeat: int = 1,
         timeout: float = 60.0,
+        initial: Mapping[str, Array] | None = None,
     ) -> RunResult:
         """Compile and run the program; see `openinfer.synth.SynthTarget.build_and_run`."""
         with crossing(self._owner, f"build_and_run of {self._what}"):
-            result: Any = self._target.build_and_run(plan, bundle, inputs, steps=steps, repeat=repeat, timeout=timeout)
+            # Targets that were written before there were first values run without them.
+            begin: dict[str, Any] = {"initial": initial} if initial else {}
+            result: Any = self._target.build_and_run(
+                plan, bundle, inputs, steps=steps, repeat=repeat, timeout=timeout, **begin
+            )
             is_right = type(result) is RunResult and _are_arrays(result.outputs) and isinstance(result.micros, float)
         if not is_right:
             raise fault(self._owner, f"build_and_run of {self._what} {wrong(result, 'a RunResult of arrays')}")

@@ -98,10 +98,18 @@ class Synthesis:
         return write_bundle(self.bundle, directory)
 
     def run(
-        self, inputs: Mapping[str, Array], *, steps: int | None = None, repeat: int = 1, timeout: float = 60.0
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        steps: int | None = None,
+        repeat: int = 1,
+        timeout: float = 60.0,
+        initial: Mapping[str, Array] | None = None,
     ) -> RunResult:
         """Compile and run the program; see `openinfer.synth.SynthTarget.build_and_run`."""
-        return self.target.build_and_run(self.plan, self.bundle, inputs, steps=steps, repeat=repeat, timeout=timeout)
+        return self.target.build_and_run(
+            self.plan, self.bundle, inputs, steps=steps, repeat=repeat, timeout=timeout, initial=initial
+        )
 
     def prove(self, *, timeout: float = 60.0) -> Synthesis:
         """Return the synthesis with `proof`, which its bundle records too; alarms are not an error.

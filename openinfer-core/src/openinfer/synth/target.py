@@ -80,6 +80,7 @@ class SynthTarget(Protocol):
         steps: int | None = None,
         repeat: int = 1,
         timeout: float = 60.0,
+        initial: Mapping[str, Array] | None = None,
     ) -> RunResult:
         """Compile the bundle in a private temporary directory, run it, and return what it yields.
 
@@ -88,6 +89,7 @@ class SynthTarget(Protocol):
                 new first axis (then also in the outputs).
             repeat: how often each step is run, for timing.
             timeout: seconds that compiling and running may take, each.
+            initial: values of plain persistent variables before the first step, by name and of the plan's types.
 
         Raises:
             MissingDependencyError: there is no compiler.

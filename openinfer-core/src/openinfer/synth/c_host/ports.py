@@ -23,7 +23,12 @@ def is_needed(port: PlanInput) -> bool:
     return port.needed and port.default is None
 
 
-def _port(name: str, type: TensorType, field: str) -> dict[str, object]:
+def port_context(name: str, type: TensorType, field: str) -> dict[str, object]:
+    """Return what templates say of an array: its names, and its type in C and in files.
+
+    Raises:
+        SynthesisError: C does not hold its element type.
+    """
     try:
         spelled = item_type(type.dtype)
         literal = string_literal(name)
@@ -48,7 +53,7 @@ def _port(name: str, type: TensorType, field: str) -> dict[str, object]:
 
 
 def input_port(port: PlanInput, names: PortNames, number: int) -> dict[str, object]:
-    made = _port(port.name, port.type, names.inputs[number])
+    made = port_context(port.name, port.type, names.inputs[number])
     extents = [names.polynomials[e.number] if isinstance(e, Register) else str(e) for e in port.extents or ()]
     if extents:
         shape = ["NPY_ANY" if isinstance(extent, Register) else str(extent) for extent in port.extents or ()]
@@ -97,7 +102,7 @@ def given_sizes(plan: ExecutionPlan, names: PortNames) -> list[dict[str, object]
 
 def output_port(port: PlanOutput, names: PortNames, number: int) -> dict[str, object]:
     field = names.outputs[number]
-    made = {**_port(port.name, port.type, field), "macro": names.output_macros[number], "extents": ()}
+    made = {**port_context(port.name, port.type, field), "macro": names.output_macros[number], "extents": ()}
     if port.extents is None:
         return made
     extents = [

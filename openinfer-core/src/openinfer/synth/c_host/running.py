@@ -22,7 +22,13 @@ _TIMING = re.compile(r"microseconds per step: ([0-9.]+)")
 
 
 def run_program(
-    plan: ExecutionPlan, directory: Path, inputs: Mapping[str, Array], steps: int | None, repeat: int, timeout: float
+    plan: ExecutionPlan,
+    directory: Path,
+    inputs: Mapping[str, Array],
+    steps: int | None,
+    repeat: int,
+    timeout: float,
+    initial: Mapping[str, Array],
 ) -> RunResult:
     """Run the program that was built in a directory; parameters are those of `openinfer.synth.SynthTarget`.
 
@@ -39,6 +45,11 @@ def run_program(
             file = f"input{number}.npy"
             np.save(directory / file, file_form(inputs[port.name], port.type, steps), allow_pickle=False)
             arguments += ["--input", f"{port.name}={file}"]
+    for number, state in enumerate(plan.states):
+        if state.name in initial:
+            file = f"initial{number}.npy"
+            np.save(directory / file, file_form(initial[state.name], state.type, None), allow_pickle=False)
+            arguments += ["--initial", f"{state.name}={file}"]
     for number, port in enumerate(plan.outputs):
         arguments += ["--output", f"{port.name}=output{number}.npy"]
     said = run_tool(arguments, directory, timeout, "the synthesised program")

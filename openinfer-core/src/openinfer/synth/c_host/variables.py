@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL
-from openinfer.synth.c_host.ports import items
+from openinfer.dtypes import BOOL, I64
+from openinfer.ir.types import TensorType
+from openinfer.synth.c_host.ports import items, port_context
 from openinfer.synth.c_text import comment, string_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanState
@@ -32,6 +33,7 @@ class Variable:
         macro: the macro of its size.
         most: largest value that an item may have; -1: any bits are a value.
         is_scalar: whether its member is one integer, not an array.
+        port: what templates say of the file of its value.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Variable:
     count: int
     most: int
     is_scalar: bool
+    port: Mapping[str, object]
 
     @property
     def nbytes(self) -> int:
@@ -80,7 +83,7 @@ def variables_of(
 
     def add(
         name: str,
-        kind: str,
+        type: TensorType,
         member: str,
         width: int,
         count: int,
@@ -93,28 +96,29 @@ def variables_of(
         found.append(
             Variable(
                 name=name,
-                kind=kind,
+                kind=str(type),
                 member=member,
                 memory=memory,
                 offset=offset,
                 constant=f"MODEL_VARIABLE_{constant}",
                 macro=f"MODEL_STATE_{constant}_BYTES",
-                comment=comment(f"{name}: {kind}"),
+                comment=comment(f"{name}: {type}"),
                 literal=string_literal(name),
                 width=width,
                 count=count,
                 most=most,
                 is_scalar=is_scalar,
+                port=port_context(name, type, member),
             )
         )
 
     for state in plan.states:
-        most, kind, member = 1 if state.type.dtype is BOOL else -1, str(state.type), names.states[state.number]
-        add(state.name, kind, member, state_width(state), items(state.type), most, at=place(state))
+        most, member = 1 if state.type.dtype is BOOL else -1, names.states[state.number]
+        add(state.name, state.type, member, state_width(state), items(state.type), most, at=place(state))
     for register in plan.registers:
         if register.is_kept:
             member = names.registers[register.number]
-            add(register.name, "i64[]", member, REGISTER_WIDTH, 1, register.most, is_scalar=True)
+            add(register.name, TensorType(I64, ()), member, REGISTER_WIDTH, 1, register.most, is_scalar=True)
     return tuple(found)
 
 
