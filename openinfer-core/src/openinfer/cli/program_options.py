@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 
 def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add GRAPH, ``--model``, ``--input``, ``--steps``, ``--size``, ``--seed`` and ``--placement``.
+    """Add GRAPH, ``--model``, ``--input``, ``--initial``, ``--steps``, ``--size``, ``--seed`` and ``--placement``.
 
-    The parameters are ``graph``, ``model_path``, ``inputs`` (of `Input`), ``steps``, ``sizes``, ``seed`` and
-    ``placement``.
+    The parameters are ``graph``, ``model_path``, ``inputs`` and ``initial`` (of `Input`), ``steps``, ``sizes``,
+    ``seed`` and ``placement``.
     """
     options = (
         click.argument("graph", metavar="GRAPH"),
         click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model: sizes and weights."),
         input_option("SOURCE: a .npy file, random, zeros, a value; one for each input."),
+        initial_option("Value of persistent variable NAME before the first step."),
         click.option(
             "--steps", default=1, show_default=True, type=click.IntRange(min=least_steps), help="Steps to run."
         ),
@@ -50,9 +51,14 @@ def input_option(says: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return click.option("--input", "inputs", multiple=True, metavar="NAME=SOURCE", callback=_inputs, help=says)
 
 
+def initial_option(says: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds ``--initial NAME=SOURCE``; the parameter ``initial`` holds an `Input` for each."""
+    return click.option("--initial", "initial", multiple=True, metavar="NAME=SOURCE", callback=_inputs, help=says)
+
+
 def _inputs(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[Input]:
     try:
-        return parse_inputs(texts)
+        return parse_inputs(texts, parameter.opts[0])
     except click.BadParameter as error:
         raise click.BadParameter(error.message, ctx=context, param=parameter) from error
 
@@ -64,6 +70,23 @@ def values_of(inputs: Sequence[Input], executor: Executor, seed: int, step: int)
         ExecutionError: a value does not fit, or a file cannot be read.
     """
     return {each.name: each.value(executor.input_type(each.name), (seed, p, step)) for p, each in enumerate(inputs)}
+
+
+def give_first_values(executor: Executor, initial: Sequence[Input], seed: int) -> None:
+    """Give persistent variables their values before the first step; random ones depend on the seed and their place.
+
+    Raises:
+        ExecutionError: a variable is unknown or not persistent, a value does not fit, or a file cannot be read.
+    """
+    from openinfer.simulate.state.partial_state import persistent_variable
+
+    values: dict[str, Any] = {}
+    for place, item in enumerate(initial):
+        variable = persistent_variable(executor.program.variables, item.name)
+        is_table = variable.decl is not None and bool(variable.decl.formals)
+        values[item.name] = item.entries(variable.type.dtype) if is_table else item.value(variable.type, (seed, place))
+    if values:
+        executor.restore(values)
 
 
 def hint_at_inputs(error: OpenInferError) -> None:

@@ -18,6 +18,7 @@ from openinfer.regular_files import head_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.dtypes import DType
     from openinfer.ir.types import TensorType
 
 ZIP = b"PK\x03\x04"
@@ -53,6 +54,25 @@ class Input:
             return self._fitting(_viewed(_array(self.source), wanted), wanted)
         return _repeated(_literal(self.name, self.source), wanted)
 
+    def entries(self, dtype: DType) -> Any:
+        """Return all entries of a table, whose shape a file or list decides.
+
+        Raises:
+            ExecutionError: the file cannot be read as an array, or the text is not a list.
+            DTypeError: the file holds another element type.
+        """
+        from openinfer.ir.types import TensorType
+
+        if self.source.endswith((".npy", ".npz")):
+            array = _array(self.source)
+            wanted = TensorType(dtype, array.shape)
+            return self._fitting(_viewed(array, wanted), wanted)
+        value = None if self.source in ("random", "zeros") else _literal(self.name, self.source)
+        if not isinstance(value, list):
+            message = f"`{self.name}` is a table: expected a file ending in .npy or a list, found {self.source!r}"
+            raise ExecutionError(message, code="input-value")
+        return cast("Any", value)
+
     def _fitting(self, array: Any, wanted: TensorType) -> Any:
         """Return an array that has the type and shape of the variable."""
         from openinfer.array_types import storage_dtype
@@ -79,8 +99,8 @@ def _mismatch(message: str, hint: str | None) -> Diagnostic:
     return Diagnostic(code="insert-mismatch", message=message, hint=hint)
 
 
-def parse_inputs(texts: Sequence[str]) -> list[Input]:
-    """Return the parts of every ``NAME=SOURCE``.
+def parse_inputs(texts: Sequence[str], option: str = "--input") -> list[Input]:
+    """Return the parts of every ``NAME=SOURCE`` of an option.
 
     Raises:
         BadParameter: one has no ``=``, or a name occurs twice.
@@ -89,7 +109,8 @@ def parse_inputs(texts: Sequence[str]) -> list[Input]:
     names = [each.name for each in inputs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise click.BadParameter(f"--input {twice}=... is given twice: a variable takes one value a step")
+        takes = "a variable takes one value a step" if option == "--input" else "a variable has one first value"
+        raise click.BadParameter(f"{option} {twice}=... is given twice: {takes}")
     return inputs
 
 

@@ -63,6 +63,7 @@ def verify(
     steps: int,
     tolerance: float | None = None,
     timeout: float = 60.0,
+    initial: Mapping[str, Array] | None = None,
 ) -> Verification:
     """Run sequences of steps as source and in the simulator, and compare the outputs of every step.
 
@@ -70,17 +71,22 @@ def verify(
         sequences: inputs stacked on a first axis of ``steps``; each sequence begins with the initial state.
         tolerance: in place of those of the element types (`openinfer.synth.comparison`).
         timeout: seconds that compiling and running a sequence may take, each.
+        initial: what persistent variables hold before the first step of each sequence, where that is not the
+            program's.
 
     Raises:
         SynthesisError: compiling or running failed.
         OpenInferError: an input does not suit the program; the simulator names the statement.
     """
+    # Plans leave out variables that no statement reads.
+    read = {state.name for state in synthesis.plan.states}
+    begin = {name: value for name, value in (initial or {}).items() if name in read}
     largest: dict[str, Difference] = {}
     micros: list[float] = []
     first: FirstDifference | None = None
     for sequence, inputs in enumerate(sequences, 1):
-        expected = _simulated(synthesis, simulator, inputs, steps)
-        found = synthesis.run(inputs, steps=steps, timeout=timeout)
+        expected = _simulated(synthesis, simulator, inputs, steps, initial or {})
+        found = synthesis.run(inputs, steps=steps, timeout=timeout, initial=begin)
         micros.append(found.micros)
         for name, array in found.outputs.items():
             whole = compare_steps(name, expected[name], array, tolerance)
@@ -93,11 +99,16 @@ def verify(
 
 
 def _simulated(
-    synthesis: Synthesis, simulator: Simulator, inputs: Mapping[str, Array], steps: int
+    synthesis: Synthesis,
+    simulator: Simulator,
+    inputs: Mapping[str, Array],
+    steps: int,
+    initial: Mapping[str, Array],
 ) -> Mapping[str, list[Array]]:
     names = [port.name for port in synthesis.plan.outputs]
     made: dict[str, list[Array]] = {name: [] for name in names}
     with simulator.make_executor() as executor:
+        executor.restore(initial)
         for step in range(steps):
             executor.step(**{name: stacked[step] for name, stacked in inputs.items()})
             for name in names:
@@ -130,11 +141,14 @@ def _agrees(name: str, expected: list[Array], found: Array, step: int, tolerance
     return compare_steps(name, expected, mixed, tolerance).within
 
 
-def first_node(first: FirstDifference, reference: Simulator, other: Simulator) -> str:
+def first_node(
+    first: FirstDifference, reference: Simulator, other: Simulator, initial: Mapping[str, Array] | None = None
+) -> str:
     """Return which node differs first, when every node is a function of the target on its own, in one line.
 
     Args:
         other: a simulator of the same program on the device that runs the target's code.
+        initial: as `verify` takes it.
     """
     from openinfer.inspect.divergence import compare_executors
 
@@ -143,6 +157,8 @@ def first_node(first: FirstDifference, reference: Simulator, other: Simulator) -
     ]
     try:
         with reference.make_executor() as left, other.make_executor() as right:
+            for executor in (left, right):
+                executor.restore(initial or {})
             found = compare_executors((left, right), (reference.device, other.device), given).divergence
     except OpenInferError as error:
         return f"the first node that differs is unknown: {error}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.findings import print_unlogged_warnings
-from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
+from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import print_document, table
 from openinfer.errors import DynamicUnsetError
 from openinfer.plugins.output import diverted_output
@@ -56,6 +56,7 @@ def command(
     graph: str,
     model_path: str,
     inputs: list[Input],
+    initial: list[Input],
     steps: int,
     sizes: dict[str, int],
     seed: int,
@@ -88,6 +89,8 @@ def command(
         timed = Simulator(model, program, trace=True, timer=True, echo=False, **given)
         print_unlogged_warnings(plain.warnings)
         with diverted_output(), plain.make_executor() as executor, timed.make_executor() as traced:
+            for each in (executor, traced):
+                give_first_values(each, initial, seed)
             values: list[Mapping[str, Any]] = [values_of(inputs, executor, seed, step) for step in range(steps)]
             try:
                 whole = spread(whole_times(executor, values, **counts))

@@ -9,7 +9,7 @@ import click
 
 from openinfer.cli.compare_report import comparison_object, comparison_text
 from openinfer.cli.findings import print_unlogged_warnings
-from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
+from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import print_document
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import DynamicUnsetError
@@ -61,6 +61,7 @@ def command(
     graph: str,
     model_path: str,
     inputs: list[Input],
+    initial: list[Input],
     steps: int,
     sizes: dict[str, int],
     seed: int,
@@ -97,11 +98,14 @@ def command(
         def values(executor: Executor) -> Iterator[Mapping[str, Any]]:
             yield from (values_of(inputs, executor, seed, step) for step in range(steps))
 
+        def begin(executor: Executor) -> None:
+            give_first_values(executor, initial, seed)
+
         reference, *others = [Simulator(model, program, device=name, **given) for name in devices]
         print_unlogged_warnings(warning for each in (reference, *others) for warning in each.warnings)
         for other in others:
             try:
-                found.append(_compared((reference, other), wider, values))
+                found.append(_compared((reference, other), wider, begin, values))
             except DynamicUnsetError as error:
                 hint_at_inputs(error)
                 raise
@@ -115,10 +119,13 @@ def command(
 def _compared(
     pair: tuple[Simulator, Simulator],
     wider: Mapping[str, Tolerance],
+    begin: Callable[[Executor], None],
     values: Callable[[Executor], Iterator[Mapping[str, Any]]],
 ) -> Comparison:
     from openinfer.inspect.divergence import Tolerances, compare_executors
 
     names = (pair[0].device, pair[1].device)
     with diverted_output(), pair[0].make_executor() as reference, pair[1].make_executor() as held:
+        for executor in (reference, held):
+            begin(executor)
         return compare_executors((reference, held), names, values(reference), Tolerances(names, wider))

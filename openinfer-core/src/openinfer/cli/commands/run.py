@@ -13,7 +13,7 @@ import click
 from openinfer.cli.batch_options import batch_options
 from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.options import limit_option
-from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
+from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
 from openinfer.cli.run_report import (
     memory_lines,
     memory_object,
@@ -92,6 +92,7 @@ def command(
     graph: str,
     model_path: str,
     inputs: list[Input],
+    initial: list[Input],
     steps: int,
     sizes: dict[str, int],
     seed: int,
@@ -117,6 +118,9 @@ def command(
     openinfer run digits.oi --model digits.oinf --input image=zeros --trace t.perfetto.json
     openinfer run digits.oi --model digits.oinf --batch scans.npz --workers 4 --output-dir found
 
+    --initial hidden=hidden.npy gives a persistent variable its value before the first step, such as what an encoder
+    has computed; --state is for the values after the last.
+
     The file of --trace opens at https://ui.perfetto.dev. With --batch, --output NAME=FILE.npz saves results of all.
     """
     from openinfer.cli.graph_argument import read_graph
@@ -129,15 +133,25 @@ def command(
     program = read_graph(graph)
     common: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
     if batch is not None:
-        alone = {"state": state_path, "trace": trace_path, "timing": timing, "memory": memory_wanted}
+        alone = {
+            "state": state_path,
+            "initial": initial,
+            "trace": trace_path,
+            "timing": timing,
+            "memory": memory_wanted,
+        }
         _refuse_with_batch({**alone, "verbose": verbose, "steps 0": not steps})
         _run_batch(program, model_path, batch, inputs, wanted, steps, seed, common, as_json=as_json)
         return
+    if initial and state_path is not None and Path(state_path).exists():
+        message = f"--initial is for the first step, and {state_path} has the state after earlier ones"
+        raise click.UsageError(f"{message}: leave out one of the two, or remove the file")
     watched = Watched(trace_path, trace_format, timing=timing, memory=memory_wanted, verbose=verbose)
     with ModelLoader.open(model_path) as model:
         simulator = Simulator(model, program, trace=watched.recording, timer=watched.timer, echo=False, **common)
         print_unlogged_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
+            give_first_values(executor, initial, seed)
             memory = _run_with_state(executor, inputs, steps, seed, state_path, watched)
             names = wanted or [(name, None) for name in _results(executor, steps)]
             extras = Extras(timing=timing, memory=memory if memory_wanted else None)

@@ -8,7 +8,7 @@ import click
 
 from openinfer.cli.findings import print_warnings
 from openinfer.cli.options import SECONDS, FiniteRange, limit_option, seed_option, size_option, strict_order_option
-from openinfer.cli.program_options import input_option, values_of
+from openinfer.cli.program_options import give_first_values, initial_option, input_option, values_of
 from openinfer.cli.proofs import proof_document, proof_text, refuse_alarms
 from openinfer.cli.terminal import print_document, table
 from openinfer.diagnostics import counted
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 @strict_order_option
 @click.option("--verify", is_flag=True, help="Compile, run on random inputs, and compare with the simulator.")
 @input_option("With --verify: a .npy file, zeros or a value for an input for which random values make no sense.")
+@initial_option("With --verify: value of a persistent variable before the first step, but not of a table.")
 @seed_option
 @click.option(
     "--tolerance", type=FiniteRange(min=0), help="Largest difference of floats, as a share of the largest magnitude."
@@ -77,6 +78,7 @@ def command(
     strict_order: bool,
     verify: bool,
     inputs: Sequence[Input],
+    initial: Sequence[Input],
     seed: int,
     tolerance: float | None,
     steps: int | None,
@@ -101,7 +103,8 @@ def command(
     _require(target or arch, "give --target or --arch")
     _require(not (show_plan and as_json), "--plan prints tables: leave --json out")
     if not verify:
-        _refuse_given({"--tolerance": tolerance, "--steps": steps, "--inputs": sequences, "--input": inputs or None})
+        given = {"--tolerance": tolerance, "--steps": steps, "--inputs": sequences}
+        _refuse_given({**given, "--input": inputs or None, "--initial": initial or None})
     synthesizer = Synthesizer(
         target,
         arch=arch,
@@ -124,8 +127,11 @@ def command(
         checked, node = None, ""
         if verify:
             simulator = Simulator(model, program, device="cpu", sizes=sizes)
-            checked = _verified(synthesis, simulator, inputs, seed, steps or 1, sequences or 1, tolerance, timeout)
-            node = _first_node(checked.first, simulator, synthesis.plan.target, model, program, sizes)
+            begin = _first_values(simulator, initial, seed)
+            checked = _verified(
+                synthesis, simulator, inputs, begin, seed, steps or 1, sequences or 1, tolerance, timeout
+            )
+            node = _first_node(checked.first, simulator, synthesis.plan.target, model, program, sizes, begin)
     if as_json:
         print_document(_document(synthesis, written, checked))
     else:
@@ -160,6 +166,7 @@ def _first_node(
     model: Model,
     program: Graph,
     sizes: dict[str, int],
+    initial: Mapping[str, Array],
 ) -> str:
     """Return which node differs first, on the device that runs the target's code; empty where none differs or does."""
     from openinfer.cli.verification import first_node
@@ -170,15 +177,28 @@ def _first_node(
     if first is None or target not in Environment.default().devices:
         return ""
     try:
-        return first_node(first, reference, Simulator(model, program, device=target, sizes=sizes))
+        return first_node(first, reference, Simulator(model, program, device=target, sizes=sizes), initial)
     except OpenInferError as error:
         return f"the first node that differs is unknown: {error}"
+
+
+def _first_values(simulator: Simulator, initial: Sequence[Input], seed: int) -> dict[str, Array]:
+    """Return what persistent variables hold before the first step, of those that have a value of their own."""
+    with simulator.make_executor() as executor:
+        give_first_values(executor, initial, seed)
+        declared = executor.program.graph.vars
+        table = next((item.name for item in initial if declared[item.name].formals), None)
+        if table is not None:
+            message = f"--initial {table}: tables begin with their declared entries here; give those of plain variables"
+            raise click.UsageError(message)
+        return {item.name: executor.fetch_raw(item.name).array for item in initial}
 
 
 def _verified(
     synthesis: Synthesis,
     simulator: Simulator,
     given: Sequence[Input],
+    initial: Mapping[str, Array],
     seed: int,
     steps: int,
     sequences: int,
@@ -221,7 +241,7 @@ def _verified(
                 one = Tensor(wanted.dtype, wanted.shape, storage_of(value, wanted, name)).array
                 inputs[name] = np.stack([one] * steps)
         made.append(inputs)
-    return verify(synthesis, simulator, made, steps=steps, tolerance=tolerance, timeout=timeout)
+    return verify(synthesis, simulator, made, steps=steps, tolerance=tolerance, timeout=timeout, initial=initial)
 
 
 def _range(dtype: DType) -> tuple[float, float] | None:

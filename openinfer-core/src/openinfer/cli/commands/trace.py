@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.findings import print_unlogged_warnings
-from openinfer.cli.program_options import hint_at_inputs, program_options, values_of
+from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import wants_colour
 from openinfer.errors import DynamicUnsetError
 from openinfer.regular_files import read_bounded, read_regular
@@ -35,6 +35,7 @@ def command(
     graph: str,
     model_path: str,
     inputs: list[Input],
+    initial: list[Input],
     steps: int,
     sizes: dict[str, int],
     seed: int,
@@ -65,6 +66,8 @@ def command(
 
     if graph == STANDARD_INPUT and script in (None, STANDARD_INPUT):
         raise click.UsageError("commands and the program cannot both come from standard input: give --script FILE")
+    if initial and state_path is not None:
+        raise click.UsageError("--initial and --state both give persistent variables their values: leave out one")
     lines = _script(script)
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:
@@ -72,6 +75,7 @@ def command(
         simulator = Simulator(model, program, trace=True, timer=True, echo=False, **given)
         print_unlogged_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
+            give_first_values(executor, initial, seed)
             if state_path is not None:
                 executor.restore(state_path)
             inspector = Inspector(executor)
