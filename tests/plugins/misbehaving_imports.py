@@ -100,13 +100,16 @@ IMPORTERS = {
             lambda value, field=field: imported(report=replace(REPORT, **{field: value})),
             ("returns text",) * (field in TEXTUAL),
         )
-        for field in ("format", "nodes", "statements", "folded", "inputs", "outputs", "values", "feeds", "notes")
+        for field in (
+            *("format", "nodes", "statements", "folded", "inputs", "outputs"),
+            *("values", "feeds", "states", "notes"),
+        )
     },
     **{
         f"an entry of {field} of a report": imported_spot(
             lambda value, field=field: imported(report=replace(REPORT, **{field: {"a": value}}))
         )
-        for field in ("inputs", "outputs", "feeds")
+        for field in ("inputs", "outputs", "feeds", "states")
     },
     "weights of an import": Spot(lambda act: with_importer(lambda *_: foreign_weights(act)), loaded),
     "an original": Spot(lambda act: with_importer(original=act), verified),

@@ -43,9 +43,10 @@ def checked_import(owner: Owner, what: str, found: Any) -> ImportedModel:
         imported.graph.check()
         declared = frozenset(imported.graph.vars)
     report = imported.report
-    named = {*report.inputs.values(), *report.outputs.values()}
+    named = {*report.inputs.values(), *report.outputs.values(), *report.states.values()}
     strangers = [*sorted(named - declared), *sorted({*report.feeds} - {*report.outputs})]
-    strangers += sorted({*report.feeds.values()} - {*report.inputs})
+    strangers += sorted({*report.feeds.values()} - {*report.inputs, *report.starts})
+    strangers += sorted({*report.states} - {*report.starts})
     if strangers:
         raise fault(owner, f"the report of {what} names {shown(strangers[0])}, which is not in its program")
     with crossing(owner, f"reading the model that {what} returned"):
