@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -206,6 +207,25 @@ def test_packed_tensors_come_unpacked_or_as_their_bytes(container: Path) -> None
         assert model.load_raw("q").tolist() == [0xE1, 0x07]
         assert not model.load_raw("q").flags.writeable
         assert model.load_raw("n") is model.load_tensor("n")
+
+
+@pytest.mark.rule("container.checksums.1")
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f8", "bool", "u8", "i4", "t2"])
+@pytest.mark.parametrize("read", [Model.load_raw, Model.load_tensor])
+def test_a_damaged_tensor_is_noticed_however_it_is_read(read: Any, dtype: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.oinf"
+    with OinfWriter(path, checksums=True) as writer:
+        writer.declare("w", dtype, [2])
+        writer.write("w", [1, 0])
+    with ModelLoader.open(path) as model:
+        place = model.tensors["w"].offset
+        read(model, "w")
+    data = bytearray(path.read_bytes())
+    data[place or 0] ^= 1
+    path.write_bytes(data)
+    with ModelLoader.open(path) as model, pytest.raises(ModelError) as caught:
+        read(model, "w")
+    assert caught.value.code == "E_CHECKSUM"
 
 
 @pytest.mark.rule("runtime.errors.4", "runtime.models.10")

@@ -81,7 +81,7 @@ class OinfStore:
         from .errors import OinfError
 
         try:
-            self._file.tensor(name).check_values()
+            self._file.tensor(name).check()
             return self._file.raw(name)
         except OinfError as error:
             raise _model_error(error, self._path) from error
@@ -116,7 +116,7 @@ def save(path: Path, contents: ModelContents) -> None:
     from .writer import OinfWriter
 
     try:
-        with OinfWriter(path, allow_case_collisions=True) as writer:
+        with OinfWriter(path, allow_case_collisions=True, checksums=contents.checksums) as writer:
             for name, size in contents.sizevars.items():
                 writer.sizevar(name, size)
             for name, text in contents.metadata.items():

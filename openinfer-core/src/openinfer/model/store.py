@@ -57,11 +57,16 @@ class MetadataValue:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelContents:
     """What goes into a model file: named sizes, metadata strings, and tensors with element type, shape and stored form
-    (packed types: their packed bytes), or a function that returns the stored form when it is written."""
+    (packed types: their packed bytes), or a function that returns the stored form when it is written.
+
+    Attributes:
+        checksums: whether the file is to have a checksum of each tensor, where the format has them.
+    """
 
     sizevars: Mapping[str, int]
     metadata: Mapping[str, str]
     tensors: Mapping[str, tuple[DType, tuple[int, ...], Array | Callable[[], Array]]]
+    checksums: bool = False
 
 
 class ModelStore(Protocol):
