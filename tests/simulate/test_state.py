@@ -11,6 +11,7 @@ import pytest
 import openinfer as oi
 from openinfer.dsl import graph
 from openinfer.simulate import Executor, Simulator, Snapshot
+from openinfer_oinf import OinfWriter, open_oinf
 
 TEXT = """
 dynamic { x: f32[2] @init(1.0); p: i4[3] @init(2); t: i32 @init(0); far: i32 @init(0); }
@@ -176,6 +177,84 @@ def test_a_state_is_written_in_a_format_that_is_known(tmp_path: Path) -> None:
     assert Snapshot.load(tmp_path / "state.bin").sizes["A.i.count"] == 0
     with pytest.raises(oi.ModelError):
         executor().snapshot().save(tmp_path / "nowhere" / "state.oinf")
+
+
+SMALL = """
+dynamic { x: f32[2]; far: i32; }
+persistent { n: i32; K(t): f32[2] @table; S(i): i4[3] @table; on: bitset[2]; }
+block entry { cache.read n >> t; cache.write x >> K[t]; cache.read S[far] >> made; cache.increment n; return; }
+"""
+
+
+def small_state(path: Path) -> bytes:
+    """Write the state of a program with a number, a table with all of its entries, and one with some."""
+    ex = executor(SMALL)
+    for far in (1, 3):
+        ex.step(x=[far, -far], far=far)
+    ex.snapshot().save(path)
+    return path.read_bytes()
+
+
+def damaged_at(data: bytes, place: int, mask: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ mask]) + data[place + 1 :]
+
+
+@pytest.mark.rule("runtime.host.24")
+def test_a_saved_state_with_any_byte_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.oinf"
+    whole = small_state(path)
+    ex = executor(SMALL)
+    ex.restore(path)
+    before = ex.snapshot()
+    for place in range(len(whole)):
+        path.write_bytes(damaged_at(whole, place, 1 << place % 8))
+        with pytest.raises((oi.ModelError, oi.ExecutionError)):
+            ex.restore(path, force=True)
+    after = ex.snapshot()
+    assert {n: t.storage.tolist() for n, t in after.tensors.items()} == {
+        n: t.storage.tolist() for n, t in before.tensors.items()
+    }
+
+
+@pytest.mark.rule("runtime.host.24")
+def test_a_saved_state_that_is_cut_off_or_overwritten_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.oinf"
+    whole = small_state(path)
+    rng = np.random.default_rng(5)
+    for _ in range(150):
+        start, length = int(rng.integers(len(whole))), int(rng.integers(1, 64))
+        part = whole[start : start + length]
+        changed = [bytes(len(part)), rng.bytes(len(part)), whole[:length][: len(part)]][int(rng.integers(3))]
+        found = whole[:start] + changed + whole[start + len(part) :]
+        for data in (found, whole[:start]):
+            if data == whole:
+                continue
+            path.write_bytes(data)
+            with pytest.raises((oi.ModelError, oi.ExecutionError)):
+                Snapshot.load(path)
+
+
+@pytest.mark.rule("runtime.host.24")
+def test_a_state_from_before_checksums_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "state.oinf"
+    small_state(path)
+    held = Snapshot.load(path)
+    with OinfWriter(path) as writer:
+        for name, size in held.sizes.items():
+            writer.sizevar(name, size)
+        writer.metadata("openinfer.graph", held.graph)
+        for name, tensor in held.tensors.items():
+            writer.declare(name, tensor.dtype.name, tensor.shape)
+        for name, tensor in held.tensors.items():
+            writer.write_raw(name, np.ascontiguousarray(tensor.storage).reshape(-1).view(np.uint8))
+    assert Snapshot.load(path).digest() == held.digest()
+
+
+def test_checksums_of_a_saved_state_are_those_of_the_container(tmp_path: Path) -> None:
+    small_state(tmp_path / "state.oinf")
+    with open_oinf(tmp_path / "state.oinf") as file:
+        assert file.checksums.exist
+        assert set(file.checksums.digests) == set(file)
 
 
 GIVEN: dict[str, Any] = {

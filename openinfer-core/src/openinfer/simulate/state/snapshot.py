@@ -3,11 +3,15 @@
 A plain variable is a tensor of its name. A table whose entries 0, 1, ... are all there is one tensor with its sizes in
 front, and a size ``NAME.INDEX.len`` for each index; another table has tensors ``NAME.i.j``. Growth counts are sizes
 ``NAME.INDEX.count``. Files hold bitsets as u8: they have no tensors of that type.
+
+The checksums of the container are those of tensors. A digest in the metadata is that of all else: the program, sizes,
+and names, types and shapes of tensors (``specification: runtime.host.24``).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,7 +25,9 @@ from openinfer.errors import DTypeError, ExecutionError, ShapeError
 from openinfer.ir.types import TensorType
 from openinfer.model import ModelContents, ModelLoader, save_model
 from openinfer.packing import pack
+from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.values import Tensor
+from openinfer_oinf.checksums import CHECKSUM_KEY
 
 if TYPE_CHECKING:
     import os
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
 
     from openinfer.dtypes import DType
     from openinfer.ir.graph import Graph
+    from openinfer.model import Model
     from openinfer.simulate.devices.backend import DeviceBackend
     from openinfer.simulate.state.cache import Cache
     from openinfer.simulate.state.entries import Index
@@ -40,6 +47,9 @@ if TYPE_CHECKING:
 
 GRAPH_KEY = "openinfer.graph"
 """Metadata that names the program of a state."""
+
+DIGEST_KEY = "openinfer.state.sha256"
+"""Metadata with the digest of what a state holds apart from the bytes of tensors."""
 
 MISMATCH = "state-mismatch"
 
@@ -64,21 +74,31 @@ class Snapshot:
         return f"<Snapshot of program {self.graph[:8]}: {counted(len(self.tensors), 'tensor')}, {nbytes:,} bytes>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a model file.
+        """Write a model file, with checksums of all that it holds.
 
         Raises:
             ModelError: the file cannot be written.
         """
         tensors = {name: (_in_files(each.dtype), each.shape, each.storage) for name, each in self.tensors.items()}
-        save_model(ModelContents(sizevars=self.sizes, metadata={GRAPH_KEY: self.graph}, tensors=tensors), path)
+        metadata = {GRAPH_KEY: self.graph, DIGEST_KEY: self.digest()}
+        contents = ModelContents(sizevars=self.sizes, metadata=metadata, tensors=tensors, checksums=True)
+        save_model(contents, path)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the program, the sizes, and the names, types in files and shapes of all tensors."""
+        tensors = {name: [_in_files(each.dtype).name, *each.shape] for name, each in self.tensors.items()}
+        text = json.dumps([self.graph, dict(self.sizes), tensors], sort_keys=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Snapshot:
         """Read what `save` wrote.
 
+        Files from before there were checksums are read without a check, which is logged as a warning.
+
         Raises:
-            ModelError: the file cannot be read.
-            ExecutionError: ``state-mismatch``, it is a model file that holds no state.
+            ModelError: the file cannot be read, or does not agree with its checksums.
+            ExecutionError: ``state-mismatch``, it is a model file that holds no state, or is damaged.
         """
         with ModelLoader.open(path) as model:
             if not model.has_metadata_string(GRAPH_KEY):
@@ -88,7 +108,24 @@ class Snapshot:
                 name: Tensor(info.dtype, info.shape, model.load_raw(name).copy())
                 for name, info in model.tensors.items()
             }
-            return Snapshot(model.load_metadata_string(GRAPH_KEY), dict(model.sizevars), tensors)
+            snapshot = Snapshot(model.load_metadata_string(GRAPH_KEY), dict(model.sizevars), tensors)
+            if set(model.metadata) == {GRAPH_KEY}:
+                message = f"{str(path)!r} has no checksums: damage to the state in it would not be noticed"
+                log(LogKind.WARNING, f"{message}; save it again with Executor.snapshot")
+            elif not _agrees(snapshot, model):
+                message = f"{str(path)!r} is damaged: its program, sizes, names or types are not those that were saved"
+                raise ExecutionError(f"{message}; use another copy of the file", code=MISMATCH)
+            return snapshot
+
+
+def _agrees(snapshot: Snapshot, model: Model) -> bool:
+    """Whether a file has the digest of what was read from it, and no metadata under a name that changed."""
+    is_known = set(model.metadata) <= {GRAPH_KEY, DIGEST_KEY, CHECKSUM_KEY}
+    return (
+        is_known
+        and model.has_metadata_string(DIGEST_KEY)
+        and model.load_metadata_string(DIGEST_KEY) == snapshot.digest()
+    )
 
 
 def _in_files(dtype: DType) -> DType:
