@@ -11,7 +11,7 @@ import openinfer as oi
 from openinfer.simulate.execute import bindings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 MODEL = oi.Model.from_arrays({"W": np.full((2, 2), 0.5, np.float32)}, sizevars={"T": 1, "D": 2})
 PROGRAM = """
@@ -244,3 +244,92 @@ def test_a_value_that_a_step_did_not_leave_is_that_of_its_sizes(device: str) -> 
         executor.step(x=prompt(3))
         np.testing.assert_array_equal(executor.fetch("h"), -prompt(3))
         np.testing.assert_array_equal(executor.outputs()["y"], prompt(3))
+
+
+FAILING = """
+dynamic { x: f32[T]; i: i64[2]; }
+volatile { mid: f32[T]; y: f32[T]; z: f32[2]; }
+block entry { op neg(x) >> mid; op gather(x, i) >> z; op mul(mid, x) >> y; return y, z; }
+"""
+
+
+def with_state(text: str) -> str:
+    """Return the program with a persistent variable, which devices keep that run it whole."""
+    return f"persistent {{ n: i32; }} {text.replace('block entry {', 'block entry { cache.increment n;')}"
+
+
+def stopped(executor: oi.Executor, way: str, i: Sequence[int], length: int = 5) -> None:
+    """Run a step of other sizes that does not end."""
+    executor.insert(x=vector(length, 2.0), i=i)
+    if way == "dropped":
+        runs = executor.iterate()
+        next(runs)
+        runs.close()
+        return
+    ways: dict[str, Callable[[], object]] = {
+        "step": executor.step,
+        "async": lambda: executor.step_async().result(),
+        "iterate": lambda: list(executor.iterate()),
+    }
+    with pytest.raises(oi.ExecutionError, match="out of range"):
+        ways[way]()
+
+
+@pytest.mark.rule("runtime.sizes.6")
+@pytest.mark.parametrize("way", ["step", "async", "iterate", "dropped"])
+@pytest.mark.parametrize("text", [FAILING, with_state(FAILING)], ids=["plain", "state"])
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+def test_what_a_step_of_new_sizes_did_not_end_to_write_has_no_value(
+    device: str, text: str, way: str, request: pytest.FixtureRequest
+) -> None:
+    if device == "vulkan":
+        request.getfixturevalue("vulkan")
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+    model = oi.Model.from_arrays({}, sizevars={"T": 3})
+    with oi.Simulator(model, text, device=device, limits={"T": 8}).make_executor() as executor:
+        executor.step(x=vector(3), i=[0, 2])
+        stopped(executor, way, [0, 9])
+        for ask in (executor.fetch, executor.fetch_raw, executor.result, executor.type_of):
+            with pytest.raises(
+                oi.StepStateError, match="`y` holds no value: the last step, which writes it, did not end"
+            ):
+                ask("y")
+        assert executor.outputs() == {}
+        assert executor.fetch("x").tolist() == [2.0] * 5
+        executor.insert(x=vector(3))
+        with pytest.raises(oi.StepStateError, match="`y` holds no value"):
+            executor.fetch("y")
+        executor.step(x=vector(4, 3.0), i=[0, 1])
+        assert executor.fetch("y").tolist() == executor.outputs()["y"].tolist() == [-9.0] * 4
+        executor.insert(x=vector(5))
+        assert executor.fetch("y").tolist() == [-9.0] * 4
+
+
+@pytest.mark.rule("runtime.sizes.6")
+@pytest.mark.parametrize("device", ["cpu", "c"])
+def test_values_of_a_step_of_new_sizes_are_there_while_it_runs(device: str) -> None:
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+    executor = oi.Simulator(oi.Model.from_arrays({}, sizevars={"T": 3}), FAILING, device=device).make_executor()
+    executor.insert(x=vector(5, 2.0), i=[0, 1])
+    values = [run.fetch("mid").tolist() for run in executor.iterate()]
+    assert values == [[-2.0] * 5] * 4
+    assert executor.fetch("y").tolist() == [-4.0] * 5
+
+
+@pytest.mark.rule("runtime.memory.15")
+@pytest.mark.parametrize("device", ["c", "vulkan"])
+def test_a_step_that_failed_as_a_whole_leaves_no_values(device: str, request: pytest.FixtureRequest) -> None:
+    if device == "vulkan":
+        request.getfixturevalue("vulkan")
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+    model = oi.Model.from_arrays({}, sizevars={"T": 3})
+    with oi.Simulator(model, with_state(FAILING), device=device, limits={"T": 8}).make_executor() as executor:
+        executor.step(x=vector(3), i=[0, 2])
+        stopped(executor, "step", [0, 9], length=3)
+        for name in ("y", "z", "mid"):
+            with pytest.raises(oi.StepStateError, match=f"`{name}` holds no value"):
+                executor.fetch(name)
+        assert executor.fetch("n") == 2

@@ -260,6 +260,7 @@ class Executor:
         Raises:
             ExecutionError: as for `fetch`.
         """
+        self._steps.need_value(access)
         self._steps.settle()
         return self._steps.host_of(access).type_of(access)
 

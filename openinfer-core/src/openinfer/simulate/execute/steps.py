@@ -66,6 +66,8 @@ class Steps:
         self._ran = bindings.usual
         self._whole = bindings.usual.whole
         self._machine: Machine | None = None
+        self._ended = bindings.usual.resolved
+        self._has_failed = self._has_failed_whole = False
 
     @property
     def frames(self) -> Sequence[Frame]:
@@ -160,7 +162,7 @@ class Steps:
         Steps of these sizes are run node by node then, since more than results is requested.
         """
         for access in accesses:
-            need_name(access, "fetch")
+            self.need_value(access)
         if any(self._is_persistent(access) for access in accesses):
             self.settle()
         ran = self._ran.whole
@@ -171,6 +173,28 @@ class Steps:
         self._whole = None
         self.binding.memory.insert_again()
         self._run_by_node(None)
+
+    def need_value(self, access: str) -> None:
+        """Refuse a variable that the latest step was to write, where that did not end and left no value.
+
+        A step that ran whole may have left anything. One that ran node by node left initial values where nodes had not
+        written yet: if its sizes are new, a variable of these sizes had no value before.
+
+        Raises:
+            StepStateError: the latest step did not end, and writes the variable.
+        """
+        need_name(access, "fetch")
+        if self._machine is not None or not (self._has_failed_whole or self._ran.resolved is not self._ended):
+            return
+        name, memory = _variable_of(access), self._ran.memory
+        variable = memory.variables.get(name)
+        if variable is None or variable.storage is not Storage.VOLATILE or name not in memory.written_names:
+            return
+        if self._has_failed_whole or variable.type != self._ended.variables[name].type:
+            message = f"`{name}` holds no value: the last step, which writes it, did not end"
+            raise StepStateError(
+                f"{message}; run a step, or read values before the failure in an iteration (`iterate`)"
+            )
 
     def _is_persistent(self, access: str) -> bool:
         variable = self.binding.resolved.variables.get(_variable_of(access))
@@ -244,12 +268,15 @@ class Steps:
         self.results.begin()
         memory.begin_step(volatile=False)
         given, self._given = self._given, {}
+        self._has_failed = self._has_failed_whole = True
         found = run()
+        self._has_failed = self._has_failed_whole = False
         if found is None or found is False:
             self._given = given
             memory.insert_again()
             return None
         memory.end_step()
+        self._ended = self.binding.resolved
         self.results.begin(returned)
         return found
 
@@ -264,10 +291,12 @@ class Steps:
     def _run_by_node(self, record: Record | None) -> TraceEvent | None:
         machine = self._begin(merged=True, record=record)
         try:
+            self._has_failed = True
             with np.errstate(all="ignore"):
                 machine.run()
                 machine.finish()
                 self._recorder.backend.synchronize()
+            self._has_failed = False
         except ExecutionError as error:
             log(LogKind.ERROR, f"step failed in block {error.block}: {error}")
             raise
@@ -292,7 +321,9 @@ class Steps:
         try:
             while self.is_running:
                 is_of_consumer = self.binding.consumers.stepped_into is not None
+                self._has_failed = True
                 event, failure, ended = self._run_node(machine, record)
+                self._has_failed = False
                 if watch is not None:
                     watch(event)
                 if is_of_consumer and not consumers:
@@ -303,7 +334,11 @@ class Steps:
                 for block in ended:
                     if block.last is not None:
                         yield block.last, None
+            self._has_failed = True
             machine.finish()
+            # Devices may notice a failure after the node has been submitted.
+            self._recorder.backend.synchronize()
+            self._has_failed = False
         except ExecutionError as error:
             self.binding.consumers.finish()
             log(LogKind.ERROR, f"step failed in block {error.block}: {error}")
@@ -325,6 +360,7 @@ class Steps:
     def _begin(self, *, merged: bool, record: Record | None, consumers: bool = False) -> Machine:
         self.need_idle("begin a step")
         self._given = {}
+        self._has_failed = self._has_failed_whole = False
         binding = self._ran = self.binding
         self.settle(changing=True)
         if binding.whole is not None:
@@ -344,7 +380,9 @@ class Steps:
             machine.exchange.abandon()
         self._machine = None
         self.binding.memory.end_step()
-        self.results.begin(() if machine.frames else machine.returned)
+        has_ended = not machine.frames and not self._has_failed
+        self._ended = self._ran.resolved if has_ended else self._ended
+        self.results.begin(machine.returned if has_ended else ())
         if self._observers is not None:
             self._observers.observe(self._recorder.events())
 
