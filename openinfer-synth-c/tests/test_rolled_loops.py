@@ -20,10 +20,11 @@ KEPT = f"ROLLED {LOOP}"
         ([LOOP, "y[i] = x[i] && w[i]; /* { */", "}"], [0]),
         ([LOOP, "/* is it? */", "y[i] = sqrtf(x[i]);", "}"], []),
         ([LOOP, "y[i] = oi_minimum_f32(x[i], w[i]);", "}"], [0]),
+        ([LOOP, "y[i] = oi_f32_from_f64(x[i]);", "}"], []),
     ],
 )
 def test_the_loops_that_are_kept(lines, kept):
-    found = keep_rolled(lines, ["oi_minimum_f32"])
+    found = keep_rolled(lines, ["oi_minimum_f32", "oi_f32_from_f64"])
 
     assert [number for number, line in enumerate(found) if line == KEPT] == kept
     assert [line for line in found if line != KEPT] == [line for n, line in enumerate(lines) if n not in kept]

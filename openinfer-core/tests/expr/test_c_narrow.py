@@ -18,6 +18,7 @@ from openinfer.testing.waiting import limit_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 LOW = {
     F8: np.dtype(ml_dtypes.float8_e5m2),
@@ -215,3 +216,26 @@ def test_stored_bytes_are_those_of_the_container(library: ctypes.CDLL) -> None:
         library.store_i4(memory, ctypes.c_size_t(index), value)
 
     assert bytes(memory).hex() == "d870f639"
+
+
+@pytest.mark.parametrize("level", ["-O2", "-O3"])
+@pytest.mark.parametrize("count", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("march", ["", "-march=native"])
+def test_gcc_keeps_the_rounding_of_doubles_that_become_floats_and_doubles_again(
+    tmp_path: Path, level: str, count: int, march: str
+) -> None:
+    chain = tree.cast(tree.cast(tree.Input(0, F64), F32), F64)
+    rows = [c_renderer.render(linearise(chain), {0: f"x[{i}]"}, f"t{i}_") for i in range(count)]
+    lines = [line for i, row in enumerate(rows) for line in (*row.statements, f"y[{i}] = {row.result};")]
+    text = f"void there_and_back(const double *restrict x, double *restrict y)\n{{\n{' '.join(lines)}\n}}\n"
+    helpers = c_renderer.helper_source(rows[0].helpers)
+    (tmp_path / "chain.c").write_text(f"{INCLUDES}{helpers}{text.split('{')[0]};\n{text}")
+    flags = ["-std=c99", level, "-Wall", "-Wextra", "-Wpedantic", "-Werror", *march.split(), "-shared", "-fPIC"]
+    command = ["gcc", *flags, "-o", "chain.so", "chain.c"]
+    built = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=limit_s(60))
+    assert built.returncode == 0, built.stderr[:4000]
+    x = 33554435.0 + 2.0 * np.arange(count)
+    y = np.zeros(count)
+    library = ctypes.CDLL(str(tmp_path / "chain.so"))
+    library.there_and_back(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p))
+    np.testing.assert_array_equal(y, x.astype(np.float32).astype(np.float64))

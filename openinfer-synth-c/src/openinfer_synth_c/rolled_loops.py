@@ -34,6 +34,7 @@ DEFINITION = """\
 _CONDITION = re.compile(r"\?|&&|\|\||\bif \(|\belse\b|\bcontinue;")
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\(")
 _COMMENT = re.compile(r"/\*.*?\*/")
+_DIRECTIVE = re.compile(r"^#.*$", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -90,7 +91,7 @@ def condition_in(helpers: Iterable[str]) -> Callable[[str], bool]:
 @cache
 def _tests(helper: str) -> bool:
     """Return whether a function of the renderer, or one that it calls, contains a condition."""
-    return _CONDITION.search(helper_source((helper,))) is not None
+    return _CONDITION.search(_DIRECTIVE.sub("", helper_source((helper,)))) is not None
 
 
 def _marked(line: str) -> str:

@@ -110,10 +110,11 @@ def define_by_lane(
     count: int,
     value: str,
     before: Sequence[str] = (),
+    after: Sequence[str] = (),
 ) -> None:
     """Define a function on vectors by its value in one lane, in terms of `lanes`.
 
-    ``before`` has statements of one lane that the value uses.
+    ``before`` has statements of one lane that the value uses, ``after`` lines on the whole result, ``y``.
     """
     kinds = [vector_type(code, dtype, count) for dtype in operands]
     kind = vector_type(code, result, count)
@@ -126,12 +127,11 @@ def define_by_lane(
             *(f"memcpy(lanes_{letter}, &{letter}, sizeof {letter});" for letter in letters),
             *lane_statements(count, (*before, f"lanes_y[l] = {value};")),
             "memcpy(&y, lanes_y, sizeof y);",
-            "return y;",
         ]
     else:
-        lines = [f"{kind} y = {{{{0}}}};", *lane_statements(count, (*before, f"y.lane[l] = {value};")), "return y;"]
+        lines = [f"{kind} y = {{{{0}}}};", *lane_statements(count, (*before, f"y.lane[l] = {value};"))]
     head = ", ".join(f"{kind} {letter}" for kind, letter in zip(kinds, letters, strict=True))
-    define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", lines)
+    define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", [*lines, *after, "return y;"])
 
 
 def lane_statements(count: int, statements: Sequence[str]) -> list[str]:
