@@ -20,6 +20,7 @@ from openinfer.synth import Bundle
 from openinfer_synth_c.target import CTarget
 
 FUZZER = Path(__file__).resolve().parents[2] / "openinfer-core" / "fuzz" / "fuzz_c.py"
+CASTS = FUZZER.with_name("sweep_casts.py")
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
@@ -32,6 +33,33 @@ def test_random_calls_are_clean_and_give_what_cpu_gives() -> None:
     run = subprocess.run([sys.executable, str(FUZZER), *options], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "250 compared" in run.stdout
+
+
+def test_chains_of_casts_give_what_cpu_gives() -> None:
+    options = ["--types", "f64,f32,i64", "--lanes", "2,3", "--levels", "O2"]
+    run = subprocess.run([sys.executable, str(CASTS), *options], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "gcc -O2: 54 chains, 0 differ" in run.stdout
+
+
+def test_a_chain_of_casts_that_differs_is_reported(
+    fuzzer: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = importlib.import_module("sweep_casts")
+    written = sweep.written_in_c
+
+    def unrounded(sample: Any, environment: Any) -> Any:
+        program = written(sample, environment)
+        return replace(program, source=program.source.replace("(float)", "").replace("float", "double"))
+
+    monkeypatch.setattr(sweep, "written_in_c", unrounded)
+    monkeypatch.setattr(
+        sys, "argv", ["sweep_casts", "--types", "f64,f32", "--lanes", "2", "--part", "1/4", "--levels", "O2"]
+    )
+
+    assert sweep.swept(sweep._options()) > 0
+
+    assert "gcc -O2: f64 -> f32, nothing between, 2 lanes -> f64: step 0" in capsys.readouterr().out
 
 
 @pytest.fixture
