@@ -171,10 +171,11 @@ def _shift(call: Asked) -> Array:
 def _div(call: Asked) -> Array:
     a, b = call.inputs
     mask = call.get("div_by_zero_mask")
-    if mask == "ieee":
+    is_float = a.dtype.kind == "f"
+    if is_float and mask in (None, "ieee"):
         return ask("Div", a, b)
     zero = ask("Equal", b, np.zeros_like(b))
-    value = (np.nan if a.dtype.kind == "f" else 0) if mask is None else mask
+    value = 0 if mask is None or (not is_float and np.isnan(mask)) else mask
     return ask("Where", zero, like(value, a), ask("Div", a, ask("Where", zero, np.ones_like(b), b)))
 
 
@@ -193,10 +194,10 @@ def _rem(call: Asked) -> Array:
 def _recip(call: Asked) -> Array:
     mask = call.get("div_by_zero_mask")
     found = ask("Reciprocal", call.x)
-    if mask == "ieee":
+    if mask in (None, "ieee"):
         return found
     zero = ask("Equal", call.x, np.zeros_like(call.x))
-    return ask("Where", zero, like(np.nan if mask is None else mask, call.x), found)
+    return ask("Where", zero, like(mask, call.x), found)
 
 
 @of("rsqrt")

@@ -103,6 +103,7 @@ SAME = {
     "BitwiseXor": "xor",
     "Ceil": "ceil",
     "Cos": "cos",
+    "Div": "div",
     "Equal": "eq",
     "Erf": "erf",
     "Exp": "exp",
@@ -124,6 +125,7 @@ SAME = {
     "Not": "not",
     "Or": "or",
     "PRelu": "prelu",
+    "Reciprocal": "recip",
     "Relu": "relu",
     "Sigmoid": "sigmoid",
     "Sin": "sin",
@@ -181,17 +183,6 @@ def _settings(node: Node) -> Call:
         node.require(name, *values)
     op, names = SETTINGS[node.op]
     return Call(op, node.inputs, {ours: node.get(name, default) for name, (ours, default) in names.items()})
-
-
-@of("Div")
-def _div(node: Node) -> Call:
-    floats = node.given(0).dtype.kind == "f"
-    return Call("div", node.inputs, {"div_by_zero_mask": "ieee"} if floats else {})
-
-
-@of("Reciprocal")
-def _reciprocal(node: Node) -> Call:
-    return Call("recip", node.inputs, {"div_by_zero_mask": "ieee"})
 
 
 @of("Pow")

@@ -37,7 +37,7 @@ _MASK = SettingSpec(
     name="div_by_zero_mask",
     type=SettingType.SCALAR,
     default=None,
-    doc='result where the divisor is 0; default NaN for floats, 0 for integers; "ieee": IEEE division (floats)',
+    doc='result where the divisor is 0; default "ieee" for floats (1 / 0 = inf), 0 for integers; nan is 0 for integers',
 )
 
 
@@ -55,14 +55,16 @@ def _or_logical(arithmetic: Callable[[Expr, Expr], Expr], logical: Callable[[Exp
 def _mask(dtype: DType, settings: Settings) -> Scalar | None:
     """Return the result for a divisor of 0; None for IEEE division.
 
+    NaN is 0 as an integer, as in conversions.
+
     Raises:
         OpTypeError: the type cannot hold the mask.
     """
     value = settings.get("div_by_zero_mask")
-    if value is None:
-        return math.nan if dtype.is_float else 0
-    if value == "ieee" and dtype.is_float:
+    if dtype.is_float and value in (None, "ieee"):
         return None
+    if value is None or (not dtype.is_float and isinstance(value, float) and math.isnan(value)):
+        return 0
     return scalar_setting(settings, "div_by_zero_mask", dtype)
 
 
@@ -168,10 +170,11 @@ DIV = elementwise(
     "a b",
     FLOATS | _DIVIDED,
     _masked_function(tree.div),
-    summary="a / b; integers truncate toward zero; the mask where b is 0",
+    summary="a / b; integers truncate toward zero, and are 0 or the mask where b is 0",
     category=CATEGORY,
     examples=(
         example(FLOATS, inputs=2, div_by_zero_mask="ieee"),
+        example(FLOATS | _DIVIDED, inputs=2, div_by_zero_mask=math.nan),
         example(FLOATS | _DIVIDED, inputs=2, div_by_zero_mask=1),
     ),
     settings=(_MASK,),
@@ -183,7 +186,7 @@ FLOOR_DIV = elementwise(
     "a b",
     _DIVIDED,
     _floor_div,
-    summary="integer quotient: Euclidean (remainder never negative) or rounded down; the mask where b is 0",
+    summary="integer quotient: Euclidean (remainder never negative) or rounded down; 0 or the mask where b is 0",
     category=CATEGORY,
     examples=(example(_DIVIDED, inputs=2, div_by_zero_mask=7),),
     settings=(
@@ -203,7 +206,7 @@ REM = elementwise(
     "a b",
     FLOATS | _DIVIDED,
     _masked_function(tree.rem),
-    summary="remainder with the sign of a (C's % and fmod); the mask where b is 0",
+    summary="remainder with the sign of a (C's % and fmod); where b is 0: NaN, 0 for integers, or the mask",
     category=CATEGORY,
     examples=(example(FLOATS | _DIVIDED, inputs=2, div_by_zero_mask=1),),
     settings=(_MASK,),
@@ -253,10 +256,10 @@ RECIP = elementwise(
     "x",
     FLOATS,
     _recip,
-    summary="1 / x; the mask where x is 0",
+    summary="1 / x; an infinity or the mask where x is 0",
     category=CATEGORY,
     examples=(
-        example(FLOATS, div_by_zero_mask="ieee"),
+        example(FLOATS, div_by_zero_mask=math.nan),
         example(FLOATS, div_by_zero_mask=0.5),
     ),
     settings=(_MASK,),

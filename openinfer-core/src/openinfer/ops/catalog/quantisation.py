@@ -175,7 +175,7 @@ def _quantize(steps: Decomposer, inputs: Sequence[int | None], settings: Setting
     wide = widest([kind.dtype, steps.type_of(scale).dtype])
     split = _shaped(steps, cast_to(steps, x, wide), _blocked(kind.shape, settings))
     divisor = _spread(steps, cast_to(steps, scale, wide), kind.shape, settings)
-    value = steps.op("div", split, divisor, div_by_zero_mask="ieee")
+    value = steps.op("div", split, divisor)
     if out.is_float:
         value = steps.op("clamp", value, min=-_F8_LARGEST, max=_F8_LARGEST)
     else:

@@ -48,10 +48,8 @@ def masked(on_float: Callable[..., Any], on_integer: Callable[..., Any]) -> Orac
         given, mask = [values for values in inputs if values is not None], call.settings.get("div_by_zero_mask")
         if given[0].dtype == np.float64:
             found = on_float(*given)
-            if mask == "ieee":
-                return (found,)
-            return (np.where(given[-1] == 0, np.nan if mask is None else float(str(mask)), found),)
-        zero = 0 if mask is None else mask
+            return (found if mask in (None, "ieee") else np.where(given[-1] == 0, float(str(mask)), found),)
+        zero = 0 if mask is None or mask != mask else mask
         return (each(lambda *items: zero if items[-1] == 0 else on_integer(*items), *given),)
 
     return oracle

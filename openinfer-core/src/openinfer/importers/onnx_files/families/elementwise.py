@@ -27,6 +27,7 @@ SAME = {
     "BitwiseXor": "xor",
     "Ceil": "ceil",
     "Cos": "cos",
+    "Div": "div",
     "Equal": "eq",
     "Erf": "erf",
     "Exp": "exp",
@@ -43,6 +44,7 @@ SAME = {
     "Neg": "neg",
     "Not": "not",
     "Or": "or",
+    "Reciprocal": "recip",
     "Relu": "relu",
     "Sigmoid": "sigmoid",
     "Sin": "sin",
@@ -156,7 +158,7 @@ def _inverse_hyperbolic(node: Node) -> Value:
     x = node.given(0)
     one = node.number(1, x.dtype)
     if node.op == "Atanh":
-        quotient = node.call("div", node.call("add", one, x), node.call("sub", one, x), div_by_zero_mask="ieee")
+        quotient = node.call("div", node.call("add", one, x), node.call("sub", one, x))
         return node.call("mul", node.call("log", quotient), node.number(0.5, x.dtype))
     if node.op == "Acosh":
         inside = node.call("sub", node.call("square", x), one)
@@ -165,24 +167,6 @@ def _inverse_hyperbolic(node: Node) -> Value:
     root = node.call("sqrt", node.call("add", node.call("square", size), one))
     found = node.call("log", node.call("add", size, root))
     return node.call("where", node.call("lt", x, node.number(0, x.dtype)), node.call("neg", found), found)
-
-
-@translates("Div")
-def _div(node: Node) -> Value:
-    a, b = node.given(0), node.given(1)
-    if not a.dtype.is_float or _is_never_zero(b):
-        return node.call("div", a, b)
-    return node.call("div", a, b, div_by_zero_mask="ieee")
-
-
-def _is_never_zero(value: Value) -> bool:
-    """Whether a divisor is known and has no zero, so that what a quotient by zero is needs no setting."""
-    return value.payload is not None and value.payload.count <= 1 << 16 and bool(np.all(value.array() != 0))
-
-
-@translates("Reciprocal")
-def _reciprocal(node: Node) -> Value:
-    return node.call("recip", node.given(0), div_by_zero_mask="ieee")
 
 
 @translates("Pow")
