@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -15,6 +16,7 @@ from openinfer.dsl.upgrade import upgraded
 from openinfer.errors import DslSyntaxError
 from openinfer.model import Model
 from openinfer.plugins.environment import Environment
+from openinfer.simulate import Simulator
 from openinfer.validate import resolve
 from openinfer.validate.inference import inferred_types
 
@@ -371,6 +373,47 @@ def test_an_upgrade_says_what_it_did(file: Path) -> None:
         "  line 12: wrote `y = op relu(…)` as `op relu(…) >> y`",
     ]
     assert run("--upgrade", str(file)).output == f"{file}: has no earlier syntax\n"
+
+
+@pytest.mark.rule("language.earlier.3")
+@pytest.mark.parametrize(
+    ("earlier", "today", "zeros"),
+    [
+        ("y = op div(x, x);", "op div(x, x, div_by_zero_mask=nan) >> y;", {"f32": np.nan, "i32": 0}),
+        (
+            "y = op div(a=x, b=x,) with { fuse = true };",
+            "op div(a=x, b=x, div_by_zero_mask=nan) >> y with",
+            {"f16": np.nan},
+        ),
+        ("y = op recip(x);", "op recip(x, div_by_zero_mask=nan) >> y;", {"f32": np.nan}),
+        ("y = op reciprocal(x);", "op reciprocal(x, div_by_zero_mask=nan) >> y;", {"f64": np.nan}),
+        ("y = op div(x, x, div_by_zero_mask=1);", "op div(x, x, div_by_zero_mask=1) >> y;", {"f32": 1, "u8": 1}),
+        ("y = op rem(x, x);", "op rem(x, x) >> y;", {"f32": np.nan, "i64": 0}),
+    ],
+)
+def test_divisions_of_the_earlier_syntax_keep_their_results(earlier: str, today: str, zeros: dict[str, float]) -> None:
+    for dtype, expected in zeros.items():
+        text = upgraded(f"inputs {{ x: {dtype}[2]; }} outputs {{ y: {dtype}[2]; }}\n{block(earlier, 'return y;')}")
+        assert today in text
+        assert upgraded(text) == text
+        executor = Simulator(Model.from_arrays({}), graph(text)).make_executor()
+        executor.step(x=[0, 2])
+        np.testing.assert_array_equal(executor.fetch("y")[0], expected)
+
+
+@pytest.mark.rule("language.earlier.3")
+def test_divisions_of_a_text_of_today_are_left_and_noted(file: Path) -> None:
+    text = "dynamic {\n  x: f32[2];\n}\n\n" + block(
+        "op div(x, x) >> y;", "op div(x, y, div_by_zero_mask=nan) >> z;", "op recip(z) >> z;", "return z;"
+    )
+    file.write_text(text, encoding="utf-8")
+    result = run("--upgrade", str(file))
+    assert file.read_text(encoding="utf-8") == text
+    first, *notes = result.stdout.splitlines()
+    assert first == f"{file}: has no earlier syntax"
+    assert [note[:14] for note in notes] == ["  line 6: note", "  line 8: note"]
+    assert all("div_by_zero_mask=nan gives NaN" in note for note in notes)
+    assert run(str(file)).output == ""
 
 
 @pytest.mark.rule("language.earlier.2")

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _SECTIONS = {"inputs": "dynamic", "outputs": "volatile", "state": "persistent"}
 _STATEMENT_START = ("", ";", "{", "}")
+_DIVISIONS = ("div", "recip", "reciprocal")
+"""Operators that yielded NaN, not what IEEE 754 says, where a float is divided by 0."""
+
+_MASK = "div_by_zero_mask"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,6 +41,8 @@ class Upgrade:
     Attributes:
         text: the program in the language of today; None where there is an error.
         changes: what was rewritten, or would have been without the error, in the order of the original text.
+        divisions: lines of divisions without a mask in a text without earlier syntax. It may have been written when
+            NaN was the result of floats divided by 0.
         error: what is left of the earlier syntax, or wrong otherwise. Where the name of its source ends in
             `` (upgraded)``, places are those of the rewritten text.
     """
@@ -44,6 +50,7 @@ class Upgrade:
     text: str | None
     changes: tuple[Change, ...]
     error: OpenInferError | None = None
+    divisions: tuple[int, ...] = ()
 
 
 def upgrade(text: str, *, name: str = "<text>") -> Upgrade:
@@ -53,13 +60,17 @@ def upgrade(text: str, *, name: str = "<text>") -> Upgrade:
     edits = [edit for rule in _RULES for edit in rule(words)]
     named, missing = _model_data(words)
     edits += named
+    masks = _masks(words)
+    # A text without earlier syntax may mean the result of today.
+    edits += masks if edits else []
     changes = tuple(Change(text.count("\n", 0, edit.start) + 1, edit.what) for edit in sorted(edits) if edit.what)
     if missing:
         return Upgrade(None, changes, undeclared(missing, text, name))
     shown = f"{name} (upgraded)" if edits else name
+    divisions = () if edits else tuple(text.count("\n", 0, mask.start) + 1 for mask in masks)
     try:
         of_today = _edited(text, edits, [token for token in found if token.kind == "comment"])
-        return Upgrade(formatted(of_today, name=shown), changes)
+        return Upgrade(formatted(of_today, name=shown), changes, divisions=divisions)
     except OpenInferError as error:
         return Upgrade(None, changes, error)
 
@@ -238,6 +249,20 @@ def _arguments(words: Sequence[Token]) -> dict[str, str]:
         else:
             current.append(text)
     return found
+
+
+def _masks(words: Sequence[Token]) -> list[_Edit]:
+    """Return the masks that keep NaN as the result of divisions by 0, which is 0 for integers."""
+    edits: list[_Edit] = []
+    for position, word in enumerate(words):
+        if word.text != "op" or _texts(words, position + 2, 1) != ("(",) or words[position + 1].text not in _DIVISIONS:
+            continue
+        closing = _closing(words, position + 2)
+        if _MASK not in _texts(words, position, closing - position):
+            comma = "" if words[closing - 1].text in (",", "(") else ", "
+            what = f"gave `op {words[position + 1].text}` its earlier result for a divisor of 0: {_MASK}=nan"
+            edits.append(_Edit(words[closing].start, words[closing].start, what, f"{comma}{_MASK}=nan"))
+    return edits
 
 
 def _nested_blocks(words: Sequence[Token]) -> Iterator[_Edit]:

@@ -37,13 +37,15 @@ if TYPE_CHECKING:
 class Outcome:
     """A text before and after; ``after`` is None where an error keeps it as it is.
 
-    ``changes`` are those of an upgrade, or declarations that were written out.
+    ``changes`` are those of an upgrade, or declarations that were written out; ``divisions`` are lines that an upgrade
+    leaves, and that may mean something else than when they were written.
     """
 
     before: str
     after: str | None
     changes: tuple[Change, ...] = ()
     error: Exception | None = None
+    divisions: tuple[int, ...] = ()
 
     @property
     def differs(self) -> bool:
@@ -74,7 +76,8 @@ def command(
     others are formatted, and the exit status is 1.
 
     Every statement is put on one line, indented by two spaces a level. Order and comments stay as they are; a comment
-    inside a statement moves in front of it. With --upgrade, each change is reported with its line.
+    inside a statement moves in front of it. With --upgrade, each change is reported with its line, and so is each
+    division that may be old enough to have had another result for a divisor of 0.
 
     With --assign, each undeclared temporary gets an `assign` with its type, which the model determines. Dimensions
     are written as sizes where possible. A temporary whose shape is known only at run time is reported and not changed.
@@ -130,7 +133,7 @@ def _laid_out(text: str, name: str) -> Outcome:
 
 def _upgraded(text: str, name: str) -> Outcome:
     found = upgrade(text, name=name)
-    return Outcome(text, found.text, found.changes, found.error)
+    return Outcome(text, found.text, found.changes, found.error, found.divisions)
 
 
 def _assigned(text: str, name: str, *, model: Model) -> Outcome:
@@ -190,7 +193,12 @@ def _print_changes(file: str, outcome: Outcome, *, done: bool) -> None:
     head = "upgraded" if is_done else "would be upgraded" if outcome.error is None else "not upgraded, errors are left"
     lines = (f"  line {change.line}: {change.text}" for change in outcome.changes)
     text = [f"{_name(file)}: {head if outcome.changes else 'has no earlier syntax'}", *lines]
+    text += [f"  line {line}: note: {_DIVIDED}" for line in outcome.divisions]
     click.echo("\n".join(map(printable, text)), err=not done or file == STANDARD_INPUT or outcome.error is not None)
+
+
+_DIVIDED = "a float divided by 0 is an infinity or NaN (IEEE 754); div_by_zero_mask=nan gives NaN, as it was earlier"
+"""What an upgrade says of divisions in today's syntax."""
 
 
 def _print_assigned(file: str, outcome: Outcome) -> None:
