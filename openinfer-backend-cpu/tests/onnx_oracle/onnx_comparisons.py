@@ -96,9 +96,13 @@ def like(value: Any, array: Array) -> Array:
 
 SAME = {
     "abs": "Abs",
+    "acosh": "Acosh",
     "add": "Add",
+    "asinh": "Asinh",
+    "atanh": "Atanh",
     "ceil": "Ceil",
     "cos": "Cos",
+    "cosh": "Cosh",
     "elu": "Elu",
     "eq": "Equal",
     "erf": "Erf",
@@ -128,6 +132,7 @@ SAME = {
     "selu": "Selu",
     "sigmoid": "Sigmoid",
     "sin": "Sin",
+    "sinh": "Sinh",
     "softmax": "Softmax",
     "softplus": "Softplus",
     "sqrt": "Sqrt",

@@ -26,6 +26,25 @@ def test_the_sign_of_nan_is_nan(tmp_path: Path) -> None:
     agrees(proto, load(saved(proto, tmp_path)), {"x": f32(-3, 0, np.nan, np.inf)})
 
 
+@pytest.mark.parametrize(
+    ("op", "numbers", "exact"),
+    [
+        ("Sinh", (1e-8, -1e-6, 1e-4, 89.3), np.sinh),
+        ("Cosh", (1e-4, -2.0, 89.3), np.cosh),
+        ("Asinh", (1e-8, -1e-6, 1e-4, 1e20, -1e38), np.arcsinh),
+        ("Acosh", (1.0, 1.0001, 1e20), np.arccosh),
+        ("Atanh", (1e-8, -1e-6, 1e-4, 0.999), np.arctanh),
+    ],
+)
+def test_hyperbolic_functions_neither_cancel_nor_overflow(
+    op: str, numbers: tuple[float, ...], exact: Any, tmp_path: Path
+) -> None:
+    x = f32(*numbers)
+    proto = model([node(op, "x", "y")], [info("x", x.shape)], [info("y", None)])
+    found = run(load(saved(proto, tmp_path)), {"x": x})[0]
+    np.testing.assert_allclose(found, exact(x.astype(np.float64)), rtol=4 * 2.0**-23)
+
+
 def test_the_last_of_uneven_parts_is_what_is_left(tmp_path: Path) -> None:
     proto = model(
         [node("Split", "x", "a b c", num_outputs=3)], [info("x", [7])], [info(name, None) for name in "abc"], opset=18

@@ -4,7 +4,7 @@ Errors are those of arithmetic that rounds to nearest; what a device adds is in 
 specification. A unit is one in the last place.
 
 * ``expm1``: 2 units; a polynomial (Taylor, degree 9) below 1/2, else ``exp(x) - 1``.
-* ``log1p``: 3 units; ``2 artanh(x / (2 + x))`` as a series below 1/4, else ``log(1 + x)``.
+* ``log1p``: 1 unit; ``2 artanh(x / (2 + x))`` as a series below 1/4, else ``log(1 + x)`` and what the sum loses.
 * ``tanh``: 4 units, by ``expm1``.
 * ``erf``: 4 units; the Maclaurin series below 1, else ``1 - e^(-x^2) p(1 / (1 + x/2))`` with ``p`` fitted to 2e-8.
 * ``sin``, ``cos``, ``tan``: 2 units (``tan``: 4), by reduction modulo pi/2 and Taylor polynomials. Up to 1000 pi/2 is
@@ -102,23 +102,27 @@ _EXPM1 = """float oi_expm1_f32(float x)
 }
 """
 
-_LOG1P = """float oi_log1p_f32(float x)
-{
-    if (!(abs(x) < 0.25)) {
+# What the sum 1 + x loses is added to its logarithm; the series, as that of `openinfer.expr.elementary`, begins with x.
+_LOG1P = f"""float oi_log1p_f32(float x)
+{{
+    if (!(abs(x) < 0.25)) {{
         precise float above = 1.0 + x;
-        return oi_log_f32(above);
-    }
-    precise float z = x / (2.0 + x);
-    precise float square = z * z;
-    precise float sum = 1.0 / 11.0;
-    sum = sum * square + 1.0 / 9.0;
-    sum = sum * square + 1.0 / 7.0;
-    sum = sum * square + 0.2;
-    sum = sum * square + 1.0 / 3.0;
+        precise float lost = x - (above - 1.0);
+        precise float total = oi_log_f32(above) + lost / above;
+        return above > 0.0 && above < {INFINITY} ? total : oi_log_f32(above);
+    }}
+    precise float s = x / (2.0 + x);
+    precise float square = s * s;
+    precise float sum = 2.0 / 11.0;
+    sum = sum * square + 2.0 / 9.0;
+    sum = sum * square + 2.0 / 7.0;
+    sum = sum * square + 0.4;
+    sum = sum * square + 2.0 / 3.0;
     sum = sum * square;
-    precise float result = 2.0 * z + 2.0 * z * sum;
+    precise float half_square = 0.5 * x * x;
+    precise float result = x - (half_square - s * (half_square + sum));
     return oi_with_sign_f32(result, x);
-}
+}}
 """
 
 _TANH = """float oi_tanh_f32(float x)

@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 
 SAME = {
     "Abs": "abs",
+    "Acosh": "acosh",
     "Add": "add",
     "And": "and",
+    "Asinh": "asinh",
+    "Atanh": "atanh",
     "BitwiseAnd": "and",
     "BitwiseNot": "not",
     "BitwiseOr": "or",
     "BitwiseXor": "xor",
     "Ceil": "ceil",
     "Cos": "cos",
+    "Cosh": "cosh",
     "Div": "div",
     "Equal": "eq",
     "Erf": "erf",
@@ -48,6 +52,7 @@ SAME = {
     "Relu": "relu",
     "Sigmoid": "sigmoid",
     "Sin": "sin",
+    "Sinh": "sinh",
     "Softplus": "softplus",
     "Sqrt": "sqrt",
     "Sub": "sub",
@@ -142,31 +147,6 @@ def _shrink(node: Node) -> Value:
 def _softsign(node: Node) -> Value:
     x = node.given(0)
     return node.call("div", x, node.call("add", node.call("abs", x), node.number(1, x.dtype)))
-
-
-@translates("Sinh", "Cosh")
-def _hyperbolic(node: Node) -> Value:
-    x = node.given(0)
-    up, down = node.call("exp", x), node.call("exp", node.call("neg", x))
-    joined = node.call("sub" if node.op == "Sinh" else "add", up, down)
-    return node.call("mul", joined, node.number(0.5, x.dtype))
-
-
-@translates("Asinh", "Acosh", "Atanh")
-def _inverse_hyperbolic(node: Node) -> Value:
-    """Logarithms; the odd ones are those of the magnitude with the sign of x, which keeps them exact where x < 0."""
-    x = node.given(0)
-    one = node.number(1, x.dtype)
-    if node.op == "Atanh":
-        quotient = node.call("div", node.call("add", one, x), node.call("sub", one, x))
-        return node.call("mul", node.call("log", quotient), node.number(0.5, x.dtype))
-    if node.op == "Acosh":
-        inside = node.call("sub", node.call("square", x), one)
-        return node.call("log", node.call("add", x, node.call("sqrt", inside)))
-    size = node.call("abs", x)
-    root = node.call("sqrt", node.call("add", node.call("square", size), one))
-    found = node.call("log", node.call("add", size, root))
-    return node.call("where", node.call("lt", x, node.number(0, x.dtype)), node.call("neg", found), found)
 
 
 @translates("Pow")
