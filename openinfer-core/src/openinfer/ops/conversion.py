@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F64
+from openinfer.dtypes import BOOL
 from openinfer.expr import tree
 
 if TYPE_CHECKING:
@@ -15,12 +15,9 @@ if TYPE_CHECKING:
 def converted(x: Expr, target: DType) -> Expr:
     """Return a value of a compute type as ``target``, by the rules of ``cast`` with its defaults.
 
-    What does not fit an integer type becomes its nearest limit, and floats lose their fraction. 64-bit integers pass
-    through f64 to f32, as everywhere in this family of programs: they round twice.
+    What does not fit an integer type becomes its nearest limit, and floats lose their fraction.
     """
-    if x.dtype.is_integer and target.is_float:
-        return tree.cast(tree.cast(x, F64) if x.dtype.bits == 64 else x, target)
-    if x.dtype.is_integer and target is not BOOL:
+    if x.dtype.is_integer and not target.is_float and target is not BOOL:
         return tree.cast(clipped(x, target), target)
     return tree.cast(x, target)
 

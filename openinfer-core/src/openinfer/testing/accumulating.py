@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import DType, Kind
+from openinfer.dtypes import F64, DType, Kind
 from openinfer.ops.calls import compute_type
 from openinfer.testing.values import exact, stored
 
@@ -31,10 +32,22 @@ def accumulated(values: Exact, settings: Mapping[str, SettingValue], out: DType)
 def converted(values: Exact, out: DType) -> Exact:
     """Return values converted as by ``cast`` with its defaults: fractions dropped, integers clamped to the range."""
     if out.is_float:
-        return values.astype(np.float64)
+        return values.astype(np.float64) if values.dtype != object or out is F64 else _as_f32(values)
     whole = np.empty(values.shape, dtype=object)
     whole.reshape(-1)[:] = [clipped(value, out) for value in values.reshape(-1).tolist()]
     return whole
+
+
+def _as_f32(integers: Exact) -> Exact:
+    """Return integers rounded once to f32, to nearest and ties to even, as doubles."""
+    rounded = np.empty(integers.shape)
+    rounded.reshape(-1)[:] = [_nearest_f32(int(value)) for value in integers.reshape(-1).tolist()]
+    return rounded
+
+
+def _nearest_f32(value: int) -> float:
+    step = 1 << max(abs(value).bit_length() - 24, 0)
+    return float(round(Fraction(value, step)) * step)
 
 
 def clipped(value: float, out: DType) -> int:

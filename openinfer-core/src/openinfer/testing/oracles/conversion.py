@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.dtypes import T1, DType, Kind
-from openinfer.testing.accumulating import clipped
+from openinfer.testing.accumulating import clipped, converted
 from openinfer.testing.oracles.arithmetic import each
 from openinfer.testing.refused import Element
 
@@ -55,7 +55,7 @@ def _cast(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     if to.kind is Kind.BOOL:
         return (np.asarray(x != 0).astype(np.bool_),)
     if to.is_float:
-        return (x.astype(np.float64),)
+        return (converted(x, to),)
     mode, keeps = str(call.settings["rounding_mode"]), bool(call.settings["saturate"])
     return (each(lambda value: _integer(value, to, mode, saturate=keeps), x),)
 
