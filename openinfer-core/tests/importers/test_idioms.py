@@ -79,6 +79,7 @@ RMS_NORM = [
 
 CONSTANTS = {
     **HALF,
+    "minus_half": f32(-0.5),
     "root": f32(math.sqrt(2)),
     "root_inverse": f32(math.sqrt(0.5)),
     "two": f32(2.0),
@@ -103,6 +104,14 @@ CASES = {
     ),
     "layer norm": (LAYER_NORM, "op layer_norm(x, scale=scale, bias=bias) >> y;"),
     "rms norm": (RMS_NORM, "op rms_norm(x, scale=scale) >> y;"),
+    "rms norm by a power of 1/2": (
+        [*RMS_NORM[:3], node("Pow", "w half", "d"), *RMS_NORM[4:]],
+        "op rms_norm(x, scale=scale) >> y;",
+    ),
+    "rms norm by a power of -1/2": (
+        [*RMS_NORM[:3], node("Pow", "w minus_half", "r"), *RMS_NORM[5:]],
+        "op rms_norm(x, scale=scale) >> y;",
+    ),
     "linear": ([node("MatMul", "x weight", "p"), node("Add", "p row", "y")], "op linear(x, weight, bias=row) >> y;"),
 }
 

@@ -127,7 +127,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "cos": np.cos,
     "tan": np.tan,
     "tanh": np.tanh,
-    "power": np.power,
+    "power": np.power,  # of integers
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,
@@ -259,6 +259,19 @@ def _word(out: Array, scratch: Sequence[Array], *parts: Array) -> None:
     np.copyto(out, total)
 
 
+def _power(out: Array, scratch: Sequence[Array], a: Array, b: Array) -> None:
+    """Write powers; NumPy takes the root for a broadcast half, which differs at -inf and -0."""
+    is_half, is_special = scratch
+    np.power(a, b, out=out)
+    np.equal(b, 0.5, out=is_half)
+    if not is_half.any():
+        return
+    for special in (-math.inf, 0.0):
+        np.equal(a, special, out=is_special)
+        np.logical_and(is_half, is_special, out=is_special)
+        np.absolute(a, out=out, where=is_special)
+
+
 def _reinterpret(operand: DType) -> Routine:
     """Return the routine that copies the bits of an element to one of another type."""
     bits = storage_dtype(operand)
@@ -273,6 +286,7 @@ _FLOAT_ROUTINES: dict[str, Callable[[DType], Routine]] = {
     "select": _select,
     "minimum": _extremum(np.less),
     "maximum": _extremum(np.greater),
+    "power": lambda _operand: Routine(_power, (_BOOL, _BOOL)),
     "to_bits": _reinterpret,
     "erf": lambda _operand: Routine(erf, (_DOUBLE,) * 5),
     "fma": lambda operand: Routine(fma_f32, (_DOUBLE,) * 4) if operand is F32 else Routine(fma_f64),

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def power(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     """Integers come back modulo 2^64: their powers have more digits than memory holds."""
-    a, b = (np.asarray(given) for given in inputs)
+    first, second = np.broadcast_arrays(*(np.asarray(given) for given in inputs))
     if call.outputs[0].dtype.is_float:
-        return (np.power(a, b),)
-    first, second = np.broadcast_arrays(a, b)
+        # A copy of the exponents: NumPy has the square root for a half that is broadcast, which differs at -inf and -0.
+        return (np.power(first, second.copy()),)
     result: Any = np.empty(first.shape, object)
     for place in np.ndindex(*first.shape):
         result[place] = pow(int(first[place]), int(second[place]), 1 << 64)

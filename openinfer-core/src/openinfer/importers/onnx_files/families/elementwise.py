@@ -149,21 +149,6 @@ def _softsign(node: Node) -> Value:
     return node.call("div", x, node.call("add", node.call("abs", x), node.number(1, x.dtype)))
 
 
-@translates("Pow")
-def _pow(node: Node) -> Value:
-    """Operands of two types go through that of the floats; the result has the type of the base."""
-    a, b = node.given(0), node.given(1)
-    if b.payload is not None and b.payload.count == 1 and a.rank >= b.rank and a.dtype.is_float:
-        exponent = float(scalar_of(b.array(), b.dtype))
-        if exponent in (2.0, 0.5):
-            return node.call("square" if exponent == 2.0 else "sqrt", a)
-    if a.dtype is b.dtype:
-        return node.call("pow", a, b)
-    wide = a.dtype if a.dtype.is_float else b.dtype if b.dtype.is_float else a.dtype
-    found = node.call("pow", *(cast(node, value, wide) for value in (a, b)))
-    return cast(node, found, a.dtype)
-
-
 @translates("Round")
 def _round(node: Node) -> Value:
     return node.call("round", node.given(0), mode="half_even")

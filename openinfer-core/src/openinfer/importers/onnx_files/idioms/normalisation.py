@@ -34,16 +34,19 @@ def _standardised(calls: Calls, call: Call) -> bool:
 def _root(calls: Calls, value: Value | None, *, inverse: bool) -> tuple[float, tuple[Value, Setting | None]] | None:
     """Return eps, and what is squared with the axes of the mean, of sqrt(mean(square) + eps) or its inverse."""
     if inverse:
-        call = calls.inner(value, "rsqrt", "recip", "div")
+        call = calls.inner(value, "rsqrt", "recip", "div", "pow")
         if call is None:
             return None
-        if call.op == "rsqrt":
-            return _shifted(calls, call.inputs[0])
+        if call.op in ("rsqrt", "pow"):
+            is_inverse = call.op == "rsqrt" or scalar_value(call.inputs[1]) == -0.5
+            return _shifted(calls, call.inputs[0]) if is_inverse else None
         if call.op == "div" and scalar_value(call.inputs[0]) != 1.0:
             return None
         value = call.inputs[1 if call.op == "div" else 0]
-    root = calls.inner(value, "sqrt")
-    return None if root is None else _shifted(calls, root.inputs[0])
+    root = calls.inner(value, "sqrt", "pow")
+    if root is None or (root.op == "pow" and scalar_value(root.inputs[1]) != 0.5):
+        return None
+    return _shifted(calls, root.inputs[0])
 
 
 def _shifted(calls: Calls, value: Value | None) -> tuple[float, tuple[Value, Setting | None]] | None:
