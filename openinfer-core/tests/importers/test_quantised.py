@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from onnx_models import agrees, info, model, node, saved, weights
+from onnx_models import agrees, info, model, node, run, saved, weights
 
 from openinfer.importers import load
 from openinfer.plugins.environment import Environment
@@ -125,3 +126,64 @@ def test_weights_of_a_convolution_of_floats_stay_in_bytes(axis: int | None, tmp_
     assert "w: u8[4, 2, 3, 3];" in imported.text
     assert imported.model.tensors["w"].dtype.name == "u8"
     agrees(proto, imported, {"x": rand(2, 2, 6, 6)})
+
+
+TIED = [((0.1, 0.05, 0.01), 0.50000006), ((0.02, 0.05, 0.002), 0.5)]
+"""Scales of two factors and of the result, and the factor of f32; with one rounding it would be another f32."""
+
+ZEROS = weights(xz=np.uint8(0), wz=np.int8(0), yz=np.uint8(0))
+
+QUANTISED_AGAIN = {
+    "QLinearMatMul": [node("QLinearMatMul", "x xs xz w ws wz ys yz", "y")],
+    "QLinearConv": [node("QLinearConv", "x xs xz w ws wz ys yz", "y")],
+    "MatMul": [
+        node("DequantizeLinear", "x xs xz", "xf"),
+        node("DequantizeLinear", "w ws wz", "wf"),
+        node("MatMul", "xf wf", "p"),
+        node("QuantizeLinear", "p ys yz", "y"),
+    ],
+    "Conv": [
+        node("DequantizeLinear", "x xs xz", "xf"),
+        node("DequantizeLinear", "w ws wz", "wf"),
+        node("Conv", "xf wf", "p"),
+        node("QuantizeLinear", "p ys yz", "y"),
+    ],
+}
+
+
+def codes_of(factor: float, sums: Any) -> list[int]:
+    """Return sums times a factor, rounded half to even and clipped, in exact arithmetic."""
+    return [min(round(Fraction(float(np.float32(factor))) * int(total)), 255) for total in sums]
+
+
+@pytest.mark.rule("operators.quantisation.3")
+@pytest.mark.parametrize(("scales", "factor"), TIED)
+@pytest.mark.parametrize("op", QUANTISED_AGAIN)
+def test_products_are_quantised_again_by_one_factor(
+    op: str, scales: tuple[float, ...], factor: float, tmp_path: Path
+) -> None:
+    x, kernel = np.arange(256), np.array([1, 2, 3, 5])
+    shape, form = ((256, 1), (1, 4)) if op.endswith("MatMul") else ((1, 1, 16, 16), (4, 1, 1, 1))
+    constants = weights(w=kernel.astype(np.int8).reshape(form))
+    constants += weights(**dict(zip(("xs", "ws", "ys"), np.float32(scales), strict=True)))
+    proto = model(QUANTISED_AGAIN[op], [info("x", shape, UINT8)], [info("y", None, UINT8)], [*ZEROS, *constants])
+
+    (found,) = run(load(saved(proto, tmp_path)), {"x": x.astype(np.uint8).reshape(shape)})
+
+    columns = found.T if op.endswith("MatMul") else found.reshape(4, 256)
+    assert [column.tolist() for column in columns] == [codes_of(factor, x * number) for number in kernel]
+
+
+@pytest.mark.parametrize(("scales", "factor"), TIED)
+def test_scales_of_the_running_program_are_combined_likewise(
+    scales: tuple[float, ...], factor: float, tmp_path: Path
+) -> None:
+    inputs = [info("x", [1, 1, 16, 16], UINT8), *(info(name, []) for name in ("xs", "ws", "ys"))]
+    constants = weights(w=np.ones((1, 1, 1, 1), np.int8))
+    proto = model(QUANTISED_AGAIN["QLinearConv"], inputs, [info("y", None, UINT8)], [*ZEROS, *constants])
+    x = np.arange(256, dtype=np.uint8)
+    given = dict(zip(("xs", "ws", "ys"), np.float32(scales), strict=True))
+
+    (found,) = run(load(saved(proto, tmp_path)), {"x": x.reshape(1, 1, 16, 16), **given})
+
+    assert found.reshape(-1).tolist() == codes_of(factor, x)

@@ -56,7 +56,7 @@ def conv_integer(
 
 @kernel("qlinear_matmul")
 def qlinear_matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
-    """``clip(rne(f32(total) m) + y_zero)``, where m is ``a_scale b_scale / y_scale`` rounded to f32."""
+    """``clip(rne(f32(total) m) + y_zero)``, with ``m = f32(f32(a_scale b_scale) / y_scale)``."""
     del call
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
     (y,), limits = outputs, np.iinfo(outputs[0].dtype)
@@ -64,9 +64,9 @@ def qlinear_matmul(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Arra
     real = workspace.take(y.shape, np.dtype(np.float32))
 
     def quantise() -> None:
-        rows = a_scale.astype(np.float64)
-        factor = (rows[:, None] if rows.ndim else rows) * b_scale.astype(np.float64) / y_scale.astype(np.float64)
-        np.multiply(total.astype(np.float32), factor.astype(np.float32), out=real)
+        rows = a_scale.astype(np.float32)
+        factor = (rows[:, None] if rows.ndim else rows) * b_scale.astype(np.float32) / y_scale.astype(np.float32)
+        np.multiply(total.astype(np.float32), factor, out=real)
         np.add(np.rint(real, out=real), y_zero.astype(np.float32), out=real)
         np.copyto(real, 0, where=np.isnan(real))
         np.copyto(y, np.clip(real, limits.min, limits.max), casting="unsafe")

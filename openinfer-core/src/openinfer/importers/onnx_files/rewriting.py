@@ -76,6 +76,7 @@ class Calls:
     def before(self, call: Call, made: Sequence[Call]) -> None:
         """Put calls in front of one, once every call has been compared with the patterns."""
         self._before.setdefault(id(call), []).extend(made)
+        self._writers.update({id(value): new for new in made for value in new.outputs})
 
     def after(self, call: Call, made: Sequence[Call]) -> None:
         """Put calls after one, once every call has been compared with the patterns."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.compute import Value
-from openinfer.dtypes import F32, F64, I16, I32
+from openinfer.dtypes import F32, I16, I32
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.catalog.convolution import CONV2D, sliding
@@ -152,15 +152,15 @@ def _qlinear_types(
 
 
 def _qlinear(k: Builder, call: OpCall) -> None:
-    """``clip(rne(f32(total) m) + y_zero)``, where m is ``a_scale b_scale / y_scale``, rounded to f32 from f64."""
+    """``clip(rne(f32(total) m) + y_zero)`` with ``m = f32(f32(a_scale b_scale) / y_scale)``."""
     del call
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = k.given
     (y,), at = k.outputs, k.axes(*k.outputs[0].shape)
     is_matrix = int(len(b.shape) > 1)
     rows, columns = at[len(at) - 1 - is_matrix :][: len(a.shape[1:2])], at[-1:]
     total = _integer_sum(k, a, b, (a_zero, b_zero), at)
-    left, right = (_along(scale, place).cast(F64) for scale, place in ((a_scale, rows), (b_scale, columns)))
-    factor = (left * right / y_scale[()].cast(F64)).cast(F32)
+    left, right = (_along(scale, place).cast(F32) for scale, place in ((a_scale, rows), (b_scale, columns)))
+    factor = left * right / y_scale[()].cast(F32)
     code = k.apply(tree.round_even, total.cast(F32) * factor) + y_zero[()].cast(F32)
     y[at] = Value(converted(code.expr, y.dtype))
 
@@ -275,7 +275,7 @@ CONV_INTEGER = OpSchema(
 )
 QLINEAR_MATMUL = OpSchema(
     name="qlinear_matmul",
-    summary="quantised product of a and b: the exact sum of integers times a_scale b_scale / y_scale, which is one f32",
+    summary="quantised product of a and b: the exact sum of integers times f32(f32(a_scale b_scale) / y_scale)",
     category=CATEGORY,
     inputs=(
         InputSpec(name="a", doc="[..., M, K] or [K]"),

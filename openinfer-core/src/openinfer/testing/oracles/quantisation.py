@@ -136,8 +136,9 @@ def _qlinear_matmul(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     def rule(place: Place) -> Any:
         left = a_scale[place[-2]] if a_scale.ndim else a_scale[()]
         right = b_scale[place[-1]] if b_scale.ndim else b_scale[()]
-        # The factor and its product are numbers of f32 by definition: ties depend on it.
-        factor = np.float32(_quotient(left * right, y_scale[()]))
+        # Each step is a number of f32 by definition: ties depend on it.
+        with np.errstate(all="ignore"):
+            factor = np.float32(left) * np.float32(right) / np.float32(y_scale[()])
         total = np.float32((sums.rule(place) + (1 << 31)) % (1 << 32) - (1 << 31))
         return _code(float(total * factor), int(y_zero[()]), out)
 

@@ -66,28 +66,33 @@ def _dynamic_quantize(node: Node) -> tuple[Value, ...]:
     return node.emit.ops("dynamic_quantize_linear", [node.given(0)], {})
 
 
-def _as_scalar(node: Node, value: Value | None) -> Value | None:
+def _as_scalar(node: Node, value: Value) -> Value:
     """Return a zero point or scale; one of a single element is a scalar."""
-    return node.reshaped(value, ()) if value is not None and value.shape == (1,) else value
+    return node.reshaped(value, ()) if value.shape == (1,) else value
+
+
+def _zero_points(node: Node) -> list[Value | None]:
+    """Return the zero points of a product or convolution of integers."""
+    given = (node.input(position) for position in (2, 3))
+    return [None if zero is None else _as_scalar(node, zero) for zero in given]
 
 
 @translates("MatMulInteger")
 def _matmul_integer(node: Node) -> Value:
-    zeros = [_as_scalar(node, node.input(position)) for position in (2, 3)]
-    return node.call("matmul_integer", node.given(0), node.given(1), *zeros)
+    return node.call("matmul_integer", node.given(0), node.given(1), *_zero_points(node))
 
 
 @translates("ConvInteger")
 def _conv_integer(node: Node) -> Value:
     dims = spatial(node, 2)
-    zeros = [_as_scalar(node, node.input(position)) for position in (2, 3)]
+    zeros = _zero_points(node)
     return node.call("conv_integer", node.given(0), node.given(1), *zeros, **windows(node, dims), **groups(node))
 
 
 @translates("QLinearMatMul")
 def _qlinear_matmul(node: Node) -> Value:
-    inputs = [value if position in (0, 3) else _as_scalar(node, value) for position, value in enumerate(node.inputs)]
-    return node.call("qlinear_matmul", *inputs)
+    inputs = [node.given(position) for position in range(8)]
+    return node.call("qlinear_matmul", *(v if n in (0, 3) else _as_scalar(node, v) for n, v in enumerate(inputs)))
 
 
 @translates("QLinearConv")
@@ -96,15 +101,20 @@ def _qlinear_conv(node: Node) -> Value:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (
         node.given(position) if position in (0, 3) else _as_scalar(node, node.given(position)) for position in range(8)
     )
-    if x is None or w is None or y_zero is None:
-        node.refuse("an input is left out")
     dims = spatial(node, 2)
     summed = node.call("conv_integer", x, w, x_zero, w_zero, **windows(node, dims), **groups(node))
     bias = node.input(8)
     if bias is not None:
         summed = node.call("add", summed, node.reshaped(bias, (plain_element(bias.dims[0]), 1, 1)))
-    scale = node.call("mul", x_scale, w_scale)
+    scale = _combined(node, x_scale, w_scale, y_scale)
     if scale.rank == 1:
         scale = node.reshaped(scale, (plain_element(scale.dims[0]), 1, 1))
-    real = node.call("mul", node.call("cast", summed, to=F32), scale)
-    return node.emit.typed("quantize_linear", y_zero.dtype, real.dims, real, y_scale, y_zero)
+    code = node.call("mul", node.call("cast", summed, to=F32), scale)
+    return node.emit.typed("quantize_linear", y_zero.dtype, code.dims, code, node.number(1.0, F32), y_zero)
+
+
+def _combined(node: Node, x_scale: Value, w_scale: Value, y_scale: Value) -> Value:
+    """Return the number of steps of the result that a product of steps is, each operation rounded to f32."""
+    if x_scale.is_known and w_scale.is_known and y_scale.is_known:
+        return node.numbers(x_scale.array() * w_scale.array() / y_scale.array())
+    return node.call("div", node.call("mul", x_scale, w_scale), y_scale, div_by_zero_mask="ieee")

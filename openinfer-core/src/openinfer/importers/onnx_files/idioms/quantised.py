@@ -97,6 +97,25 @@ def _convolution(calls: Calls, call: Call) -> bool:
     return True
 
 
+@ends_with("quantize_linear")
+def _quantised_again(calls: Calls, call: Call) -> bool:
+    """A sum of integers that is scaled and quantised: by one factor, as `qlinear_matmul` does."""
+    x, scale, zero = _parts(call)
+    product = calls.inner(x, "mul")
+    if product is None or x is None or scale is None or not scale.is_known or scale.rank or scale.dtype is not F32:
+        return False
+    real, factor = product.inputs
+    converted = calls.writer(real, "cast")
+    if converted is None or calls.writer(converted.inputs[0], "matmul_integer", "conv_integer") is None:
+        return False
+    if factor is None or not factor.is_known or scale.array() == 1:
+        return False
+    steps = known(np.asarray(factor.array() / scale.array(), np.float32), F32, factor.name)
+    product.inputs = (real, steps)
+    call.inputs = (x, known(np.asarray(1, np.float32), F32), zero)
+    return True
+
+
 @ends_with("add")
 def _bias(calls: Calls, call: Call) -> bool:
     """A product with quantised weights plus a row."""
