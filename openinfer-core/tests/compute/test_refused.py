@@ -39,6 +39,18 @@ def starts_of_two_kinds(k: Builder) -> None:
     k.outputs[0][i] = sums[0] + sums[1]
 
 
+def more_terms_than_starts(k: Builder) -> None:
+    i, j = k.axes(3, 4)
+    x = k.given[0][i, j]
+    k.outputs[0][i] = k.folds((x, x), (j,), lambda t, _: t, (0.0,))[0]
+
+
+def fewer_totals_than_terms(k: Builder) -> None:
+    i, j = k.axes(3, 4)
+    x = k.given[0][i, j]
+    k.outputs[0][i] = k.folds((x, x), (j,), lambda t, e: (tree.add(t[0], e[1]),), (0.0, 0.0))[0]
+
+
 def fold_of_nothing(k: Builder) -> None:
     i, j = k.axes(3, 0)
     k.outputs[0][i] = k.fold(k.given[0].within(i, j, fill=0.0), (j,), tree.maximum)
@@ -117,6 +129,8 @@ def store_of_nothing(_: Builder) -> None:
         (folded_axis_in_a_start, "i1 is a folded axis, which only terms may use"),
         (folded_axis_in_a_check, "i1 is a folded axis, which only terms may use"),
         (starts_of_two_kinds, "some totals have a start and others begin with their first term"),
+        (more_terms_than_starts, "defined: `folds` has 2 terms and 1 start, and `combine` returns 2 totals"),
+        (fewer_totals_than_terms, "defined: `folds` has 2 terms and 2 starts, and `combine` returns 1 total:"),
         (fold_of_nothing, "a fold over no terms needs a start"),
         (part_of_the_result, "y has 3 elements, stages store 2"),
         (one_place_by_two_axes, "may store to one place of y several times"),

@@ -28,6 +28,7 @@ from openinfer.compute.stage import (
     Total,
     places_of,
 )
+from openinfer.diagnostics import counted
 from openinfer.dtypes import I64
 from openinfer.errors import OpenInferError
 from openinfer.expr import tree
@@ -258,13 +259,22 @@ class Builder:
         order: Order = Order.SEQUENTIAL,
         running: bool = False,
     ) -> tuple[Value, ...]:
-        """Return totals that advance together: ``combine(totals, terms)`` returns the next totals."""
+        """Return totals that advance together: ``combine(totals, terms)`` returns the next totals.
+
+        Raises:
+            ComputationError: the numbers of terms, starts and next totals differ.
+        """
         types = [term.dtype for term in terms]
         totals = [tree.Input(~number, dtype) for number, dtype in enumerate(types)]
         added = [tree.Input(~(number + len(types)), dtype) for number, dtype in enumerate(types)]
+        following = tuple(combine(totals, added))
+        if not len(terms) == len(starts) == len(following):
+            counts = f"{counted(len(terms), 'term')} and {counted(len(starts), 'start')}"
+            message = f"`folds` has {counts}, and `combine` returns {counted(len(following), 'total')}"
+            raise ComputationError(f"{self._name}: {message}: each total needs one term, one start and one next total")
         made = tuple(
             Total(_start(start, term.dtype), term.expr, combined)
-            for start, term, combined in zip(starts, terms, combine(totals, added), strict=True)
+            for start, term, combined in zip(starts, terms, following, strict=True)
         )
         fold = Fold(tuple(over), made, order, running)
         return tuple(self._total(fold, number, dtype) for number, dtype in enumerate(types))
