@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 OPENINFER_API = 1
 
+FUNCTIONS = "openinfer.expr.glsl_functions:has_function"
+"""Which functions shaders have: those of the library are in f32 only."""
+
 
 @hookimpl
 def openinfer_devices() -> Iterable[DeviceSpec]:
@@ -27,6 +30,7 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
         computations=True,
         fitting_programs=True,
         state=True,
+        functions=FUNCTIONS,
         fallback=Fallback(device="cpu", dtypes=frozenset({"f64", "i64", "u64"})),
     )
 
@@ -41,5 +45,6 @@ def openinfer_synth_targets() -> Iterable[SynthTargetSpec]:
         expression_dtypes=frozenset(BY_NAME),
         computations=True,
         state=True,
+        functions=FUNCTIONS,
         profiles="openinfer_backend_vulkan.target.devices:PROFILES",
     )

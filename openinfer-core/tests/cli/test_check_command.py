@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,11 +14,16 @@ from click.testing import CliRunner, Result
 
 from openinfer.cli import main
 from openinfer.dsl import graph
+from openinfer.errors import SynthesisError
 from openinfer.model import ModelContents, save_model
 from openinfer.plugins import loader
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import DeviceSpec, Fallback, SynthTargetSpec
 from openinfer.serialize import GraphDeserialize
+from openinfer.synth.bundle import Bundle
+
+if TYPE_CHECKING:
+    from openinfer.plan.execution_plan import ExecutionPlan
 
 GOOD = "dynamic { x: f32[B]; }\nvolatile { y: f32[B]; }\nblock entry { op relu(x) >> y; return; }\n"
 ODD = GOOD.replace(" return;", "")
@@ -113,16 +121,85 @@ def test_what_a_device_for_whole_programs_refuses_is_found(write, monkeypatch, b
     assert node_by_node.exit_code == 0
 
 
-def test_a_program_is_checked_for_a_target(write, tmp_path, monkeypatch) -> None:
-    spec = SynthTargetSpec(name="paper", summary="", target="x:y", expression_dtypes=frozenset({"f32"}))
+class Paper:
+    """A synth target that writes no program with more than two steps."""
+
+    epilogues = overlaps = banks = arrangements = False
+    options = frozenset[str]()
+
+    def emit(self, plan: ExecutionPlan) -> Bundle:
+        steps = [step for procedure in plan.procedures for step in procedure.steps]
+        if len(steps) > 2:
+            raise SynthesisError(f"paper has room for two steps, found {len(steps)}", code="paper-full")
+        return Bundle({"sheet.txt": b"steps"})
+
+    def build_and_run(self, *_: object, **__: object) -> None:
+        raise SynthesisError("paper does not run")
+
+
+@pytest.fixture
+def paper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The synth target, which has every function but `exp`."""
+    module = ModuleType("paper")
+    module.__dict__.update(Paper=Paper, has_function=lambda function, _operands: function != "exp")
+    monkeypatch.setitem(sys.modules, "paper", module)
+    spec = SynthTargetSpec(
+        name="paper",
+        summary="",
+        target="paper:Paper",
+        expression_dtypes=frozenset({"f32"}),
+        functions="paper:has_function",
+    )
     offered = replace(Environment.default(), targets={"paper": spec}, kernel_source=lambda _: ())
     monkeypatch.setattr(loader, "default_environment", lambda: offered)
+
+
+@pytest.mark.usefixtures("paper")
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        (
+            GOOD.replace("relu", "exp"),
+            "error[kernel-missing]: paper has no exp for f32: its expression uses exp of f32",
+        ),
+        (GOOD.replace("relu", "sigmoid"), "error[kernel-missing]: paper has no sigmoid for f32: its expression uses"),
+        (
+            GOOD.replace("return;", "op sum_axis(y, axis=0) >> n; op add(x, n) >> y; return;"),
+            "error[paper-full]: paper has",
+        ),
+    ],
+    ids=["function", "function of a part", "what only writing it out shows"],
+)
+def test_check_says_what_synth_refuses(write, tmp_path, text: str, reported: str) -> None:
+    model = str(tmp_path / "m.oinf")
+    save_model(ModelContents(sizevars={"B": 2}, metadata={}, tensors={}), model)
+    path = write(text)
+
+    checked = run("check", path, "--model", model, "--target", "paper")
+    written = run("synth", path, "--model", model, "--target", "paper", "-o", str(tmp_path / "out"))
+
+    assert (checked.exit_code, written.exit_code) == (1, 1)
+    assert reported in checked.output
+    assert reported in written.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("paper")
+def test_coverage_asks_for_functions_too() -> None:
+    rows = json.loads(run("ops", "exp", "--coverage", "--json").stdout)
+
+    by = {row["dtype"]: (row["by"], row["reason"]) for row in rows if row["target"] == "paper"}
+    assert by["f32"] == ("missing", "paper has no exp for f32: its expression uses exp of f32")
+
+
+@pytest.mark.usefixtures("paper")
+def test_a_program_is_checked_for_a_target(write, tmp_path) -> None:
     model = str(tmp_path / "m.oinf")
     save_model(ModelContents(sizevars={"B": 2}, metadata={}, tensors={}), model)
     path = write(COUNTING.replace("cache.increment n;", "cache.increment n; cache.decrement n;"))
 
     result = run("check", path, "--model", model, "--target", "paper")
-    plain = run("check", write(GOOD), "--model", model, "--target", "paper")
+    plain = run("check", write(GOOD, "plain.oi"), "--model", model, "--target", "paper")
     without = run("check", path, "--target", "paper")
     unknown = run("check", path, "--model", model, "--target", "paaper")
 
@@ -132,7 +209,7 @@ def test_a_program_is_checked_for_a_target(write, tmp_path, monkeypatch) -> None
         "nor consumers"
         for name in ("increment", "decrement")
     ]
-    assert plain.exit_code == 0
+    assert plain.exit_code == 0, plain.output
     assert (without.exit_code, "--target needs --model" in without.stderr) == (2, True)
     assert (unknown.exit_code, "did you mean `paper`" in unknown.stderr) == (1, True), unknown.stderr
 

@@ -37,12 +37,21 @@ def call_text(function: str, operands: Sequence[DType], result: DType, texts: Se
     foreign = next((dtype for dtype in (*operands, result) if dtype.name not in _COMPUTED), None)
     if foreign is not None:
         raise ExprError(f"{function} cannot be computed in {foreign}: cast to a compute type first")
+    writer = _writer(function, operands)
+    if writer is None:
+        raise ExprError(f"the GLSL renderer has no function {function!r} on {operands[-1]}")
+    return writer(operands[-1], texts)
+
+
+def has_function(function: str, operands: Sequence[DType]) -> bool:
+    """Return whether GLSL has a function on operands of types that expressions compute in; it has every cast."""
+    return function == "cast" or _writer(function, operands) is not None
+
+
+def _writer(function: str, operands: Sequence[DType]) -> Writer | None:
     operand = operands[-1]
     table = _FLOAT if operand.is_float else _BOOL if operand is BOOL else _INTEGER
-    writer = table.get(function)
-    if writer is None or (operand is F64 and function in _F32_ONLY):
-        raise ExprError(f"the GLSL renderer has no function {function!r} on {operand}")
-    return writer(operand, texts)
+    return None if operand is F64 and function in _F32_ONLY else table.get(function)
 
 
 def _wrapped(dtype: DType, text: str) -> str:

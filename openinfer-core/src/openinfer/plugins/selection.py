@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from openinfer.compute.constants import without_constants
 from openinfer.compute.stage import expressions_of
 from openinfer.dtypes import BOOL, BUILTIN
 from openinfer.expr.linear import linearise
@@ -19,15 +20,17 @@ from openinfer.ops.computations import computation_of, refusing_computation, sta
 from openinfer.ops.loop_programs import loop_program_of
 from openinfer.ops.schema import Composite, Elementwise, Fold, Loops, OpSchema, Reduction
 from openinfer.plugins.crossing import UNKNOWN, blame, fault, wrong
-from openinfer.plugins.types import DeviceSpec, SynthTargetSpec
+from openinfer.plugins.types import DeviceSpec, SynthTargetSpec, load_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from openinfer.compute import Computation
+    from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr
     from openinfer.loops import Kernel
     from openinfer.ops.calls import OpCall
+    from openinfer.plugins.crossing import Owner
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.types import Fallback, KernelSpec
 
@@ -119,6 +122,7 @@ class KernelTable:
         state: whether values may be kept between steps.
         is_device: whether it is of a device, else of a synth target.
         fitting_programs: whether it is of a device that runs node by node what it cannot run whole.
+        has_function: whether derived kernels may use a function on operands of some types; None: every one.
     """
 
     target: str
@@ -130,6 +134,7 @@ class KernelTable:
     state: bool = False
     is_device: bool = False
     fitting_programs: bool = False
+    has_function: Callable[[str, Sequence[DType]], bool] | None = None
 
 
 def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> KernelTable:
@@ -148,7 +153,12 @@ def kernel_table(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -
         state=spec.state,
         is_device=isinstance(spec, DeviceSpec),
         fitting_programs=isinstance(spec, DeviceSpec) and spec.fitting_programs,
+        has_function=None if spec.functions is None else load_object(spec.functions, _owner(environment, spec)),
     )
+
+
+def _owner(environment: Environment, spec: DeviceSpec | SynthTargetSpec) -> Owner:
+    return environment.owner("device" if isinstance(spec, DeviceSpec) else "synth target", spec.name)
 
 
 def select(environment: Environment, table: KernelTable, call: OpCall) -> Implementation:
@@ -272,18 +282,18 @@ def _from_definition(table: KernelTable, schema: OpSchema, call: OpCall) -> Impl
         if refusal is not None and refused_expression(schema, call) is not None:
             if table.computations:
                 computation = refusing_computation(schema, call)
-                return _uncomputed(table, call, _dtypes_of_stages(computation)) or Computed(computation)
+                return _stages_uncomputed(table, call, computation) or Computed(computation)
             out = call.outputs[0].dtype
             message = f"{table.target} has no kernel for {schema.name} to {out}, and an expression reports no errors"
             return Missing(call, f"{message} ({refusal.rule})")
         expr = scalar_expression(schema, call)
-        return _uncomputed(table, call, _dtypes_in(expr)) or DerivedExpression(expr)
+        return _uncomputed(table, call, _steps_in(expr)) or DerivedExpression(expr)
     if isinstance(schema.definition, Reduction):
         axes, fold = fold_expression(schema, call)
-        return _uncomputed(table, call, _dtypes_of_fold(fold)) or DerivedFold(axes, fold)
+        return _uncomputed(table, call, _steps_of_fold(fold)) or DerivedFold(axes, fold)
     if isinstance(schema.definition, Loops) and table.loop_programs:
         kernel = loop_program_of(schema, call)
-        return _uncomputed(table, call, _dtypes_of_loops(kernel)) or Looped(kernel)
+        return _uncomputed(table, call, _steps_of_loops(kernel)) or Looped(kernel)
     if table.kernels.get(schema.name):
         given = ", ".join(str(t) for t in call.inputs if t is not None)
         return Missing(
@@ -310,9 +320,7 @@ def _computed(table: KernelTable, schema: OpSchema, call: OpCall) -> Implementat
     floats = {t.dtype.name for t in (*call.inputs, *call.outputs) if t is not None and t.dtype.is_float} & set(foreign)
     if any(_computes_in(expr, floats) for expr in expressions):
         return Missing(call, f"{table.target} has no {call.op} for {', '.join(foreign)}")
-    return _uncomputed(table, call, {name for expr in expressions for name in _dtypes_in(expr)}) or Computed(
-        computation
-    )
+    return _stages_uncomputed(table, call, computation) or Computed(computation)
 
 
 def _computes_in(expr: Expr, names: set[str]) -> bool:
@@ -328,32 +336,67 @@ def _foreign_dtypes(table: KernelTable, call: OpCall) -> list[str]:
     return sorted(names - table.expression_dtypes)
 
 
-def _uncomputed(table: KernelTable, call: OpCall, occurring: set[str]) -> Missing | None:
-    """Return why a derived kernel whose inputs and outputs are fine cannot be had, where that is so."""
-    # Conditions do not occupy memory of a device, which has comparisons or cannot take expressions at all.
-    inside = sorted(occurring - table.expression_dtypes - table.optional_dtypes - {BOOL.name})
-    if not inside:
-        return None
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A function of an expression, a constant or an input, and the types that it is about."""
+
+    function: str
+    result: DType
+    operands: tuple[DType, ...] = ()
+
+
+def _uncomputed(
+    table: KernelTable, call: OpCall, steps: Iterable[_Step], while_running: Iterable[_Step] | None = None
+) -> Missing | None:
+    """Return why a derived kernel whose inputs and outputs are fine cannot be had, where that is so.
+
+    ``while_running`` are the steps that depend on inputs, by default all.
+    """
+    steps = tuple(steps)
     given = ", ".join(str(t.dtype) for t in call.inputs if t is not None) or str(call.outputs[0].dtype)
-    reason = f"{table.target} has no {call.op} for {given}: its expression computes in {', '.join(inside)}"
-    return Missing(call, reason, frozenset(inside))
+    reason = f"{table.target} has no {call.op} for {given}: its expression"
+    # Conditions do not occupy memory of a device, which has comparisons or cannot take expressions at all.
+    foreign = {step.result.name for step in steps} - table.expression_dtypes - table.optional_dtypes - {BOOL.name}
+    if foreign:
+        return Missing(call, f"{reason} computes in {', '.join(sorted(foreign))}", frozenset(foreign))
+    unknown = _unknown_functions(table, steps if while_running is None else while_running)
+    if not unknown:
+        return None
+    names = sorted({f"{step.function} of {step.operands[-1]}" for step in unknown})
+    inside = frozenset(dtype.name for step in unknown for dtype in step.operands)
+    return Missing(call, f"{reason} uses {', '.join(names)}", inside)
 
 
-def _dtypes_in(expr: Expr) -> set[str]:
-    return {step.dtype.name for step in linearise(expr).instructions}
+def _unknown_functions(table: KernelTable, steps: Iterable[_Step]) -> list[_Step]:
+    has_function = table.has_function
+    if has_function is None:
+        return []
+    return [step for step in steps if step.operands and not has_function(step.function, step.operands)]
 
 
-def _dtypes_of_stages(computation: Computation) -> set[str]:
-    return {name for stage in computation.stages for expr in expressions_of(stage) for name in _dtypes_in(expr)}
+def _steps_in(expr: Expr) -> Iterator[_Step]:
+    steps = linearise(expr).instructions
+    return (_Step(s.function, s.dtype, tuple(steps[place].dtype for place in s.operands)) for s in steps)
 
 
-def _dtypes_of_loops(kernel: Kernel) -> set[str]:
-    return {name for value in values_of(kernel.body) for name in _dtypes_in(value.expr)}
+def _steps_of_stages(computation: Computation) -> Iterator[_Step]:
+    return (step for stage in computation.stages for expr in expressions_of(stage) for step in _steps_in(expr))
 
 
-def _dtypes_of_fold(fold: Fold) -> set[str]:
-    parts = [part for part in (fold.start, fold.element, fold.combine) if part is not None]
-    found = {name for part in parts for name in _dtypes_in(part)}
+def _stages_uncomputed(table: KernelTable, call: OpCall, computation: Computation) -> Missing | None:
+    """Do the same for stages. Those that read no input are computed before the program runs, with any function."""
+    _, rest = without_constants(computation)
+    return _uncomputed(table, call, _steps_of_stages(computation), _steps_of_stages(rest))
+
+
+def _steps_of_loops(kernel: Kernel) -> Iterator[_Step]:
+    return (step for value in values_of(kernel.body) for step in _steps_in(value.expr))
+
+
+def _steps_of_fold(fold: Fold) -> Iterator[_Step]:
+    for part in (fold.start, fold.element, fold.combine):
+        yield from () if part is None else _steps_in(part)
     # The number of elements is a constant, whatever the type in which `finish` has it.
-    steps = linearise(fold.finish).instructions
-    return found | {step.dtype.name for step in steps if (step.function, step.index) != ("input", 1)}
+    for step, instruction in zip(_steps_in(fold.finish), linearise(fold.finish).instructions, strict=True):
+        if (instruction.function, instruction.index) != ("input", 1):
+            yield step

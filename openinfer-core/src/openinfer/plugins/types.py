@@ -175,6 +175,9 @@ class DeviceSpec:
             `openinfer.plugin.ComputationBackend`).
         loop_programs: whether the backend runs operators that are defined by loop programs (it is an
             `openinfer.plugin.LoopBackend`).
+        functions: ``"module:function"`` from the name of a function of `openinfer.expr.tree` and the types of its
+            operands to whether expressions may use it there; None: every function on every type. It does not matter for
+            stages that read no input (`openinfer.compute.constants`): those are computed before a program runs.
         replaces: plugin whose device of this name it takes the place of.
     """
 
@@ -190,6 +193,7 @@ class DeviceSpec:
     state: bool = False
     computations: bool = False
     loop_programs: bool = False
+    functions: str | None = None
     replaces: str | None = None
 
 
@@ -207,6 +211,7 @@ class SynthTargetSpec:
         state: whether plans may keep values between steps (`openinfer.plan.values.StateMemory`).
         profiles: ``"module:mapping"`` from names of devices to functions without arguments, each of which returns the
             document of a device file (`openinfer.DeviceArch`); None where the target has none.
+        functions: as for a device.
     """
 
     name: str
@@ -217,6 +222,7 @@ class SynthTargetSpec:
     loop_programs: bool = False
     state: bool = False
     profiles: str | None = None
+    functions: str | None = None
     replaces: str | None = None
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from openinfer.ir.graph import Graph
-    from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
     from openinfer.plan import PlanOptions
     from openinfer.plan.execution_plan import ExecutionPlan
@@ -229,6 +228,21 @@ class Synthesizer:
             _check_memory(plan)
             return Synthesis(plan, self._target.emit(plan), self._target, warnings)
 
+    def refusals(
+        self, model: Model, graph: Program, *, sizes: Mapping[str, int] | None = None
+    ) -> tuple[Diagnostic, ...]:
+        """Return why `synthesize` refuses a program that is valid, every statement of which that is known; or nothing.
+
+        Raises:
+            DslSyntaxError, GraphError, SerializationError, ValidationError: as `synthesize`.
+        """
+        try:
+            self.synthesize(model, graph, sizes=sizes)
+        except SynthesisError as error:
+            found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
+            return found or (Diagnostic(code=error.code, message=str(error)),)
+        return ()
+
     def plan(
         self,
         model: Model,
@@ -367,20 +381,6 @@ def _check_flash(plan: ExecutionPlan) -> None:
     hint = f"the largest is {largest.source}: {largest.type}, {largest.stored.nbytes:,} bytes"
     found = Diagnostic(code=OVER_BUDGET, message=message, hint=hint)
     raise SynthesisError(message, code=OVER_BUDGET, diagnostics=(found,))
-
-
-def target_findings(
-    resolved: ResolvedGraph, model: Model, target: str, environment: Environment
-) -> tuple[Diagnostic, ...]:
-    """Return why a synth target does not write a program out: every statement that it refuses.
-
-    Raises:
-        SynthesisError: ``target`` is unknown, or the program is refused for what has no place in it.
-    """
-    from openinfer.plan import plan_findings
-
-    spec = environment.target(target)
-    return plan_findings(resolved, model, environment, kernel_table(environment, spec))
 
 
 def _unused_precision(arch: DeviceArch | None) -> Iterator[Diagnostic]:

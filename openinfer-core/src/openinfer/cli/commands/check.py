@@ -163,9 +163,9 @@ def _refused(resolved: ResolvedGraph, model: Model, device: str | None, target: 
 
         found += device_findings(resolved, model, device, Environment.default())
     if target is not None:
-        from openinfer.synth.synthesizer import target_findings
+        from openinfer.synth import Synthesizer
 
-        found += target_findings(resolved, model, target, Environment.default())
+        found += Synthesizer(target).refusals(model, resolved.graph)
     return found
 
 
