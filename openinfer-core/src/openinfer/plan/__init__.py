@@ -6,7 +6,7 @@ it; a target's emitter only reads it.
 
 from openinfer.plan.execution_plan import ExecutionPlan
 from openinfer.plan.limits import limits_of
-from openinfer.plan.make_plan import make_plan, plan_findings
+from openinfer.plan.make_plan import make_plan
 from openinfer.plan.plan_options import PlanOptions
 
-__all__ = ["ExecutionPlan", "PlanOptions", "limits_of", "make_plan", "plan_findings"]
+__all__ = ["ExecutionPlan", "PlanOptions", "limits_of", "make_plan"]

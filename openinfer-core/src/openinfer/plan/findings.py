@@ -55,6 +55,12 @@ def about(code: str, message: str, hint: str | None = None) -> SynthesisError:
     return SynthesisError(str(diagnostic), code=code, diagnostics=(diagnostic,))
 
 
+def findings_of(error: SynthesisError) -> tuple[Diagnostic, ...]:
+    """Return the findings that an error consists of, at least one."""
+    found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
+    return found or (Diagnostic(code=error.code, message=str(error)),)
+
+
 def all_of(errors: Sequence[SynthesisError]) -> SynthesisError:
     """Return one error with the diagnostics of several, at least one; equal ones are reported once."""
     diagnostics = tuple(dict.fromkeys(diagnostic for error in errors for diagnostic in error.diagnostics))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Diagnostic
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.plan.accesses import Accesses, mask, written
@@ -236,24 +235,6 @@ def _banks(banks: Sequence[MemoryBank], used: Sequence[int], values: Sequence[Pl
         Bank(bank.name, bank.kind, bank.nbytes, nbytes, states_nbytes(values, number))
         for number, (bank, nbytes) in enumerate(zip(banks, used, strict=True))
     )
-
-
-def plan_findings(
-    resolved: ResolvedGraph, model: Model, environment: Environment, table: KernelTable, *, scheduled: bool = True
-) -> tuple[Diagnostic, ...]:
-    """Return why there is no plan of a program for the target of ``table``, every statement that is refused.
-
-    Raises:
-        SynthesisError: the reason has no place in the program.
-    """
-    try:
-        make_plan(resolved, model, environment, table, PlanOptions(scheduled=scheduled))
-    except SynthesisError as error:
-        found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
-        if not found:
-            raise
-        return found
-    return ()
 
 
 def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int, *, inspected: bool) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from openinfer.boundary import public_methods
 from openinfer.diagnostics import Diagnostic, Severity, as_errors, counted
 from openinfer.errors import SynthesisError
 from openinfer.ir.bulk import many_objects
+from openinfer.plan.findings import findings_of
 from openinfer.plan.options import BundleOptions
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
@@ -239,8 +240,7 @@ class Synthesizer:
         try:
             self.synthesize(model, graph, sizes=sizes)
         except SynthesisError as error:
-            found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
-            return found or (Diagnostic(code=error.code, message=str(error)),)
+            return findings_of(error)
         return ()
 
     def plan(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openinfer.cli.findings import print_unlogged_warnings
+from openinfer.cli.findings import print_unlogged_warnings, print_warnings
+from openinfer.cli.options import limit_option
 from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import print_document, table
 from openinfer.errors import DynamicUnsetError
@@ -28,7 +29,10 @@ MOST_NODES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was measured, and what came out; times in nanoseconds for a repetition of ``steps`` steps."""
+    """What was measured, and what came out; times in nanoseconds for a repetition of ``steps`` steps.
+
+    ``node_by_node`` says why the device did not run the program whole, where that is so.
+    """
 
     graph: str
     model: str
@@ -37,6 +41,7 @@ class Measured:
     warm_up: int
     repetitions: int
     machine: str
+    node_by_node: Sequence[str]
     whole: Spread
     nodes: Sequence[NodeTime]
 
@@ -44,6 +49,7 @@ class Measured:
 @click.command(name="bench", short_help="Measure how long a program and its nodes take on a device.")
 @program_options()
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
+@limit_option
 @click.option(
     "--repeat", "repetitions", default=30, show_default=True, type=click.IntRange(1, 1_000_000), help="Repetitions."
 )
@@ -62,6 +68,7 @@ def command(
     seed: int,
     placement: bool,
     device: str,
+    limits: dict[str, int],
     repetitions: int,
     warm_up: int,
     as_json: bool,
@@ -84,19 +91,21 @@ def command(
     program = read_graph(graph)
     counts = {"warm_up": warm_up, "repetitions": repetitions}
     with ModelLoader.open(model_path) as model:
-        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement}
+        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
         plain = Simulator(model, program, trace=False, **given)
         timed = Simulator(model, program, trace=True, timer=True, echo=False, **given)
         print_unlogged_warnings(plain.warnings)
         with diverted_output(), plain.make_executor() as executor, timed.make_executor() as traced:
             for each in (executor, traced):
                 give_first_values(each, initial, seed)
+            print_warnings(executor.node_by_node)
             values: list[Mapping[str, Any]] = [values_of(inputs, executor, seed, step) for step in range(steps)]
             try:
                 whole = spread(whole_times(executor, values, **counts))
             except DynamicUnsetError as error:
                 hint_at_inputs(error)
                 raise
+            by_node = [finding.message for finding in executor.node_by_node]
             nodes = node_times(traced, values, **counts)
     found = Measured(
         graph=graph,
@@ -104,6 +113,7 @@ def command(
         device=plain.device,
         steps=steps,
         machine=_machine(),
+        node_by_node=by_node,
         whole=whole,
         nodes=nodes,
         **counts,

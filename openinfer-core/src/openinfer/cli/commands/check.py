@@ -12,6 +12,7 @@ import click
 from openinfer.cli.failures import findings_of
 from openinfer.cli.findings import as_json, type_as_json
 from openinfer.cli.graph_argument import read_program
+from openinfer.cli.options import limit_option
 from openinfer.cli.program_files import program_files
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import Diagnostic, Severity, as_errors, printable, render
@@ -19,7 +20,7 @@ from openinfer.errors import DslSyntaxError, SerializationError
 from openinfer.ir.text import node_desc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from openinfer.diagnostics import Diagnostic
     from openinfer.dsl.reading import Reading
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
 @click.option("--device", metavar="NAME", help="With a model: check that this device can run the program too.")
 @click.option("--target", metavar="NAME", help="With a model: check that this synth target supports the program too.")
+@limit_option
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")
 @click.option(
     "--explain-types", is_flag=True, help="With a model: print the types of temporaries that nothing declares."
@@ -46,6 +48,7 @@ def command(
     model: str | None,
     device: str | None,
     target: str | None,
+    limits: dict[str, int],
     strict: bool,
     explain_types: bool,
     json_wanted: bool,
@@ -69,7 +72,7 @@ def command(
     with ExitStack() as stack:
         opened = None if model is None else stack.enter_context(_open(model))
         reports = [
-            _report(file, opened, device, target, strict=strict, explain_types=explain_types)
+            _report(file, opened, Places(device, target, limits), strict=strict, explain_types=explain_types)
             for file in program_files(graphs)
         ]
         if opened is not None:
@@ -103,15 +106,22 @@ class Report:
     of_model: bool = False
 
 
-def _report(
-    file: str, model: Model | None, device: str | None, target: str | None, *, strict: bool, explain_types: bool
-) -> Report:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where programs shall run: a device, a synth target, and how far caches may grow there."""
+
+    device: str | None
+    target: str | None
+    limits: Mapping[str, int]
+
+
+def _report(file: str, model: Model | None, places: Places, *, strict: bool, explain_types: bool) -> Report:
     try:
         reading = read_program(file)
     except (DslSyntaxError, SerializationError, OSError) as error:
         # A document that is not a graph has findings of its own; without any, there is no text to point into.
         return Report(file, findings_of(error), is_read=bool(getattr(error, "diagnostics", ())))
-    found, resolved = _findings(reading, model, device, target)
+    found, resolved = _findings(reading, model, places)
     types = _types(resolved, model) if explain_types and model is not None and resolved is not None else ()
     return Report(file, as_errors(found) if strict else found, types=types, resolved=resolved)
 
@@ -140,32 +150,32 @@ def _unused(reports: Sequence[Report], model: Model, path: str) -> Sequence[Repo
 
 
 def _findings(
-    reading: Reading, model: Model | None, device: str | None, target: str | None
+    reading: Reading, model: Model | None, places: Places
 ) -> tuple[Sequence[Diagnostic], ResolvedGraph | None]:
     """Return the independent findings of every phase, and the program with its sizes where it has no errors."""
     from openinfer.validate import checked_program, program_findings
 
     if model is None:
         return program_findings(reading), None
-    checked = checked_program(reading, model=model, device=device)
-    refused = () if checked.resolved is None else _refused(checked.resolved, model, device, target)
+    checked = checked_program(reading, model=model, device=places.device)
+    refused = () if checked.resolved is None else _refused(checked.resolved, model, places)
     # A device and a target may share their kernels, and then refuse the same statements.
     return (*dict.fromkeys(refused), *checked.findings), checked.resolved
 
 
-def _refused(resolved: ResolvedGraph, model: Model, device: str | None, target: str | None) -> Sequence[Diagnostic]:
+def _refused(resolved: ResolvedGraph, model: Model, places: Places) -> Sequence[Diagnostic]:
     """Return what a device and a target refuse. The simulator and planner are imported only where one is needed."""
     from openinfer.plugins.environment import Environment
 
     found: list[Diagnostic] = []
-    if device is not None:
+    if places.device is not None:
         from openinfer.simulate.execute.whole_program import device_findings
 
-        found += device_findings(resolved, model, device, Environment.default())
-    if target is not None:
+        found += device_findings(resolved, model, places.device, Environment.default(), places.limits)
+    if places.target is not None:
         from openinfer.synth import Synthesizer
 
-        found += Synthesizer(target).refusals(model, resolved.graph)
+        found += Synthesizer(places.target, limits=places.limits).refusals(model, resolved.graph)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from openinfer.cli.batch_options import batch_options
-from openinfer.cli.findings import print_unlogged_warnings
+from openinfer.cli.findings import print_unlogged_warnings, print_warnings
 from openinfer.cli.options import limit_option
 from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
 from openinfer.cli.run_report import (
@@ -152,6 +152,7 @@ def command(
         print_unlogged_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
             give_first_values(executor, initial, seed)
+            print_warnings(executor.node_by_node)
             memory = _run_with_state(executor, inputs, steps, seed, state_path, watched)
             names = wanted or [(name, None) for name in _results(executor, steps)]
             extras = Extras(timing=timing, memory=memory if memory_wanted else None)

@@ -13,6 +13,7 @@ from openinfer.simulate.program.items import Leave
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from openinfer.diagnostics import Diagnostic
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.simulate.consumers.runs import ConsumerRuns
     from openinfer.simulate.execute.whole_program import WholeProgram
@@ -32,6 +33,7 @@ class Binding:
     Attributes:
         compile: binds the blocks node by node.
         whole: the program as the device runs it whole; None where it does not.
+        reasons: why a device that runs whole programs does not run this one whole.
     """
 
     resolved: ResolvedGraph
@@ -39,6 +41,7 @@ class Binding:
     compile: Callable[[], Mapping[str, Code]]
     consumers: ConsumerRuns
     whole: WholeProgram | None
+    reasons: tuple[Diagnostic, ...]
     inputs: Inputs
     host: Host
 

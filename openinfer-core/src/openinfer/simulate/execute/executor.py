@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Sequence
 
+    from openinfer.diagnostics import Diagnostic
     from openinfer.dtypes import DType
     from openinfer.events import TraceEvent
     from openinfer.ir.resolved import ResolvedGraph
@@ -110,6 +111,14 @@ class Executor:
         Tracing, `iterate`, and what the device cannot run whole take steps node by node, with the same results.
         """
         return self._steps.runs_whole
+
+    @property
+    def node_by_node(self) -> tuple[Diagnostic, ...]:
+        """Why steps run node by node, which is slower, on a device that runs programs whole: notes with what to do.
+
+        Empty where steps run whole, where nodes are traced, and on devices that run every program node by node.
+        """
+        return self._steps.binding.reasons
 
     @property
     def is_running(self) -> bool:

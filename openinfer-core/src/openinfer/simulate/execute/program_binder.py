@@ -13,7 +13,9 @@ from openinfer.simulate.compile.placement import OtherDevices
 from openinfer.simulate.consumers.runs import ConsumerRuns
 from openinfer.simulate.consumers.sharing import sharing
 from openinfer.simulate.execute.bindings import Binding
-from openinfer.simulate.execute.whole_program import whole_program
+from openinfer.simulate.execute.node_by_node import notes
+from openinfer.simulate.execute.whole_program import WholeProgram, whole_program
+from openinfer.simulate.logs import LogKind, log
 from openinfer.simulate.state.host import Host, Inputs
 from openinfer.simulate.state.program_memory import ProgramMemory
 
@@ -62,16 +64,18 @@ class ProgramBinder:
             consumers = ConsumerRuns(
                 resolved, shared, memory, backend, binder, placements, self.recorder, trace=self.tracing
             )
-        by_node = bool(placements.placed)
-        if binder.runs_fitting:
-            by_node |= shared is not None or self.tracing or self.recorder.timer
-        whole = None if by_node else whole_program(resolved, self.model, backend, binder, memory, self.limits)
+        inspected = binder.runs_fitting and (self.tracing or self.recorder.timer)
+        made = () if inspected else whole_program(resolved, self.model, backend, binder, memory, self.limits)
+        whole = made if isinstance(made, WholeProgram) else None
+        reasons = notes(binder.device, made) if isinstance(made, tuple) else ()
+        for reason in reasons:
+            log(LogKind.TRACE, str(reason))
 
         def compiled() -> Mapping[str, Code]:
             with np.errstate(all="ignore"):
                 return compile_graph(resolved, memory, backend, binder, others, blocks)
 
-        binding = Binding(resolved, memory, compiled, consumers, whole, Inputs(memory), Host(memory, backend))
+        binding = Binding(resolved, memory, compiled, consumers, whole, reasons, Inputs(memory), Host(memory, backend))
         if whole is None or not binder.runs_fitting:
             binding.need_codes()
         return binding

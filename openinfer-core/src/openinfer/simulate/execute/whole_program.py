@@ -6,16 +6,16 @@ program whose persistent variables the device keeps runs again: all volatile var
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import Diagnostic, Severity
+from openinfer.diagnostics import Diagnostic
 from openinfer.errors import KernelMissingError, StepStateError, SynthesisError, UnsupportedError
 from openinfer.ir.graph import walk
-from openinfer.ir.nodes import CacheReset, Return
+from openinfer.ir.nodes import Return
 from openinfer.ir.resolved import Storage
 from openinfer.ir.types import TensorType
-from openinfer.plan import plan_findings
+from openinfer.plan import PlanOptions, limits_of, make_plan
+from openinfer.plan.findings import findings_of
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.devices.programs import (
     Fault,
@@ -25,26 +25,21 @@ from openinfer.simulate.devices.programs import (
     keeps_state,
 )
 from openinfer.simulate.execute.device_state import copy_to_memory, copy_to_program
-from openinfer.simulate.logs import LogKind, log
+from openinfer.simulate.execute.node_by_node import BY_NODE, after_plan, before_plan, notes
 from openinfer.simulate.program.failures import raise_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanOutput
     from openinfer.plugins.environment import Environment
-    from openinfer.plugins.types import DeviceSpec
     from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.devices.programs import BoundProgram, StartedStep, StateProgram
     from openinfer.simulate.state.program_memory import ProgramMemory
-
-
-_BY_NODE = frozenset(("no-outputs", "cache-limit"))
-"""Codes of programs that are run node by node: without results, or with caches that may grow without a bound."""
 
 
 class WholeProgram:
@@ -220,86 +215,73 @@ def whole_program(
     binder: Binder,
     memory: ProgramMemory,
     limits: Mapping[str, int] | None = None,
-) -> WholeProgram | None:
-    """Return the program as a device runs it whole; None where the device does not, where nodes have to be followed,
-    where a cache may grow without a bound, or where there is no result that a whole program could have.
+) -> WholeProgram | tuple[Diagnostic, ...]:
+    """Return the program as a device runs it whole, or why it runs node by node; nothing where the device always does.
 
     Raises:
         SynthesisError: the device cannot run the program; the message names the statement.
     """
-    keeps = keeps_state(resolved)
     if not isinstance(backend, ProgramBackend):
-        return None
-    if keeps and isinstance(backend, StateBackend) and is_followed(resolved):
-        return None
-    if isinstance(backend, StateBackend) and (keeps or binder.runs_fitting) and _writes_inputs(resolved, memory):
-        log(LogKind.TRACE, "the program runs node by node: it writes a dynamic variable, which can be fetched after it")
-        return None
+        return ()
+    fits, keeps = binder.runs_fitting, keeps_state(resolved)
+    reason = before_plan(resolved, state=isinstance(backend, StateBackend), fits=fits)
+    if reason is not None:
+        return (reason,)
     try:
         plan = binder.plan(resolved, model, limits)
     except SynthesisError as error:
-        if error.code in _BY_NODE or binder.runs_fitting:
-            log(LogKind.TRACE, f"the program runs node by node: {error}")
-            return None
+        if error.code in BY_NODE or fits:
+            return findings_of(error)
         raise
-    nodes = resolved.graph.blocks["entry"].nodes
-    returns = [(node, node.kind.names) for node in walk(nodes) if isinstance(node.kind, Return)]
-    # Which of several returns was taken, or what an input became, is known only from the nodes.
-    shared = {port.name for port in plan.inputs} & {port.name for port in plan.outputs}
-    if shared or [node for node, _ in returns] != [nodes[-1]]:
-        return None
-    if not keeps and any(port.extents is not None for port in plan.outputs):
-        return None
-    if isinstance(backend, StateBackend) and (keeps or binder.runs_fitting):
-        whole = WholeStateProgram(plan, backend, memory, returns[0][1], resolved, backend)
+    reason = after_plan(resolved, plan)
+    if reason is not None:
+        return (reason,)
+    returned = next(
+        node.kind.names for node in walk(resolved.graph.blocks["entry"].nodes) if isinstance(node.kind, Return)
+    )
+    if isinstance(backend, StateBackend) and (keeps or fits):
+        whole = WholeStateProgram(plan, backend, memory, returned, resolved, backend)
     else:
-        whole = WholeProgram(plan, backend, memory, returned=returns[0][1])
-    if not binder.runs_fitting:
+        whole = WholeProgram(plan, backend, memory, returned=returned)
+    if not fits:
         return whole
     try:
         whole.bind()
-    except (SynthesisError, KernelMissingError, UnsupportedError) as error:
-        log(LogKind.TRACE, f"the program runs node by node: {error}")
-        return None
+    except SynthesisError as error:
+        return findings_of(error)
+    except (KernelMissingError, UnsupportedError) as error:
+        return (Diagnostic(code=error.code, message=str(error)),)
     return whole
 
 
-def _writes_inputs(resolved: ResolvedGraph, memory: ProgramMemory) -> bool:
-    """Whether a program writes dynamic variables: plans have no results for their new values."""
-    return any(resolved.variables[name].storage is Storage.DYNAMIC for name in memory.written_names)
-
-
-def is_followed(resolved: ResolvedGraph) -> bool:
-    """Whether sizes of caches depend on which entries are there, so that state is kept entry by entry."""
-    return any(isinstance(node.kind, CacheReset) and node.kind.target.slots for _, node in resolved.graph.nodes())
-
-
 def device_findings(
-    resolved: ResolvedGraph, model: Model, device: str, environment: Environment
+    resolved: ResolvedGraph,
+    model: Model,
+    device: str,
+    environment: Environment,
+    limits: Mapping[str, int] | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """Return why a device that runs whole programs refuses this one; nothing for other devices. None is opened.
+    """Return why a device that runs whole programs refuses this one, or as notes why it runs it node by node.
 
-    Of a device that runs node by node what it cannot run whole, they are notes.
+    There is nothing to say of other devices. None is opened, so what only the hardware does not support is not found.
 
     Raises:
         DeviceError: ``device`` is unknown.
-        SynthesisError: it is refused for what has no place in the program.
+        SynthesisError: ``size-limit``: a limit is about nothing.
     """
     spec = environment.device(device.partition(":")[0])
-    if spec.fitting_programs:
-        return tuple(_notes(resolved, model, spec, environment))
-    if not spec.whole_programs or (spec.state and is_followed(resolved)):
+    fits = spec.fitting_programs
+    if not fits and not spec.whole_programs:
         return ()
-    table = kernel_table(environment, spec)
-    found = plan_findings(resolved, model, environment, table)
-    return () if any(finding.code in _BY_NODE for finding in found) else found
-
-
-def _notes(resolved: ResolvedGraph, model: Model, spec: DeviceSpec, environment: Environment) -> Iterator[Diagnostic]:
+    reason = before_plan(resolved, state=spec.state, fits=fits)
+    if reason is not None:
+        return notes(spec.name, (reason,))
+    caches = limits_of(resolved.graph, model, limits or {}).caches
+    options = PlanOptions(scheduled=not fits, inspected=fits or keeps_state(resolved), limits=caches)
     try:
-        found = plan_findings(resolved, model, environment, kernel_table(environment, spec), scheduled=False)
+        plan = make_plan(resolved, model, environment, kernel_table(environment, spec), options)
     except SynthesisError as error:
-        found = (Diagnostic(code=error.code, message=str(error)),)
-    for finding in found:
-        message = f"{spec.name} runs the program node by node: {finding.message}"
-        yield replace(finding, message=message, severity=Severity.NOTE)
+        found = findings_of(error)
+        return notes(spec.name, found) if fits or error.code in BY_NODE else found
+    reason = after_plan(resolved, plan)
+    return () if reason is None else notes(spec.name, (reason,))

@@ -50,7 +50,7 @@ class ProgramMemory:
         self._resets: tuple[BoundCall, ...] = ()
         self._made_at_reset = 0
         self._inserted: set[str] = set()
-        self._written = frozenset(_written(resolved))
+        self._written = frozenset(written_names(resolved))
         variables = resolved.variables.values()
         self._temporaries = frozenset(v.name for v in variables if v.storage is Storage.TEMPORARY)
         self._dynamic = frozenset(v.name for v in variables if v.storage is Storage.DYNAMIC)
@@ -266,7 +266,7 @@ def _room_for(name: str) -> Generator[None]:
         raise DeviceError(f"`{name}`: {error}", code="too-large") from error
 
 
-def _written(resolved: ResolvedGraph) -> Iterator[str]:
+def written_names(resolved: ResolvedGraph) -> Iterator[str]:
     """Yield the variables that some statement writes (persistent ones apart)."""
     for _, node in resolved.graph.nodes():
         if isinstance(node.kind, Op):
