@@ -35,7 +35,7 @@ LONGEST = 90.0
 
 def shrunk(sample: Sample, finding: Finding, plan: Plan) -> Sample:
     """Return the least program found for which the finding has the same kind."""
-    narrow = _narrowed(plan, finding)
+    narrow = narrowed(plan, finding)
     until = time.monotonic() + LONGEST
     best, is_better = sample, True
     while is_better and time.monotonic() < until:
@@ -49,7 +49,7 @@ def shrunk(sample: Sample, finding: Finding, plan: Plan) -> Sample:
     return best
 
 
-def _narrowed(plan: Plan, finding: Finding) -> Plan:
+def narrowed(plan: Plan, finding: Finding) -> Plan:
     """Return the plan with the places alone that a finding is about."""
     builds = tuple(build for build in plan.builds if finding.kind.startswith(f"c, {build}:"))
     if not builds and finding.kind.startswith("c:"):
@@ -188,16 +188,16 @@ def _cropped(sample: Sample, graph: Graph) -> Sample:
 
 def _with_plainer_values(sample: Sample) -> Iterator[Sample]:
     for name, array in sample.tensors.items():
-        for plain in _plainer(array):
+        for plain in plainer(array):
             yield replace(sample, tensors={**sample.tensors, name: plain})
     for number, inputs in enumerate(sample.steps):
         for name, array in inputs.items():
-            for plain in _plainer(array):
+            for plain in plainer(array):
                 changed = {**inputs, name: plain}
                 yield replace(sample, steps=(*sample.steps[:number], changed, *sample.steps[number + 1 :]))
 
 
-def _plainer(array: Array) -> Iterator[Array]:
+def plainer(array: Array) -> Iterator[Array]:
     """Yield arrays of ones, and with the first or last half of what is not one made one."""
     one = np.ones_like(array)
     others = np.flatnonzero((array != one).reshape(-1))

@@ -1,0 +1,1 @@
+"""Random ONNX graphs: drawing, running in onnxruntime, importing, comparing, shrinking."""

@@ -1,0 +1,151 @@
+"""Where onnxruntime differs from the ONNX specification or from exact values, each with the reason.
+
+Elements of results that an entry names are not compared, and neither is what depends on them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+
+from random_onnx.graphs import Array
+
+LARGE = 1e3
+"""Magnitude from which on a running sum is inexact."""
+
+Inputs: TypeAlias = "Sequence[Array | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A result of a node, as onnxruntime computes it."""
+
+    node: onnx.NodeProto
+    opset: int
+    inputs: Inputs
+    result: Array
+    number: int
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute of the node."""
+        for attribute in self.node.attribute:
+            if attribute.name == name:
+                return onnx.helper.get_attribute_value(attribute)
+        return default
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Elements that onnxruntime computes otherwise.
+
+    Attributes:
+        operators: where.
+        reason: what onnxruntime does, and what is right instead.
+        elements: a mask of the result, or whether all of it is meant.
+    """
+
+    operators: frozenset[str]
+    reason: str
+    elements: Callable[[Case], Array | bool]
+
+
+def unreliable(
+    node: onnx.NodeProto, opset: int, inputs: Inputs, result: Array, number: int
+) -> tuple[Array | None, list[str]]:
+    """Return which elements of a result are not compared, with the reasons."""
+    mask, reasons = np.zeros(result.shape, np.bool_), list[str]()
+    for difference in DIFFERENCES:
+        if node.op_type in difference.operators:
+            with np.errstate(all="ignore"):
+                part = np.broadcast_to(difference.elements(Case(node, opset, inputs, result, number)), result.shape)
+            if part.any():
+                mask = mask | part
+                reasons.append(f"{node.op_type}: {difference.reason}")
+    return (mask, reasons) if reasons else (None, reasons)
+
+
+def _casts_out_of_range(case: Case) -> Array | bool:
+    """Floats that are not in the range of an integer type, and NaN."""
+    x = case.inputs[0]
+    if x is None or x.dtype.kind != "f" or case.result.dtype.kind not in "iu":
+        return False
+    limits = np.iinfo(case.result.dtype)
+    wide = np.trunc(x.astype(np.float64))
+    return ~((wide >= float(limits.min)) & (wide < float(limits.max) + 1))
+
+
+def _meets_nan(case: Case) -> bool:
+    x = case.inputs[0]
+    return x is not None and x.dtype.kind == "f" and bool(np.isnan(x).any())
+
+
+def _overflows(case: Case) -> Array | bool:
+    """Reductions of integers that may leave the range of their type on the way."""
+    x = case.inputs[0]
+    if x is None or x.dtype.kind not in "iu":
+        return False
+    limits, wide = np.iinfo(x.dtype), [abs(number) for number in x.reshape(-1).tolist()]
+    if case.node.op_type == "ReduceProd":
+        return math.prod(max(number, 1) for number in wide) > limits.max
+    return sum(number * number if "Square" in case.node.op_type else number for number in wide) > limits.max
+
+
+def _is_not_calm(case: Case) -> bool:
+    """Values whose squares are not finite, or so large that a running sum keeps nothing of what follows."""
+    x = case.inputs[0]
+    return x is not None and not bool(np.all(np.abs(x) < LARGE))
+
+
+def _is_infinite(case: Case) -> Array | bool:
+    x = case.inputs[0]
+    return x is not None and x.dtype.kind == "f" and np.isinf(x)
+
+
+def _is_near_zero(case: Case) -> Array | bool:
+    x = case.inputs[0]
+    return x is not None and x.dtype.kind == "f" and (np.abs(x.astype(np.float64)) < 1e-3)
+
+
+DIFFERENCES = (
+    Difference(
+        frozenset({"Cast", "CastLike"}),
+        "floats outside of the range of an integer type are converted as C++ does, which leaves the result open",
+        _casts_out_of_range,
+    ),
+    Difference(
+        frozenset({"ArgMax", "ArgMin", "Hardmax", "ReduceMax", "ReduceMin"}),
+        "comparisons with NaN give one order of its terms or the other, so that NaN is lost or wins",
+        _meets_nan,
+    ),
+    Difference(
+        frozenset({"ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare"}),
+        "integers that overflow are saturated or wrapped, depending on the layout; ONNX says nothing about them",
+        _overflows,
+    ),
+    Difference(
+        frozenset({"LRN"}),
+        "squares are summed as the window moves on, so that one that is large spoils what follows",
+        _is_not_calm,
+    ),
+    Difference(
+        frozenset({"Clip"}),
+        "a bound that is left out is the greatest finite number; the function that defines Clip keeps infinities",
+        _is_infinite,
+    ),
+    Difference(
+        frozenset({"Dropout"}),
+        "the mask of versions before 12 is false in inference, where ONNX leaves it open",
+        lambda case: case.number == 1 and case.opset < 12,
+    ),
+    Difference(
+        frozenset({"Elu", "Selu", "Celu"}),
+        "exp(x) - 1 is computed as written, so that small results have only the digits that cancellation leaves",
+        _is_near_zero,
+    ),
+)
+"""Every difference."""
