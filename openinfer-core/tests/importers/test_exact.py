@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import INT64, agrees, expected, info, model, node, run, saved, weights
+from onnx_models import INT64, agrees, expected, info, model, node, onnx, run, saved, weights
 
 from openinfer import OpenInferError
 from openinfer.importers import load, verify
@@ -109,3 +109,39 @@ def test_rows_of_a_table_up_to_a_size_take_the_size(tmp_path: Path) -> None:
         agrees(proto, imported, {"x": np.ones((2, length, 3), np.float32)})
     with pytest.raises(OpenInferError, match="narrow"):
         run(imported, {"x": np.ones((2, 257, 3), np.float32)})
+
+
+IMAGE = np.array([-2, 1, 0.5, -1, 3, -0.25, 4, -3, 2, 1, -1, 0.75], np.float32)
+CONSTANTS = {
+    "log-softmax before 13": (node("LogSoftmax", "x", "y"), 12, {"x": IMAGE.reshape(2, 3, 2)}),
+    "a maximum of one axis": (node("GlobalMaxPool", "x", "y"), 17, {"x": IMAGE.reshape(1, 4, 3)}),
+    "a norm of magnitudes": (node("LpNormalization", "x", "y", p=1), 17, {"x": IMAGE.reshape(3, 4)}),
+    "a batch norm of rows": (
+        node("BatchNormalization", "x s b m v", "y"),
+        14,
+        {"x": IMAGE.reshape(6, 2), "s": f32(2, 1), "b": f32(1, 0), "m": f32(0.5, -1), "v": f32(4, 1)},
+    ),
+    "a sum over channels": (node("LRN", "x", "y", size=3, alpha=1.5), 17, {"x": IMAGE.reshape(1, 4, 3, 1)}),
+    "infinities as integers": (node("QuantizeLinear", "x s", "y"), 17, {"x": f32(np.inf, -np.inf, 3), "s": f32(1)[0]}),
+    "axes in any order": (node("Unsqueeze", "x", "y", axes=[1, 0]), 10, {"x": IMAGE}),
+    "a window with NaN": (
+        node("MaxPool", "x", "y", kernel_shape=[1, 3]),
+        17,
+        {"x": np.where(IMAGE == 4, np.float32(np.nan), IMAGE).reshape(1, 1, 2, 6)},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONSTANTS)
+def test_constants_are_what_the_program_computes_of_inputs(case: str, tmp_path: Path) -> None:
+    made, opset, arrays = CONSTANTS[case]
+    kinds = {name: onnx.helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype) for name, array in arrays.items()}
+    inputs = [info(name, np.shape(array), kinds[name]) for name, array in arrays.items()]
+    result = onnx.helper.make_empty_tensor_value_info("y")
+    running = load(saved(model([made], inputs, [result], opset=opset), tmp_path))
+    known = load(saved(model([made], [], [result], weights(**arrays), opset=opset), tmp_path))
+
+    (expected_value,), (value,) = run(running, arrays), run(known, {})
+
+    assert (value.shape, value.dtype) == (expected_value.shape, expected_value.dtype)
+    np.testing.assert_array_equal(value, expected_value)

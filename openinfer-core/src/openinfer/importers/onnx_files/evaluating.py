@@ -17,12 +17,21 @@ if TYPE_CHECKING:
 
     from openinfer.importers.onnx_files.node import Node
     from openinfer.importers.onnx_files.source import Array
-    from openinfer.importers.onnx_files.values import Value
+    from openinfer.importers.onnx_files.values import Call, Value
+    from openinfer.plugins.environment import Environment
 
 MOST_FOLDED = 1 << 16
 """Elements of the largest result that is computed at import; larger ones are left to the program."""
 
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+
+
+_LAYERS = frozenset({"attention", "convolution", "normalisation", "pooling", "recurrent"})
+"""Categories of operators that the evaluator computes for some versions, ranks and values alone: LogSoftmax as since
+opset 13, GlobalMaxPool over one axis of three, batch norms of matrices as of images, and pools without NaN."""
+
+_MISCOMPUTED = frozenset({"LpNormalization", "Resize", "Upsample"})
+"""Other operators that it gets wrong: it adds elements of either sign for p=1, and rounds coordinates."""
 
 
 def may_be_computed(node: Node) -> bool:
@@ -37,6 +46,23 @@ def _is_quantised_weight(node: Node) -> bool:
     """Whether a node dequantises a matrix or more: what is stored in few bits stays so."""
     given = node.input(0)
     return node.op == "DequantizeLinear" and given is not None and given.rank > 1
+
+
+def evaluates_like(node: Node, calls: Sequence[Call], environment: Environment) -> bool:
+    """Whether ONNX's evaluator computes a node as its translation does; what it cannot is left to the program."""
+    categories = {environment.op(call.op).category for call in calls if call.op in environment.ops}
+    if node.op in _MISCOMPUTED or categories & _LAYERS:
+        return False
+    # NumPy converts what is not finite to any integer.
+    return node.op != "QuantizeLinear" or all(np.isfinite(value.array()).all() for value in node.inputs if value)
+
+
+def have_types_of(values: Sequence[Value | None], results: Sequence[Value | None]) -> bool:
+    """Whether values that the evaluator computed have the element types and shapes of a translation's results."""
+    return all(
+        value is None or result is None or (value.dtype is result.dtype and value.dims == result.dims)
+        for value, result in zip(values, results, strict=False)
+    )
 
 
 def computed(node: Node, opsets: Mapping[str, int]) -> list[Value | None] | None:

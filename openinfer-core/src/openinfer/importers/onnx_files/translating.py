@@ -17,7 +17,14 @@ from openinfer.importers.onnx_files.attribute_checks import attribute_fault
 from openinfer.importers.onnx_files.control_flow import control_flow
 from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.emitter import Emitter
-from openinfer.importers.onnx_files.evaluating import MOST_FOLDED, computed, may_be_computed, sizes_of
+from openinfer.importers.onnx_files.evaluating import (
+    MOST_FOLDED,
+    computed,
+    evaluates_like,
+    have_types_of,
+    may_be_computed,
+    sizes_of,
+)
 from openinfer.importers.onnx_files.expansion import expanded
 from openinfer.importers.onnx_files.folding import folded
 from openinfer.importers.onnx_files.node import NeedsValueError, Node, UnsupportedNodeError
@@ -244,13 +251,17 @@ def _results(node: Node, state: _State) -> Sequence[Value | None] | None:
         return _inlined(node, body, state)
     made = translator(node)
     results = [made] if isinstance(made, Value) else list(made)
-    if is_known and len(state.emit.calls) > mark and (sizes_of(results) or 0) <= MOST_FOLDED:
-        found = computed(node, state.model.opsets)
-        if found is not None:
-            del state.emit.calls[mark:]
-            state.folded += 1
-            return found
-    return results
+    calls = state.emit.calls[mark:]
+    if not (is_known and calls and (sizes_of(results) or 0) <= MOST_FOLDED):
+        return results
+    if not evaluates_like(node, calls, state.emit.environment):
+        return results
+    values = computed(node, state.model.opsets)
+    if values is None or not have_types_of(values, results):
+        return results
+    del state.emit.calls[mark:]
+    state.folded += 1
+    return values
 
 
 def _computed_only(node: Node, state: _State) -> Sequence[Value | None] | None:
