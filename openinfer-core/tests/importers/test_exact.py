@@ -145,3 +145,19 @@ def test_constants_are_what_the_program_computes_of_inputs(case: str, tmp_path: 
 
     assert (value.shape, value.dtype) == (expected_value.shape, expected_value.dtype)
     np.testing.assert_array_equal(value, expected_value)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_statistics_of_rows_are_f32_whatever_the_rows_are(dtype: Any, tmp_path: Path) -> None:
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [node("LayerNormalization", "x s", "y mean deviation")]
+    outputs = [info("y", None, kind), info("mean", None), info("deviation", None)]
+    proto = model(nodes, [info("x", [2, 4], kind)], outputs, weights(s=np.ones(4, dtype)))
+    x = np.array([[2048, 2049, 2050, 2052], [1, 2, 3, 4]], dtype)
+
+    _, mean, deviation = run(load(saved(proto, tmp_path)), {"x": x})
+
+    wide = x.astype(np.float64)
+    assert mean.dtype == deviation.dtype == np.float32
+    np.testing.assert_allclose(mean, wide.mean(1, keepdims=True), rtol=1e-6)
+    np.testing.assert_allclose(deviation, 1 / np.sqrt(wide.var(1, keepdims=True) + 1e-5), rtol=1e-5)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.importers.onnx_files.families.elementwise import short_float
+from openinfer.dtypes import F32
+from openinfer.importers.onnx_files.families.elementwise import cast, short_float
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.values import elements_of
@@ -42,12 +43,12 @@ def _layer_norm(node: Node) -> tuple[Value | None, ...]:
 
 
 def _statistics(node: Node, axis: int) -> tuple[Value, Value]:
-    """Return mean and inverse deviation of each row."""
-    x = node.given(0)
+    """Return mean and inverse deviation of each row: f32, and computed as such, whatever the rows are."""
+    x = cast(node, node.given(0), F32)
     axes = tuple(range(axis % x.rank, x.rank))
     mean = node.call("mean_axis", x, axes=axes, keepdims=True)
     variance = node.call("mean_axis", node.call("square", node.call("sub", x, mean)), axes=axes, keepdims=True)
-    shifted = node.call("add", variance, node.number(float(node.get("epsilon", 1e-5)), x.dtype))
+    shifted = node.call("add", variance, node.number(float(node.get("epsilon", 1e-5)), F32))
     return mean, node.call("rsqrt", shifted)
 
 
