@@ -161,3 +161,14 @@ def test_statistics_of_rows_are_f32_whatever_the_rows_are(dtype: Any, tmp_path: 
     assert mean.dtype == deviation.dtype == np.float32
     np.testing.assert_allclose(mean, wide.mean(1, keepdims=True), rtol=1e-6)
     np.testing.assert_allclose(deviation, 1 / np.sqrt(wide.var(1, keepdims=True) + 1e-5), rtol=1e-5)
+
+
+def test_no_elements_are_shifted_by_no_bits(tmp_path: Path) -> None:
+    empty = np.zeros((0, 3), np.uint8)
+    kind = onnx.TensorProto.UINT8
+    nodes = [node("BitShift", "x bits", "y", direction="RIGHT")]
+    proto = model(nodes, [info("x", [0, 3], kind)], [info("y", None, kind)], weights(bits=empty))
+
+    (value,) = run(load(saved(proto, tmp_path)), {"x": empty})
+
+    assert (value.shape, value.dtype) == ((0, 3), np.uint8)

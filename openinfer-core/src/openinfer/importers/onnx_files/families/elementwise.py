@@ -237,6 +237,8 @@ def _bit_shift(node: Node) -> Value:
     x, left, bits = node.given(0), node.get("direction") == "LEFT", node.known_array(1)
     if bits is None:
         node.refuse("the number of bits is left out")
+    if not bits.size:
+        return node.call("shl" if left else "shr", x, bits=0)
     if np.unique(bits).size == 1:
         number = int(bits.reshape(-1)[0])
         # Taken as unsigned, a negative number of bits is one above the width.
