@@ -1,0 +1,38 @@
+"""Sizes as values: integers that are known at run time only, and what is certain of them.
+
+A `Dim` is a canonical integer expression over the sizes of a program, such as `2*T + 1`. Shape rules that are written
+for numbers run on it unchanged. A comparison that bounds and facts do not decide is a question: `Space.explore` follows
+both answers, so that each `Path` through a rule has guards, which say where it holds, and a value or an error.
+"""
+
+from openinfer.dims.condition import Condition, Relation
+from openinfer.dims.dim import Dim, Ratio, index_of
+from openinfer.dims.errors import NeedsNumberError
+from openinfer.dims.functions import from_end, length, max, min, range, slice, surely, unasked  # noqa: A004
+from openinfer.dims.lets import Let, LetKind, evaluated, substituted
+from openinfer.dims.space import Path, Space
+from openinfer.dims.text import parse_dim
+
+__all__ = [
+    "Condition",
+    "Dim",
+    "Let",
+    "LetKind",
+    "NeedsNumberError",
+    "Path",
+    "Ratio",
+    "Relation",
+    "Space",
+    "evaluated",
+    "from_end",
+    "index_of",
+    "length",
+    "max",
+    "min",
+    "parse_dim",
+    "range",
+    "slice",
+    "substituted",
+    "surely",
+    "unasked",
+]

@@ -1,0 +1,48 @@
+"""Who answers the questions of a rule, and in which manner."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from openinfer.affine import Index
+    from openinfer.dims.condition import Condition
+
+
+class Manner(Enum):
+    """What becomes of a question that nothing decides."""
+
+    FOLLOW = "follow"
+    """Both answers are followed, each as a guard."""
+    DENY = "deny"
+    """The answer is no, and nothing depends on it."""
+    PROVE = "prove"
+    """`UndecidedError`: only what is certain counts."""
+
+
+class UndecidedError(Exception):
+    """A question that `surely` asks is open."""
+
+
+class Asked(Protocol):
+    """What a `Dim` belongs to."""
+
+    manner: Manner
+
+    def certain(self, condition: Condition) -> bool | None:
+        """Return whether a condition holds, or None where that is open."""
+        ...
+
+    def decide(self, condition: Condition) -> bool:
+        """Return the answer to a question."""
+        ...
+
+    def high(self, index: Index) -> int | None:
+        """Return the largest value of an index that is certain."""
+        ...
+
+
+CURRENT: ContextVar[Asked | None] = ContextVar("CURRENT", default=None)
+"""Who answers the rule that runs; None: it runs on numbers."""

@@ -1,0 +1,233 @@
+"""A size known at run time only, with the arithmetic and the comparisons of an integer."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from openinfer.affine import Index
+from openinfer.dims.condition import Condition, Relation
+from openinfer.dims.errors import NeedsNumberError
+from openinfer.dims.lets import divisor, evaluated, sources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openinfer.dims.asking import Asked
+
+_MANTISSA_BITS = 53
+"""Products of a size and a float with no more bits are exact in f64, so that flooring them is integer arithmetic."""
+
+
+def made(index: Index, asked: Asked) -> Dim | int:
+    """Return an index as a size: a number where it is constant."""
+    constant = index.constant
+    return Dim(index, asked) if constant is None else constant
+
+
+def index_of(size: Dim | int) -> Index:
+    """Return a size as an index."""
+    return size.index if type(size) is Dim else Index.of(int(size))
+
+
+class Dim:
+    """An integer that is known at run time only.
+
+    Arithmetic yields sizes. A comparison answers with a bool where that is certain; else the answer is a guard of the
+    `openinfer.dims.Path` in progress. What only a number can do raises `NeedsNumberError`.
+
+    Attributes:
+        index: the expression of the size, in canonical form.
+        asked: who answers questions.
+    """
+
+    __slots__ = ("asked", "index")
+
+    # Rules ask `isinstance(setting, int)` to tell an integer from a list or a float: a size is an integer.
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return int
+
+    def __init__(self, index: Index, asked: Asked) -> None:
+        self.index = index
+        self.asked = asked
+
+    def at(self, values: Mapping[str, int]) -> int:
+        """Return the number where sizes have these values.
+
+        Raises:
+            KeyError: a size has no value.
+        """
+        return evaluated(self.index, values)
+
+    # Arithmetic
+
+    def __add__(self, other: Any) -> Any:
+        index = _index_or_none(other)
+        return NotImplemented if index is None else made(self.index + index, self.asked)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        index = _index_or_none(other)
+        return NotImplemented if index is None else made(self.index - index, self.asked)
+
+    def __rsub__(self, other: Any) -> Any:
+        index = _index_or_none(other)
+        return NotImplemented if index is None else made(index - self.index, self.asked)
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, float):
+            return Ratio(self, Fraction(other))
+        index = _index_or_none(other)
+        return NotImplemented if index is None else made(self.index * index, self.asked)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        if type(other) is int and other:
+            return Ratio(self, Fraction(1, other))
+        return NotImplemented
+
+    def __neg__(self) -> Any:
+        return made(-self.index, self.asked)
+
+    def __pos__(self) -> Dim:
+        return self
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def __pow__(self, power: int) -> Any:
+        product: Any = 1
+        for _ in range(power):
+            product = self * product
+        return product
+
+    def __floordiv__(self, other: Any) -> Any:
+        index = _index_or_none(other)
+        return NotImplemented if index is None else _quotient(self.index, index, self.asked)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        index = _index_or_none(other)
+        return NotImplemented if index is None else _quotient(index, self.index, self.asked)
+
+    def __mod__(self, other: Any) -> Any:
+        index = _index_or_none(other)
+        return NotImplemented if index is None else _remainder(self.index, index, self.asked)
+
+    def __rmod__(self, other: Any) -> Any:
+        index = _index_or_none(other)
+        return NotImplemented if index is None else _remainder(index, self.index, self.asked)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    # Questions
+
+    def __eq__(self, other: object) -> bool:
+        return self._decided(other, Relation.EQUAL)
+
+    def __ne__(self, other: object) -> bool:
+        return self._decided(other, Relation.UNEQUAL)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._decided(other, Relation.AT_LEAST)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._decided(other, Relation.AT_LEAST, shift=1)
+
+    def __le__(self, other: Any) -> bool:
+        return self._decided(other, Relation.AT_LEAST, sign=-1)
+
+    def __lt__(self, other: Any) -> bool:
+        return self._decided(other, Relation.AT_LEAST, sign=-1, shift=1)
+
+    def __bool__(self) -> bool:
+        return self.asked.decide(Condition(self.index, Relation.UNEQUAL))
+
+    def _decided(self, other: object, relation: Relation, *, sign: int = 1, shift: int = 0) -> bool:
+        index = _index_or_none(other)
+        if index is None:
+            if isinstance(other, float):
+                message = f"`{self}` is compared with {other}, and is known at run time only"
+                raise NeedsNumberError(message, sizes=sources(self.index))
+            return NotImplemented
+        return self.asked.decide(Condition((self.index - index) * sign - shift, relation))
+
+    # What a number alone can do. Tables tell keys apart by their hash before they compare them.
+
+    def __index__(self) -> NoReturn:
+        raise NeedsNumberError(f"`{self}` is known at run time only", sizes=sources(self.index))
+
+    __int__ = __float__ = __round__ = bit_length = __index__
+    __hash__ = __index__  # pyright: ignore[reportAssignmentType]
+
+    def __str__(self) -> str:
+        return str(self.index)
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+
+class Ratio:
+    """A size times a fraction, which is rounded down or up to a size.
+
+    Raises:
+        NeedsNumberError: the product has more bits than a float holds, so that the float's rounding would be part of
+            the result.
+    """
+
+    def __init__(self, dim: Dim, factor: Fraction) -> None:
+        self._dim = dim
+        self._factor = factor
+        high, is_positive = dim.asked.high(dim.index), dim.asked.certain(Condition(dim.index, Relation.AT_LEAST))
+        if not is_positive or high is None or (high * abs(factor.numerator)).bit_length() > _MANTISSA_BITS:
+            raise NeedsNumberError(f"`{dim}` times {float(factor)} has no exact form", sizes=sources(dim.index))
+
+    def __floor__(self) -> Any:
+        return self._dim * self._factor.numerator // self._factor.denominator
+
+    def __ceil__(self) -> Any:
+        return -(-(self._dim * self._factor.numerator) // self._factor.denominator)
+
+
+def _index_or_none(value: object) -> Index | None:
+    if type(value) is Dim:
+        return value.index
+    return Index.of(int(value)) if type(value) in (int, bool) else None  # pyright: ignore[reportArgumentType]
+
+
+def _positive(of: Index, by: Index, asked: Asked) -> tuple[Index, Index]:
+    """Return a dividend and a divisor above 0 with an equal quotient.
+
+    Raises:
+        ZeroDivisionError: the divisor is 0.
+    """
+    if not asked.decide(Condition(by, Relation.UNEQUAL)):
+        raise ZeroDivisionError("integer division or modulo by zero")
+    return (of, by) if asked.decide(Condition(by, Relation.AT_LEAST)) else (-of, -by)
+
+
+def _quotient(of: Index, by: Index, asked: Asked) -> Dim | int:
+    of, by = _positive(of, by, asked)
+    multiple, rest = of.divided(divisor(by))
+    return made(multiple if _is_below(rest, by, asked) else of // divisor(by), asked)
+
+
+def _remainder(of: Index, by: Index, asked: Asked) -> Dim | int:
+    dividend, positive = _positive(of, by, asked)
+    # A remainder has the sign of its divisor: x % -n is -(-x % n).
+    sign = 1 if dividend == of else -1
+    _, rest = dividend.divided(divisor(positive))
+    for candidate in (dividend, dividend + positive, rest):
+        if _is_below(candidate, positive, asked):
+            return made(candidate * sign, asked)
+    return made((dividend % divisor(positive)) * sign, asked)
+
+
+def _is_below(index: Index, extent: Index, asked: Asked) -> bool:
+    is_least = asked.certain(Condition(index, Relation.AT_LEAST))
+    return bool(is_least and asked.certain(Condition(extent - 1 - index, Relation.AT_LEAST)))

@@ -1,0 +1,152 @@
+"""Functions of integers that take sizes as well: ``max``, ``min``, ``range``, ``slice``, and how to ask."""
+
+from __future__ import annotations
+
+import builtins
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from openinfer.affine import Index
+from openinfer.dims.asking import CURRENT, Manner, UndecidedError
+from openinfer.dims.condition import Condition, Relation
+from openinfer.dims.dim import Dim, index_of, made
+from openinfer.dims.errors import NeedsNumberError
+from openinfer.dims.lets import Let, LetKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+    from openinfer.dims.asking import Asked
+
+
+def max(*items: Any, default: Any = None) -> Any:  # noqa: A001
+    """Return the largest integer of some, or of one iterable."""
+    return _extreme(items, default, LetKind.MAX)
+
+
+def min(*items: Any, default: Any = None) -> Any:  # noqa: A001
+    """Return the smallest integer of some, or of one iterable."""
+    return _extreme(items, default, LetKind.MIN)
+
+
+def _extreme(items: tuple[Any, ...], default: Any, kind: LetKind) -> Any:
+    values: list[Any] = list(items[0]) if len(items) == 1 else list(items)
+    if not values and default is not None:
+        return default
+    asked = _asked(values)
+    if asked is None:
+        return builtins.max(values) if kind is LetKind.MAX else builtins.min(values)
+    extreme = values[0]
+    for value in values[1:]:
+        extreme = _extreme_of_two(extreme, value, kind, asked)
+    return extreme
+
+
+def _extreme_of_two(left: Any, right: Any, kind: LetKind, asked: Asked) -> Any:
+    first, second = index_of(left), index_of(right)
+    if asked.certain(Condition(first - second, Relation.AT_LEAST)):
+        return left if kind is LetKind.MAX else right
+    if asked.certain(Condition(second - first, Relation.AT_LEAST)):
+        return right if kind is LetKind.MAX else left
+    return made(Index.of(Let.of(kind, first, second)), asked)
+
+
+def from_end(place: Any, extent: Any) -> Any:
+    """Return a place, counted from the end of an extent where it is negative."""
+    asked = _asked((place, extent))
+    if asked is None:
+        return place + extent if place < 0 else place
+    index = index_of(place)
+    is_counted_from_start = asked.certain(Condition(index, Relation.AT_LEAST))
+    if is_counted_from_start is not None:
+        return place if is_counted_from_start else place + extent
+    return made(Index.of(Let.of(LetKind.FROM_END, index, index_of(extent))), asked)
+
+
+def surely(question: Callable[[], Any]) -> bool:
+    """Return whether a question is certainly true, without following an answer: for choices between equal forms."""
+    with _in_manner(Manner.PROVE):
+        try:
+            return bool(question())
+        except UndecidedError:
+            return False
+
+
+@contextmanager
+def unasked() -> Generator[None]:
+    """Answer open questions with no, and note none: while a message is written, say."""
+    with _in_manner(Manner.DENY):
+        yield
+
+
+@contextmanager
+def _in_manner(manner: Manner) -> Generator[None]:
+    asked = CURRENT.get()
+    if asked is None:
+        yield
+        return
+    before, asked.manner = asked.manner, manner
+    try:
+        yield
+    finally:
+        asked.manner = before
+
+
+def length(items: Any) -> Any:
+    """Return the length of a `range` or of a sequence; ``len`` itself accepts numbers only."""
+    return items.count if type(items) is range else len(items)
+
+
+class range:  # noqa: A001, N801
+    """``range`` with ends that may be sizes; of numbers it is Python's own."""
+
+    def __new__(cls, *ends: Any) -> Any:
+        return super().__new__(cls) if _asked(ends) else builtins.range(*ends)
+
+    start: Any
+    stop: Any
+    step: Any
+
+    def __init__(self, *ends: Any) -> None:
+        self.start, self.stop, self.step = (0, ends[0], 1) if len(ends) == 1 else (*ends, 1)[:3]
+
+    @property
+    def count(self) -> Any:
+        """How many places there are."""
+        if self.step > 0:
+            return max(-(-(self.stop - self.start) // self.step), 0)
+        return max(-(-(self.start - self.stop) // -self.step), 0)
+
+    def __bool__(self) -> bool:
+        return bool(self.count)
+
+    def __getitem__(self, item: Any) -> Any:
+        if item == builtins.slice(None, None, -1):
+            last = self.start + (self.count - 1) * self.step
+            return range(last, self.start - self.step, -self.step)
+        if item == 0:
+            return self.start
+        if item == -1:
+            return self.start + (self.count - 1) * self.step
+        raise NeedsNumberError(f"place {item} of a range whose length is known at run time only")
+
+
+class slice:  # noqa: A001, N801
+    """``slice`` with places that may be sizes."""
+
+    def __init__(self, start: Any, stop: Any, step: Any) -> None:
+        self._ends = (start, stop, step)
+
+    def indices(self, extent: Any) -> tuple[Any, Any, Any]:
+        """Return (start, stop, step) for a sequence of this length, as Python's ``slice.indices`` does."""
+        start, stop, step = self._ends
+        if _asked((*self._ends, extent)) is None:
+            return builtins.slice(start, stop, step).indices(extent)
+        low, high = (0, extent) if step > 0 else (-1, extent - 1)
+        first, end = (min(max(from_end(place, extent), low), high) for place in (start, stop))
+        return first, end, step
+
+
+def _asked(values: Iterable[Any]) -> Asked | None:
+    """Return who answers for the first size among some integers; None: all are numbers."""
+    return next((value.asked for value in values if type(value) is Dim), None)

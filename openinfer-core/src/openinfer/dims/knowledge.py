@@ -1,0 +1,280 @@
+"""What is certain of sizes: their bounds, the conditions that hold, and what follows from both."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Interval, Quotient, Remainder, Var
+from openinfer.dims.condition import Condition, Relation
+from openinfer.dims.lets import Let, LetKind, substituted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from openinfer.affine.index import Atom
+
+DEPTH = 2
+"""How many conditions are added up to prove another one: every shape rule of the catalogue is decided by two."""
+
+MANY_CONDITIONS = 24
+"""From this number of conditions on one is added at a time, since the pairs are tried for every term."""
+
+
+class Knowledge:
+    """Bounds of symbols and conditions on them, from which other conditions are proved.
+
+    Proving is sound and incomplete: None is the answer also where a condition holds that two others do not add up to.
+    """
+
+    def __init__(self, bounds: Mapping[str, Interval]) -> None:
+        self._bounds = dict(bounds)
+        self._conditions: list[Condition] = []
+        self._described: set[Atom] = set()
+        self._answers: dict[Condition, bool | None] = {}
+        self._splitting = False
+
+    def copy(self) -> Knowledge:
+        """Return knowledge that grows on its own."""
+        twin = Knowledge(self._bounds)
+        twin._conditions, twin._described = list(self._conditions), set(self._described)
+        return twin
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What was assumed, and what follows from the meaning of quotients, remainders and computed symbols."""
+        return tuple(self._conditions)
+
+    def assume(self, condition: Condition) -> None:
+        """Take in a condition that holds."""
+        self._describe(condition.index)
+        self._answers.clear()
+        self._conditions.append(condition)
+        if condition.relation is Relation.UNEQUAL:
+            # A size that is not 0 and not below 0 is at least 1.
+            for index in (condition.index, -condition.index):
+                if self.is_at_least(index, 0):
+                    self._conditions.append(Condition(index - 1, Relation.AT_LEAST))
+        elif condition.relation is Relation.AT_LEAST:
+            edge = Condition(condition.index, Relation.UNEQUAL)
+            if edge in self._conditions:
+                self._conditions.append(Condition(condition.index - 1, Relation.AT_LEAST))
+
+    def certain(self, condition: Condition) -> bool | None:
+        """Return whether a condition holds, or None where that is open."""
+        if condition not in self._answers:
+            self._describe(condition.index)
+            self._answers[condition] = self._certain(condition)
+        return self._answers[condition]
+
+    def _certain(self, condition: Condition) -> bool | None:
+        index = condition.index
+        if condition.relation is Relation.AT_LEAST:
+            return True if self.is_at_least(index, 0) else False if self.is_at_least(-index, 1) else None
+        is_zero = self._is_zero(index)
+        return None if is_zero is None else is_zero is (condition.relation is Relation.EQUAL)
+
+    def _is_zero(self, index: Index) -> bool | None:
+        if index.constant is not None:
+            return index.constant == 0
+        if Condition(index, Relation.UNEQUAL) in self._conditions or not _may_be_zero(index):
+            return False
+        least, most = self.is_at_least(index, 0), self.is_at_least(-index, 0)
+        if least and most:
+            return True
+        return False if (least and self.is_at_least(index, 1)) or (most and self.is_at_least(-index, 1)) else None
+
+    def is_at_least(self, index: Index, low: int) -> bool:
+        """Return whether ``index >= low`` is certain."""
+        return self._proved(index - low, DEPTH) or self._proved_without_quotients(index - low)
+
+    def _proved(self, index: Index, depth: int) -> bool:
+        """Return whether an index is at least 0 by bounds, by its computed symbols, or less some conditions."""
+        low = self.interval(index).low
+        if low is not None and low >= 0:
+            return True
+        if depth == 0:
+            return False
+        if not self._splitting and any(map(self._proved_for_parts, self._choices(index))):
+            return True
+        depth = 1 if len(self._conditions) > MANY_CONDITIONS else depth
+        return any(self._proved(rest, depth - 1) for rest in self._less_conditions(index))
+
+    def _less_conditions(self, index: Index) -> Iterator[Index]:
+        """Yield indices that are at most a given one, each less a condition that cancels one of its terms."""
+        factors = dict(index.terms)
+        for condition in self._conditions:
+            if condition.relation is Relation.UNEQUAL:
+                continue
+            for atoms, factor in condition.index.terms:
+                times, rest = divmod(factors.get(atoms, 0) if atoms else 0, factor)
+                if times and not rest and (condition.relation is Relation.EQUAL or times > 0):
+                    yield index - condition.index * times
+
+    def _choices(self, index: Index) -> Iterator[tuple[Index, ...]]:
+        """Yield the cases of an index: a maximum that is subtracted, or a minimum, is one of its parts."""
+        for atoms, factor in index.terms:
+            let = atoms[0] if len(atoms) == 1 else None
+            if not isinstance(let, Let):
+                continue
+            if let.kind is (LetKind.MAX if factor < 0 else LetKind.MIN):
+                yield tuple(index.substituted({let: part}) for part in let.parts)
+
+    def _proved_for_parts(self, cases: tuple[Index, ...]) -> bool:
+        # One symbol is replaced at a time: each case would be split again at every other symbol.
+        self._splitting = True
+        try:
+            return all(self._proved(index, DEPTH) for index in cases)
+        finally:
+            self._splitting = False
+
+    def _proved_without_quotients(self, index: Index) -> bool:
+        """Return whether an index with a quotient is at least 0 after multiplying by the divisor.
+
+        ``rest - of // by >= 0`` means ``of < by * (rest + 1)``, and ``rest + of // by >= 0`` means
+        ``of >= -by * rest``, since ``by`` is positive.
+        """
+        for term in index.terms:
+            atoms, factor = term
+            if len(atoms) == 1 and isinstance(atoms[0], Quotient) and abs(factor) == 1:
+                quotient, rest = atoms[0], index - Index((term,))
+                whole = quotient.by * rest
+                if self._proved(whole + quotient.of if factor == 1 else whole + quotient.by - 1 - quotient.of, DEPTH):
+                    return True
+        return False
+
+    # Bounds
+
+    def interval(self, index: Index) -> Interval:
+        """Return bounds of an index from those of its symbols alone."""
+        total = Interval(0, 0)
+        for atoms, factor in index.terms:
+            product = Interval(factor, factor)
+            for atom in atoms:
+                product = product * self._interval_of(atom)
+            total = total + product
+        return total
+
+    def _interval_of(self, atom: Atom) -> Interval:
+        match atom:
+            case Let():
+                return _of_let(atom.kind, [self.interval(part) for part in atom.parts])
+            case Var():
+                return self._bounds.get(atom.name, atom.interval)
+            case Quotient():
+                return _of_quotient(self.interval(atom.of), self.interval(atom.by))
+            case Remainder():
+                return _of_remainder(self.interval(atom.of), self.interval(atom.by))
+
+    def _describe(self, index: Index) -> None:
+        """Note what follows from the meaning of quotients, remainders and computed symbols of an index."""
+        for atoms, _ in index.terms:
+            for atom in atoms:
+                if atom in self._described or (isinstance(atom, Var) and not isinstance(atom, Let)):
+                    continue
+                self._described.add(atom)
+                self._answers.clear()
+                inner = atom.parts if isinstance(atom, Let) else (atom.of, atom.by)
+                for part in inner:
+                    self._describe(part)
+                self._conditions += self._meaning(atom)
+
+    def _meaning(self, atom: Let | Quotient | Remainder) -> Iterator[Condition]:
+        own = Index.of(atom)
+        match atom:
+            case Quotient():
+                rest = atom.of - atom.by * own
+                differences = [rest, atom.by - 1 - rest]
+            case Remainder():
+                differences = [own, atom.by - 1 - own]
+                if self._proved(atom.of, 1):
+                    differences.append(atom.of - own)
+            case Let(kind=LetKind.MAX):
+                differences = [own - part for part in atom.parts]
+            case Let(kind=LetKind.MIN):
+                differences = [part - own for part in atom.parts]
+            case Let(kind=LetKind.FROM_END):
+                place, extent = atom.parts
+                # What is added where a place is negative makes it no less, unless the extent is negative as well.
+                differences = [own - place] if self._proved(extent, 1) else []
+            case Let():
+                yield Condition(own - atom.parts[0], Relation.EQUAL)
+                return
+        for difference in differences:
+            yield Condition(difference, Relation.AT_LEAST)
+
+    # Equal sizes
+
+    def solved(self) -> dict[Var, Index]:
+        """Return the symbols that conditions make equal to other expressions."""
+        solutions: dict[Var, Index] = {}
+        for condition in self._conditions:
+            if condition.relation is not Relation.EQUAL:
+                continue
+            index = substituted(condition.index, solutions)
+            solution = _solved(index)
+            if solution is not None:
+                symbol, value = solution
+                solutions = {var: substituted(other, {symbol: value}) for var, other in solutions.items()}
+                solutions[symbol] = value
+        return solutions
+
+
+def _solved(index: Index) -> tuple[Var, Index] | None:
+    """Return a symbol of an equation ``index == 0`` and what it is equal to; of T and U it is U."""
+    linear = [
+        (atoms[0], factor)
+        for atoms, factor in index.terms
+        if len(atoms) == 1 and isinstance(atoms[0], Var) and abs(factor) == 1
+    ]
+    for symbol, factor in sorted(linear, key=lambda term: (isinstance(term[0], Let), term[0].name), reverse=True):
+        value = (Index.of(symbol) * factor - index) * factor
+        if symbol not in value.variables():
+            return symbol, value
+    return None
+
+
+def _may_be_zero(index: Index) -> bool:
+    """Return whether the common factor of the terms with symbols divides the constant: 2*T - 1 is never 0."""
+    constant = next((factor for atoms, factor in index.terms if not atoms), 0)
+    return constant % gcd(*(factor for atoms, factor in index.terms if atoms)) == 0
+
+
+def _of_let(kind: LetKind, parts: list[Interval]) -> Interval:
+    match kind:
+        case LetKind.MAX:
+            lows = [part.low for part in parts if part.low is not None]
+            highs = [part.high for part in parts if part.high is not None]
+            return Interval(max(lows, default=None), max(highs) if len(highs) == len(parts) else None)
+        case LetKind.MIN:
+            return _negated(_of_let(LetKind.MAX, [_negated(part) for part in parts]))
+        case LetKind.FROM_END:
+            return _from_end(*parts)
+        case LetKind.SUM:
+            return parts[0]
+
+
+def _negated(of: Interval) -> Interval:
+    return of * Interval(-1, -1)
+
+
+def _from_end(place: Interval, extent: Interval) -> Interval:
+    if place.low is not None and place.low >= 0:
+        return place
+    low = None if place.low is None or extent.low is None else min(0, place.low + extent.low)
+    high = None if place.high is None or extent.high is None else max(place.high, extent.high - 1)
+    return Interval(low, high)
+
+
+def _of_quotient(of: Interval, by: Interval) -> Interval:
+    least, most = max(by.low or 1, 1), by.high
+    low = None if of.low is None else of.low // least if of.low < 0 else of.low // most if most else 0
+    high = None if of.high is None else of.high // least if of.high >= 0 else of.high // most if most else -1
+    return Interval(low, high)
+
+
+def _of_remainder(of: Interval, by: Interval) -> Interval:
+    most = None if by.high is None else by.high - 1
+    if of.low is not None and of.low >= 0 and of.high is not None:
+        most = of.high if most is None else min(most, of.high)
+    return Interval(0, most)

@@ -1,0 +1,144 @@
+"""The sizes of a program, and every way through a rule that is run on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from openinfer.affine import Index, Interval, Var
+from openinfer.dims.asking import CURRENT, Manner, UndecidedError
+from openinfer.dims.condition import Condition
+from openinfer.dims.dim import Dim
+from openinfer.dims.errors import NeedsNumberError
+from openinfer.dims.knowledge import Knowledge
+from openinfer.dims.lets import Signed
+from openinfer.errors import OpenInferError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_Result = TypeVar("_Result")
+
+MOST_PATHS = 400
+"""Ways through one rule: those of the catalogue have at most 96, and each runs the rule once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path(Generic[_Result]):
+    """One way through a rule: what it yields, or raises, where its guards hold.
+
+    Attributes:
+        guards: the answers that were followed, in the order in which they were needed.
+        value: the result; None where the rule raises.
+        error: what the rule raises.
+        knowledge: what is certain on this way.
+    """
+
+    guards: tuple[Condition, ...]
+    value: _Result | None
+    error: Exception | None
+    knowledge: Knowledge
+
+    def is_taken(self, values: Mapping[str, int]) -> bool:
+        """Return whether the rule goes this way at these sizes."""
+        return all(guard.holds(values) for guard in self.guards)
+
+
+class Space:
+    """Sizes that are known at run time only, with bounds and facts about them."""
+
+    def __init__(self) -> None:
+        self._bounds: dict[str, Interval] = {}
+        self._facts: list[Condition] = []
+        self.manner = Manner.FOLLOW
+        self._begin(())
+
+    def size(self, name: str, low: int | None = 0, high: int | None = None) -> Dim:
+        """Return the size of a name, with its least and largest value; None: no bound on that side."""
+        self._bounds[name] = Interval(low, high)
+        self._begin(())
+        symbol = Var(name) if low is not None and low >= 0 else Signed(name)
+        return Dim(Index.of(symbol), self)
+
+    def assume(self, condition: Condition) -> None:
+        """Take in a fact about sizes that every run may rely on."""
+        self._facts.append(condition)
+        self._begin(())
+
+    def certain(self, condition: Condition) -> bool | None:
+        """Return whether a condition holds, or None where that is open."""
+        return self._knowledge.certain(condition)
+
+    def high(self, index: Index) -> int | None:
+        """Return the largest value of an index that bounds of its symbols give."""
+        return self._knowledge.interval(index).high
+
+    def decide(self, condition: Condition) -> bool:
+        """Return the answer to a question: the certain one, or the one that the way in progress takes.
+
+        Raises:
+            UndecidedError: the answer is open, and `openinfer.dims.surely` asks.
+        """
+        answer = self._knowledge.certain(condition)
+        if answer is not None:
+            return answer
+        if self.manner is Manner.PROVE:
+            raise UndecidedError
+        if self.manner is Manner.DENY:
+            return False
+        number = len(self._answers)
+        answer = self._chosen[number] if number < len(self._chosen) else True
+        self._answers.append(answer)
+        guard = condition if answer else condition.negated()
+        self._guards.append(guard)
+        self._knowledge.assume(guard)
+        return answer
+
+    def explore(
+        self,
+        rule: Callable[[], _Result],
+        errors: tuple[type[Exception], ...] = (OpenInferError, ArithmeticError),
+    ) -> list[Path[_Result]]:
+        """Run a rule once for every way through its questions.
+
+        The guards of exactly one path hold at any sizes, and its value is what the rule yields there.
+
+        Args:
+            errors: what the rule raises on purpose, which is the outcome of a path.
+
+        Raises:
+            NeedsNumberError: the rule needs the number of a size, or there are more than `MOST_PATHS` ways.
+        """
+        paths: list[Path[_Result]] = []
+        waiting: list[tuple[bool, ...]] = [()]
+        while waiting:
+            if len(paths) == MOST_PATHS:
+                raise NeedsNumberError(f"there are more than {MOST_PATHS} ways through the rule")
+            chosen = waiting.pop()
+            paths.append(self._path(rule, chosen, errors))
+            answers = tuple(self._answers)
+            waiting += [(*answers[:number], not answers[number]) for number in range(len(chosen), len(answers))]
+        return paths
+
+    def _path(
+        self, rule: Callable[[], _Result], chosen: tuple[bool, ...], errors: tuple[type[Exception], ...]
+    ) -> Path[_Result]:
+        self._begin(chosen)
+        token = CURRENT.set(self)
+        try:
+            value, error = rule(), None
+        except NeedsNumberError:
+            raise
+        except errors as raised:
+            value, error = None, raised
+        finally:
+            CURRENT.reset(token)
+        return Path(tuple(self._guards), value, error, self._knowledge.copy())
+
+    def _begin(self, chosen: tuple[bool, ...]) -> None:
+        self._knowledge = Knowledge(self._bounds)
+        for fact in self._facts:
+            self._knowledge.assume(fact)
+        self._chosen = chosen
+        self._answers: list[bool] = []
+        self._guards: list[Condition] = []

@@ -1,0 +1,196 @@
+"""Sizes behave as the integers that they stand for, on every way through a rule."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openinfer import dims
+from openinfer.affine import IndexSyntaxError, Var
+from openinfer.dims import Dim, NeedsNumberError, Path, Space, parse_dim
+
+BOUNDS = {"T": (0, 12), "U": (0, 12), "N": (1, 12), "p": (-8, 8)}
+NAMES = tuple(BOUNDS)
+SIZES = st.fixed_dictionaries({name: st.integers(*bounds) for name, bounds in BOUNDS.items()})
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "max": dims.max,
+    "min": dims.min,
+    "from_end": dims.from_end,
+}
+COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+
+Rule = Callable[[dict[str, Any]], Any]
+
+
+@st.composite
+def expressions(draw: st.DrawFn, depth: int = 2) -> Rule:
+    """Return a function of sizes that computes a random integer expression."""
+    if depth == 0 or draw(st.booleans()):
+        leaf = draw(st.one_of(st.integers(-6, 6), st.sampled_from(NAMES)))
+        return lambda sizes: sizes[leaf] if isinstance(leaf, str) else leaf
+    left, right = draw(expressions(depth - 1)), draw(expressions(depth - 1))
+    function = OPERATORS[draw(st.sampled_from(sorted(OPERATORS)))]
+    return lambda sizes: function(left(sizes), right(sizes))
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rule:
+    """Return a function of sizes that chooses between expressions by comparisons of others."""
+    left, right, yes, no = (draw(expressions()) for _ in range(4))
+    compare = draw(st.sampled_from(COMPARISONS))
+    return lambda sizes: yes(sizes) if compare(left(sizes), right(sizes)) else no(sizes)
+
+
+def space_of_sizes() -> tuple[Space, dict[str, Any]]:
+    space = Space()
+    return space, {name: space.size(name, *bounds) for name, bounds in BOUNDS.items()}
+
+
+def outcome(rule: Rule, sizes: dict[str, Any]) -> object:
+    try:
+        return rule(sizes)
+    except ZeroDivisionError as error:
+        return type(error)
+
+
+def number(path: Path[Any], values: dict[str, int]) -> object:
+    if path.error is not None:
+        return type(path.error)
+    return path.value.at(values) if type(path.value) is Dim else path.value
+
+
+@given(rules(), st.lists(SIZES, min_size=1, max_size=8))
+def test_exactly_one_way_holds_at_any_sizes_and_yields_what_numbers_do(rule: Rule, bindings: list[dict[str, int]]):
+    space, sizes = space_of_sizes()
+
+    paths = space.explore(lambda: rule(sizes))
+
+    for values in bindings:
+        (taken,) = (path for path in paths if path.is_taken(values))
+        assert number(taken, values) == outcome(rule, values)
+
+
+@given(expressions(), SIZES)
+def test_what_is_certain_is_true(rule: Rule, values: dict[str, int]):
+    space, sizes = space_of_sizes()
+    for path in space.explore(lambda: rule(sizes)):
+        if path.is_taken(values):
+            bounds = path.knowledge.interval(dims.index_of(path.value)) if path.error is None else None
+            assert bounds is None or bounds.low is None or bounds.low <= number(path, values)
+            assert bounds is None or bounds.high is None or number(path, values) <= bounds.high
+            assert all(condition.holds(values) for condition in path.knowledge.conditions)
+
+
+@given(expressions())
+def test_the_text_of_a_size_reads_back(rule: Rule):
+    space, sizes = space_of_sizes()
+    symbols = {var.name: var for size in sizes.values() for var in size.index.variables()}
+    for path in space.explore(lambda: rule(sizes)):
+        if path.error is None:
+            index = dims.index_of(path.value)
+            assert parse_dim(str(index), symbols) == index
+
+
+@pytest.mark.parametrize("text", ["max(T)", "abs(T)", "T /", "V", "max(T, 0, key=1)", "T[0]", "T + U"])
+def test_text_that_is_not_a_size_is_refused(text: str):
+    with pytest.raises(IndexSyntaxError):
+        parse_dim(text, {"T": Var("T")})
+
+
+def test_equal_expressions_are_one_size_without_a_question():
+    space, sizes = space_of_sizes()
+    size = sizes["T"]
+
+    (path,) = space.explore(lambda: (2 * size + size, size * 3 - 0) == (3 * size, 3 * size))
+
+    assert path.value is True
+    assert path.guards == ()
+
+
+def test_guards_say_where_a_path_holds():
+    space, sizes = space_of_sizes()
+
+    paths = space.explore(lambda: "equal" if sizes["T"] == sizes["U"] else "one" if sizes["U"] == 1 else "other")
+
+    assert {path.value: [str(guard) for guard in path.guards] for path in paths} == {
+        "equal": ["T == U"],
+        "one": ["T != U", "U == 1"],
+        "other": ["T != U", "U != 1"],
+    }
+
+
+def test_a_fact_answers_questions():
+    space = Space()
+    size = space.size("T", 0, 64)
+    space.assume(dims.Condition((size * 2 - 8).index, dims.Relation.AT_LEAST))
+
+    (path,) = space.explore(lambda: (size >= 4, size // 4 >= 1, size == 0))
+
+    assert path.value == (True, True, False)
+
+
+def test_a_size_is_never_a_number_in_silence():
+    size = Space().size("T")
+    for use in (int, float, hash, lambda n: [1, 2][n], lambda n: "ab" * n, range):
+        with pytest.raises(NeedsNumberError, match="`T` is known at run time only") as caught:
+            use(size)
+        assert caught.value.sizes == {"T"}
+
+
+def test_surely_follows_no_answer():
+    space, sizes = space_of_sizes()
+
+    (path,) = space.explore(lambda: (dims.surely(lambda: sizes["T"] >= 0), dims.surely(lambda: sizes["T"] >= 1)))
+
+    assert path.value == (True, False)
+    assert path.guards == ()
+
+
+def test_open_questions_of_messages_are_denied():
+    space, sizes = space_of_sizes()
+
+    def rule() -> bool:
+        with dims.unasked():
+            return bool(sizes["T"] == 3)
+
+    (path,) = space.explore(rule)
+
+    assert path.value is False
+    assert path.guards == ()
+
+
+@given(
+    st.integers(-20, 20),
+    st.integers(-20, 20),
+    st.sampled_from((-3, -2, -1, 1, 2, 3)),
+    st.integers(0, 9),
+    st.integers(0, 9),
+)
+def test_slices_of_a_size_have_the_places_of_slices_of_a_list(start: int, stop: int, step: int, low: int, more: int):
+    space = Space()
+    extent = space.size("T", low)
+
+    paths = space.explore(lambda: dims.length(dims.range(*dims.slice(start, stop, step).indices(extent))))
+
+    values = {"T": low + more}
+    (taken,) = (path for path in paths if path.is_taken(values))
+    assert number(taken, values) == len(range(low + more)[start:stop:step])
+
+
+def test_products_with_floats_that_round_are_refused():
+    space = Space()
+    with pytest.raises(NeedsNumberError, match="no exact form"):
+        space.size("T", 0, 2**40) * 0.1
+    (path,) = space.explore(lambda: math.floor(space.size("U", 0, 64) * 1.5))
+    assert [path.value.at({"U": number}) for number in (0, 1, 5)] == [0, 1, 7]
