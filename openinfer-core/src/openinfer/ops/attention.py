@@ -30,7 +30,7 @@ class Attention:
         batch, heads, kv_heads, queries, keys: extents; ``keys`` counts those in memory.
         depth: elements of a query and of a key.
         value_depth: elements of a value.
-        scale: factor of the products of queries and keys.
+        stated_scale: factor of the products of queries and keys; None: 1 / sqrt(depth).
         softcap: bound of the scaled products; 0 for none.
         valid: number of keys that count, from the first.
         causal: whether key ``j`` is seen by query ``i`` only if ``j <= i + offset``.
@@ -45,12 +45,17 @@ class Attention:
     keys: int
     depth: int
     value_depth: int
-    scale: float
+    stated_scale: float | None
     softcap: float
     valid: int
     causal: bool
     window: int | None
     offset: int
+
+    @property
+    def scale(self) -> float:
+        """Factor of the products of queries and keys."""
+        return 1 / math.sqrt(max(self.depth, 1)) if self.stated_scale is None else self.stated_scale
 
     @property
     def group(self) -> int:
@@ -132,7 +137,7 @@ def _attention(extents: tuple[int, ...], settings: Settings) -> Attention:
     if not 0 <= valid <= keys:
         raise OpTypeError(f"kv_len is {valid}, expected 0..{keys}: k has {keys} keys", settings=("kv_len",))
     window = _optional(settings, "window", -1)
-    given = settings.get("scale")
+    scale = settings.get("scale")
     softcap = settings.get("softcap")
     return Attention(
         batch=batch,
@@ -142,7 +147,7 @@ def _attention(extents: tuple[int, ...], settings: Settings) -> Attention:
         keys=keys,
         depth=depth,
         value_depth=value_depth,
-        scale=float(given) if isinstance(given, int | float) else 1 / math.sqrt(max(depth, 1)),
+        stated_scale=float(scale) if isinstance(scale, int | float) else None,
         softcap=float(softcap) if isinstance(softcap, int | float) else 0.0,
         valid=valid,
         causal=bool(settings.get("causal")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer import dims
 from openinfer.ops.schema import OpTypeError
 from openinfer.ops.shapes import integers, shown
 
@@ -28,7 +29,7 @@ class Margin:
     @property
     def extent(self) -> int:
         """Number of places of the result."""
-        return self.before + len(self.kept) + self.after
+        return self.before + dims.length(self.kept) + self.after
 
     def source(self, place: int, mode: str) -> int | None:
         """Return the place of the tensor from which a place of the result is copied; None: it is the constant."""
@@ -69,7 +70,8 @@ def margins(shape: Sequence[int], settings: Mapping[str, SettingValue]) -> tuple
 
 
 def _margin(size: int, before: int, after: int) -> Margin:
-    kept = range(max(-before, 0), size - max(-after, 0))
-    if max(-before, 0) + max(-after, 0) > size:
+    skipped, dropped = dims.max(-before, 0), dims.max(-after, 0)
+    kept = dims.range(skipped, size - dropped)
+    if skipped + dropped > size:
         raise OpTypeError(f"pads {before} and {after} cut off more than a dim of {size} has", settings=("pads",))
-    return Margin(size, kept, max(before, 0), max(after, 0))
+    return Margin(size, kept, dims.max(before, 0), dims.max(after, 0))

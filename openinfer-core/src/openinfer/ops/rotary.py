@@ -46,7 +46,7 @@ def rope_plan(inputs: Inputs, settings: Settings) -> Rotary:
     x, pos = needed(inputs), needed(inputs, 1)
     how = _rotary(x, settings, batched=len(pos.shape) > 1)
     _check_positions("pos", pos, x, how)
-    frequencies(how, settings)
+    factor_and_base(settings)
     return how
 
 

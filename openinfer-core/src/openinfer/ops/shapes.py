@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dims import surely
 from openinfer.ops.schema import OpTypeError
 
 if TYPE_CHECKING:
@@ -29,14 +30,20 @@ def broadcast(*shapes: Shape) -> Shape:
     rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     result: list[int] = []
-    for axis, dims in enumerate(zip(*padded, strict=True)):
-        wide = {dim for dim in dims if dim != 1}
-        if len(wide) > 1:
-            listed = " and ".join(map(shown, shapes))
-            raise OpTypeError(
-                f"shapes {listed} do not broadcast: dim {axis - rank} is {' against '.join(map(str, sorted(wide)))}"
-            )
-        result.append(wide.pop() if wide else 1)
+    for axis, extents in enumerate(zip(*padded, strict=True)):
+        common = 1
+        for extent in extents:
+            if surely(lambda common=common: common == 1):
+                common = extent
+            elif surely(lambda extent=extent: extent == 1) or extent == common:
+                continue
+            elif common == 1:
+                common = extent
+            elif extent != 1:
+                listed = " and ".join(map(shown, shapes))
+                message = f"shapes {listed} do not broadcast: dim {axis - rank} is {common} against {extent}"
+                raise OpTypeError(message)
+        result.append(common)
     return tuple(result)
 
 

@@ -10,6 +10,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.dims import length, surely
+from openinfer.dims import range as size_range
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -77,10 +80,17 @@ def in_dims(rank: int, dims: Iterable[Dim]) -> Moved:
 
 def cut(shape: Sequence[int], axes: Sequence[int], ranges: Sequence[range]) -> Moved:
     """Return the part of a tensor at some places of some axes, and everything of the others."""
-    places = [range(extent) for extent in shape]
+    places = [size_range(extent) for extent in shape]
     for axis, chosen in zip(axes, ranges, strict=True):
         places[axis] = chosen
-    start = tuple(places_.start if places_ else 0 for places_ in places)
+    extents = tuple(map(length, places))
+    start = tuple(
+        0 if surely(lambda extent=extent: extent == 0) else chosen.start
+        for chosen, extent in zip(places, extents, strict=True)
+    )
     # A step from one place to none has any size, also one that an address cannot hold.
-    dims = tuple(Dim(len(all_), axis, all_.step if len(all_) > 1 else 1) for axis, all_ in enumerate(places))
-    return Moved(tuple(map(len, places)), View(start, dims))
+    dims = tuple(
+        Dim(extent, axis, 1 if surely(lambda extent=extent: extent <= 1) else chosen.step)
+        for axis, (chosen, extent) in enumerate(zip(places, extents, strict=True))
+    )
+    return Moved(extents, View(start, dims))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from openinfer.affine import Index
+from openinfer.dims import unasked
 from openinfer.dtypes import F32, I8, I32
 from openinfer.ir.types import TensorType
 from openinfer.ops.accumulate import ACC, accumulated, accumulator
@@ -90,7 +91,9 @@ def _product_shape(
     try:
         return matmul_shape(_swapped(shapes[0], given[0]), _swapped(shapes[1], given[1]))
     except OpTypeError as error:
-        raise OpTypeError(str(error), hint=_swap_hint(shapes, given, swaps)) from error
+        with unasked():
+            hint = _swap_hint(shapes, given, swaps)
+        raise OpTypeError(str(error), hint=hint) from error
 
 
 def _swap_hint(

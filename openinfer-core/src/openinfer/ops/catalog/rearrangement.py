@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer import dims
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY
 from openinfer.ops.moving import move
@@ -168,7 +169,7 @@ def _sliced(x: TensorType, settings: Settings, declared: Sequence[TensorType]) -
     if len(set(axes)) < len(axes):
         raise OpTypeError(f"axes {shown(named)} name one dim twice (rank {len(x.shape)})", settings=("axes",))
     bounds = zip(axes, starts, ends, steps, strict=True)
-    ranges = [range(*slice(start, end, step).indices(x.shape[axis])) for axis, start, end, step in bounds]
+    ranges = [dims.range(*dims.slice(start, end, step).indices(x.shape[axis])) for axis, start, end, step in bounds]
     return (cut(x.shape, axes, ranges),)
 
 
@@ -177,12 +178,12 @@ def _narrowed(x: TensorType, settings: Settings, declared: Sequence[TensorType])
     axis = axis_of(integer(settings.get("axis"), "axis"), len(x.shape))
     start, length = integer(settings.get("start"), "start"), integer(settings.get("length"), "length")
     extent = x.shape[axis]
-    first = start + extent if start < 0 else start
+    first = dims.from_end(start, extent)
     if length < 0 or first < 0 or first + length > extent:
         raise OpTypeError(
             f"{length} elements from {start} on do not lie in dim {axis} of {x}", settings=("start", "length")
         )
-    return (cut(x.shape, [axis], [range(first, first + length)]),)
+    return (cut(x.shape, [axis], [dims.range(first, first + length)]),)
 
 
 def _selected(x: TensorType, settings: Settings, declared: Sequence[TensorType]) -> tuple[Moved, ...]:
@@ -191,15 +192,15 @@ def _selected(x: TensorType, settings: Settings, declared: Sequence[TensorType])
     index, extent = integer(settings.get("index"), "index"), x.shape[axis]
     if not -extent <= index < extent:
         raise OpTypeError(f"index {index} is out of range for dim {axis} of {x}", settings=("index",))
-    place = index % extent
-    found = cut(x.shape, [axis], [range(place, place + 1)])
-    return (Moved((*x.shape[:axis], *x.shape[axis + 1 :]), found.view),)
+    place = dims.from_end(index, extent)
+    row = cut(x.shape, [axis], [dims.range(place, place + 1)])
+    return (Moved((*x.shape[:axis], *x.shape[axis + 1 :]), row.view),)
 
 
 def _flipped(x: TensorType, settings: Settings, declared: Sequence[TensorType]) -> tuple[Moved, ...]:
     del declared
     axes = _axes(settings, len(x.shape))
-    return (cut(x.shape, axes, [range(x.shape[axis])[::-1] for axis in axes]),)
+    return (cut(x.shape, axes, [dims.range(x.shape[axis])[::-1] for axis in axes]),)
 
 
 def _tiled(x: TensorType, settings: Settings, declared: Sequence[TensorType]) -> tuple[Moved, ...]:
@@ -234,7 +235,9 @@ def _split(x: TensorType, settings: Settings, declared: Sequence[TensorType]) ->
     if len(declared) > len(sizes):
         raise OpTypeError(f"yields {len(sizes)} parts of {x}, found {len(declared)} outputs", of="split", code="arity")
     starts = [sum(sizes[:place]) for place in range(len(sizes))]
-    return tuple(cut(x.shape, [axis], [range(start, start + size)]) for start, size in zip(starts, sizes, strict=True))
+    return tuple(
+        cut(x.shape, [axis], [dims.range(start, start + size)]) for start, size in zip(starts, sizes, strict=True)
+    )
 
 
 def _sizes(extent: int, settings: Settings, outputs: int) -> tuple[int, ...]:
