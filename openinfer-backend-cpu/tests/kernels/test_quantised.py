@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -114,6 +115,14 @@ def test_dynamic_quantize_linear_follows_its_formula(x: np.ndarray) -> None:
     if x.any():
         for found, expected in zip((y, scale, zero), from_onnx("DynamicQuantizeLinear", {"x": x}, 3), strict=True):
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("x", list(itertools.permutations((np.nan, np.inf, -1.0))))
+def test_the_scale_of_dynamic_quantize_linear_is_nan_where_its_range_is(x: tuple[float, ...]) -> None:
+    inputs = {"x": ("f32", np.array(x, np.float32))}
+    y, scale, zero = computed("dynamic_quantize_linear", inputs, "u8[3]", "f32", "u8")
+    assert np.isnan(scale)
+    assert (y.tolist(), zero) == ([0, 0, 0], 0)
 
 
 def test_trailing_outputs_of_dynamic_quantize_linear_may_be_dropped() -> None:

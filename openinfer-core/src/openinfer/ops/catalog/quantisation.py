@@ -210,9 +210,12 @@ def _dynamic(steps: Decomposer, inputs: Sequence[int | None], settings: Settings
     x = next(value for value in inputs if value is not None)
     wide = cast_to(steps, x, F32)
     # The sum of no elements is 0, which is what both ends of the range are then.
-    ends = ("min_axis", "max_axis") if steps.type_of(x).count else ("sum_axis", "sum_axis")
-    low = steps.op("clamp", steps.op(ends[0], wide), max=0.0)
-    high = steps.op("clamp", steps.op(ends[1], wide), min=0.0)
+    if steps.type_of(x).count:
+        ends = tuple(steps.op(name, wide, nan="propagate") for name in ("min_axis", "max_axis"))
+    else:
+        ends = (steps.op("sum_axis", wide),) * 2
+    low = steps.op("clamp", ends[0], max=0.0)
+    high = steps.op("clamp", ends[1], min=0.0)
     steps_of_range = steps.op("fill", low, value=255.0)
     extent = steps.op("sub", high, low)
     empty = steps.op("eq", extent, steps.op("fill", low, value=0.0))

@@ -99,7 +99,8 @@ def _reals(call: OpCall, declared: Sequence[TensorType]) -> Sequence[DType]:
 
 def _dynamic_quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     x = np.asarray(inputs[0])
-    low, high = min(0.0, *x.reshape(-1), 0.0), max(0.0, *x.reshape(-1), 0.0)
+    # NumPy's extremes of anything with a NaN are NaN; Python's depend on its position.
+    low, high = np.min(x, initial=0.0), np.max(x, initial=0.0)
     # Scale and zero point are results themselves, so that what follows starts from their rounded values.
     scale = np.float64(np.float32(high - low or 1.0) / np.float32(255))
     zero_point = _code(float(np.float32(-low) / np.float32(scale)), 0, call.outputs[2].dtype)
