@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import subprocess
 
@@ -330,6 +331,22 @@ def test_wrong_arguments_are_named_before_the_usage(program, tmp_path, options, 
 
     assert finished.returncode == 2
     assert finished.stderr.startswith(f"model: {reported}\nusage: model ")
+
+
+@pytest.mark.parametrize(
+    ("options", "timed"),
+    [
+        ((), "run once, first use included: --repeat N"),
+        (("--repeat", "1"), "least of 1 after a run that does not count"),
+        (("--repeat", "30"), "least of 30 after a run that does not count"),
+    ],
+)
+def test_the_time_names_its_clock_and_the_runs_that_count(program, tmp_path, options, timed):
+    finished = run(program, tmp_path, options=options)
+
+    assert finished.returncode == 0, finished.stderr
+    pattern = rf"microseconds per step: [0-9]+\.[0-9]{{3}} \(wall clock, {re.escape(timed)}\)\n"
+    assert re.fullmatch(pattern, finished.stdout), finished.stdout
 
 
 @pytest.mark.parametrize("option", ["--input", "--output"])

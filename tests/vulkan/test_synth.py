@@ -105,6 +105,15 @@ def test_counters_caches_and_persistent_variables_agree():
     assert {state.name for state in synthesis.plan.states} == {"n", "total", "K", "seen"}
 
 
+def test_runs_of_a_step_that_is_timed_begin_with_the_same_state():
+    _, synthesis = synthesised(DECODER, limits={"t": 8})
+
+    once, often = (synthesis.run({"x": X}, steps=3, repeat=repeat) for repeat in (1, 3))
+
+    assert list(once.outputs["m"]) == list(often.outputs["m"]) == [1, 2, 3]
+    np.testing.assert_array_equal(often.outputs["y"], once.outputs["y"])
+
+
 def test_packed_types_and_inputs_with_defaults():
     program = """
     dynamic { x: f32[3]; by: i4[3] @init(3); }

@@ -61,9 +61,6 @@ class CTarget:
     ) -> RunResult:
         """Compile the bundle in a private temporary directory and run it, with ``flags`` or those of its Makefile."""
         given, begin = given_arrays(plan, inputs, steps, repeat), initial_arrays(plan, initial)
-        if plan.states and repeat > 1:
-            message = f"repeat is {repeat}: each step of this program changes its persistent variables, so it runs once"
-            raise SynthesisError(message)
         compiler = compiler_command(compiler_flags(plan) if flags is None else flags)
         with scratch_directory() as directory:
             for file, data in bundle.files.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.errors import MissingDependencyError, SynthesisError
+from openinfer.errors import MissingDependencyError
 from openinfer.scratch import scratch_directory
 from openinfer.synth.arrays import given_arrays, initial_arrays
 from openinfer.synth.c_host.running import run_program
@@ -52,9 +52,6 @@ class VulkanTarget:
         Kernels are compiled as the device's are, with the same store of compiled ones.
         """
         given, begin = given_arrays(plan, inputs, steps, repeat), initial_arrays(plan, initial)
-        if plan.states and repeat > 1:
-            message = f"repeat is {repeat}: each step of this program changes its persistent variables, so it runs once"
-            raise SynthesisError(message)
         compiler = compiler_command(FLAGS)
         if find_glsl_compiler() is None:
             raise MissingDependencyError(f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}")

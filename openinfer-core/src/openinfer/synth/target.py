@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Outputs of a synthesised program, and the time that a step took (microseconds, mean over all steps)."""
+    """What a synthesised program yields.
+
+    Attributes:
+        micros: microseconds of a step by the wall clock, the mean over all steps. A step that was repeated counts with
+            its shortest run, one that was not with its only run, and with what only a first run has to do.
+    """
 
     outputs: Mapping[str, Array]
     micros: float
@@ -87,7 +92,8 @@ class SynthTarget(Protocol):
         Args:
             inputs: arrays by input name, of the plan's types; one step each, or with ``steps`` that many stacked on a
                 new first axis (then also in the outputs).
-            repeat: how often each step is run, for timing.
+            repeat: how many runs of each step are timed. If there are several, one that does not count precedes them,
+                and each begins with the state that the step began with.
             timeout: seconds that compiling and running may take, each.
             initial: values of plain persistent variables before the first step, by name and of the plan's types.
 

@@ -33,6 +33,8 @@
 uint64_t openinfer_board_ticks(void);
 void openinfer_board_write(const char *text, size_t bytes);
 
+#define OPENINFER_CLOCK "clock of the board"
+
 #if !defined(OPENINFER_TICKS_PER_SECOND)
 #define OPENINFER_TICKS_PER_SECOND 1
 #endif
@@ -63,19 +65,29 @@ static inline const void *openinfer_weights(const char *source, void *room, size
 
 #else
 
-#if defined(OPENINFER_WALL_CLOCK) && defined(CLOCK_MONOTONIC)
+/* Time that passes, where the C library has it: POSIX (with _POSIX_C_SOURCE 199309L in strict C99), C11. */
+#if defined(CLOCK_MONOTONIC)
+#define OPENINFER_CLOCK "wall clock"
 #define OPENINFER_TICKS_PER_SECOND 1000000000
 
-/* Time that passes, for programs that wait for another processor. */
 static inline uint64_t openinfer_ticks(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+#elif defined(TIME_UTC)
+#define OPENINFER_CLOCK "wall clock"
+#define OPENINFER_TICKS_PER_SECOND 1000000000
+
+static inline uint64_t openinfer_ticks(void) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 #else
+#define OPENINFER_CLOCK "time of the processor"
 #define OPENINFER_TICKS_PER_SECOND CLOCKS_PER_SEC
 
-/* Time of the processor. */
 static inline uint64_t openinfer_ticks(void) {
     return (uint64_t)clock();
 }
