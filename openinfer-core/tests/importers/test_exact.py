@@ -123,6 +123,11 @@ CONSTANTS = {
     ),
     "a sum over channels": (node("LRN", "x", "y", size=3, alpha=1.5), 17, {"x": IMAGE.reshape(1, 4, 3, 1)}),
     "infinities as integers": (node("QuantizeLinear", "x s", "y"), 17, {"x": f32(np.inf, -np.inf, 3), "s": f32(1)[0]}),
+    "infinities that are chosen": (
+        node("OneHot", "x d v", "y"),
+        17,
+        {"x": np.array([0, 2]), "d": np.array(3), "v": f32(-np.inf, 1)},
+    ),
     "axes in any order": (node("Unsqueeze", "x", "y", axes=[1, 0]), 10, {"x": IMAGE}),
     "a window with NaN": (
         node("MaxPool", "x", "y", kernel_shape=[1, 3]),
@@ -135,13 +140,13 @@ CONSTANTS = {
 @pytest.mark.parametrize("case", CONSTANTS)
 def test_constants_are_what_the_program_computes_of_inputs(case: str, tmp_path: Path) -> None:
     made, opset, arrays = CONSTANTS[case]
-    kinds = {name: onnx.helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype) for name, array in arrays.items()}
-    inputs = [info(name, np.shape(array), kinds[name]) for name, array in arrays.items()]
+    x, others = arrays["x"], weights(**{name: array for name, array in arrays.items() if name != "x"})
+    given_x = info("x", x.shape, onnx.helper.np_dtype_to_tensor_dtype(x.dtype))
     result = onnx.helper.make_empty_tensor_value_info("y")
-    running = load(saved(model([made], inputs, [result], opset=opset), tmp_path))
+    running = load(saved(model([made], [given_x], [result], others, opset=opset), tmp_path))
     known = load(saved(model([made], [], [result], weights(**arrays), opset=opset), tmp_path))
 
-    (expected_value,), (value,) = run(running, arrays), run(known, {})
+    (expected_value,), (value,) = run(running, {"x": x}), run(known, {})
 
     assert (value.shape, value.dtype) == (expected_value.shape, expected_value.dtype)
     np.testing.assert_array_equal(value, expected_value)
@@ -172,3 +177,24 @@ def test_no_elements_are_shifted_by_no_bits(tmp_path: Path) -> None:
     (value,) = run(load(saved(proto, tmp_path)), {"x": empty})
 
     assert (value.shape, value.dtype) == ((0, 3), np.uint8)
+
+
+def test_columns_that_are_not_finite_stay_where_they_are_scattered_to(tmp_path: Path) -> None:
+    nodes = [node("Col2Im", "x image block", "y", strides=[1, 2], pads=[0, 1, 0, 0], dilations=[1, 1])]
+    image, block = (2, 4), (2, 3)
+    proto = model(
+        nodes,
+        [info("x", [1, 12, 2])],
+        [info("y", None)],
+        weights(image=np.array(image), block=np.array(block)),
+        opset=18,
+    )
+    x = np.arange(24, dtype=np.float32).reshape(1, 12, 2)
+    x[0, 3], x[0, 8, 1] = np.nan, np.inf
+
+    (value,) = run(load(saved(proto, tmp_path)), {"x": x})
+
+    wanted = np.zeros((1, 2, 2, 5), np.float32)
+    for channel, row, column, step in np.ndindex(2, *block, 2):
+        wanted[0, channel, row, 2 * step + column] += x[0, channel * 6 + row * 3 + column, step]
+    np.testing.assert_array_equal(value, wanted[..., 1:])

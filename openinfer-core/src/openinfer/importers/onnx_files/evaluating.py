@@ -48,13 +48,17 @@ def _is_quantised_weight(node: Node) -> bool:
     return node.op == "DequantizeLinear" and given is not None and given.rank > 1
 
 
+_FINITE = frozenset({"OneHot", "QuantizeLinear"})
+"""Operators that it computes right of finite numbers: it multiplies by 0 what it does not choose, and NumPy converts
+what is not finite to any integer."""
+
+
 def evaluates_like(node: Node, calls: Sequence[Call], environment: Environment) -> bool:
     """Whether ONNX's evaluator computes a node as its translation does; what it cannot is left to the program."""
     categories = {environment.op(call.op).category for call in calls if call.op in environment.ops}
     if node.op in _MISCOMPUTED or categories & _LAYERS:
         return False
-    # NumPy converts what is not finite to any integer.
-    return node.op != "QuantizeLinear" or all(np.isfinite(value.array()).all() for value in node.inputs if value)
+    return node.op not in _FINITE or all(np.isfinite(value.array()).all() for value in node.inputs if value)
 
 
 def have_types_of(values: Sequence[Value | None], results: Sequence[Value | None]) -> bool:

@@ -11,6 +11,7 @@ from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
 
 if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Setting, Value
 
 
@@ -168,30 +169,37 @@ def _lrn(node: Node) -> Value:
 
 @translates("Col2Im")
 def _col2im(node: Node) -> Value:
-    """Columns scattered back by a transposed convolution with kernels of one element each."""
+    """Columns added to an image at the places where their windows lie; the padding around it is cut off."""
     image, block = node.plain_integers(1), node.plain_integers(2)
     if image is None or block is None or len(image) != 2:
         node.refuse("over other than 2 dims")
-    batch, columns, places = node.shape(0)
-    count = math.prod(block)
-    channels = columns // count
-    stride, dilation = (list(node.get(name, [1, 1])) for name in ("strides", "dilations"))
+    batch, columns, positions = node.shape(0)
+    channels = columns // math.prod(block)
+    strides, dilations = (list(node.get(name, [1, 1])) for name in ("strides", "dilations"))
     pads = list(node.get("pads", [0, 0, 0, 0]))
-    steps = [
-        (image[axis] + pads[axis] + pads[axis + 2] - dilation[axis] * (block[axis] - 1) - 1) // stride[axis] + 1
-        for axis in range(2)
-    ]
-    if math.prod(steps) != places:
-        node.refuse(f"{places} places where the image has {math.prod(steps)}")
-    kernel = np.zeros((columns, channels, *block), np.float32)
-    for column in range(columns):
-        channel, place = divmod(column, count)
-        kernel[column, channel, place // block[1], place % block[1]] = 1
-    x = node.reshaped(node.given(0), (batch, columns, *steps))
-    full = [stride[axis] * (steps[axis] - 1) + dilation[axis] * (block[axis] - 1) + 1 for axis in range(2)]
-    extra = [image[axis] + pads[axis] + pads[axis + 2] - full[axis] for axis in range(2)]
-    settings: dict[str, Setting] = {"stride": tuple(stride), "dilation": tuple(dilation), "padding": tuple(pads)}
-    if any(extra):
-        settings["output_padding"] = tuple(extra)
-    weights = node.emit.constant(kernel, x.dtype)
-    return node.call("conv_transpose2d", x, weights, **settings)
+    padded = [image[axis] + pads[axis] + pads[axis + 2] for axis in range(2)]
+    rows, steps = _rows_of_windows(padded, block, strides, dilations)
+    if steps != positions:
+        node.refuse(f"{positions} places where the image has {steps}")
+    x = node.reshaped(node.given(0), (batch * channels, math.prod(block) * positions))
+    zeros = node.call("expand", node.number(0, x.dtype), shape=(math.prod(padded), batch * channels))
+    updates = node.call("transpose", x, perm=(1, 0))
+    summed = node.call("scatter_nd", zeros, node.numbers(rows[:, None]), updates, reduction="add")
+    whole = node.reshaped(node.call("transpose", summed, perm=(1, 0)), (batch, channels, *padded))
+    if not any(pads):
+        return whole
+    ends = tuple(start + extent for start, extent in zip(pads, image, strict=False))
+    return node.call("slice", whole, starts=tuple(pads[:2]), ends=ends, axes=(2, 3))
+
+
+def _rows_of_windows(
+    padded: list[int], block: list[int], strides: list[int], dilations: list[int]
+) -> tuple[Array, int]:
+    """Return for each element of a window, and each window, its place in the padded image; and how many windows are."""
+    axes: list[Array] = []
+    for extent, size, stride, dilation in zip(padded, block, strides, dilations, strict=True):
+        count = (extent - dilation * (size - 1) - 1) // stride + 1
+        axes.append(dilation * np.arange(size)[:, None] + stride * np.arange(count))
+    down, across = axes
+    rows = down[:, None, :, None] * padded[1] + across[None, :, None, :]
+    return rows.reshape(-1).astype(np.int64), down.shape[1] * across.shape[1]
