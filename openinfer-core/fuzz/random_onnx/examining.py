@@ -112,13 +112,19 @@ def _sample(drawn: DrawnGraph, made: ImportedModel, inputs: Mapping[str, Array])
     }
     step = {made.report.inputs[name]: array for name, array in inputs.items() if name in made.report.inputs}
     values = [variants[0] for variants in drawn.trace.values.values()]
-    calm = drawn.graph.calm and all(_is_calm(array) for array in values)
+    sources = [source.array for source in drawn.graph.sources.values()]
+    with np.errstate(all="ignore"):
+        calm = drawn.graph.calm and all(map(_is_calm, values)) and all(map(_has_few_bits, sources))
     return Sample(made.graph, dict(made.model.sizevars), tensors, (step,), calm)
 
 
 def _is_calm(array: Array) -> bool:
-    with np.errstate(all="ignore"):
-        return array.dtype.kind != "f" or bool(np.all(np.abs(array) <= CALM_MAGNITUDE))
+    return array.dtype.kind != "f" or bool(np.all(np.abs(array) <= CALM_MAGNITUDE))
+
+
+def _has_few_bits(array: Array) -> bool:
+    """Whether floats are such that quotients and sums of them are hardly rounded, as single statements assume."""
+    return array.dtype.kind != "f" or bool(np.all(array * 64 == np.rint(array * 64)))
 
 
 def _compare(number: int, made: _Imported, plan: Plan, findings: list[Finding], tally: OnnxTally) -> None:

@@ -95,6 +95,25 @@ def _overflows(case: Case) -> Array | bool:
     return sum(number * number if "Square" in case.node.op_type else number for number in wide) > limits.max
 
 
+def _power_overflows(case: Case) -> Array | bool:
+    x, y = case.inputs[:2]
+    if x is None or y is None or case.result.dtype.kind not in "iu":
+        return False
+    with np.errstate(all="ignore"):
+        size = np.abs(x.astype(np.float64)) ** np.abs(y.astype(np.float64))
+    return ~(size < float(np.iinfo(case.result.dtype).max))
+
+
+def _is_mean_of_none(case: Case) -> bool:
+    x = case.inputs[0]
+    return x is not None and not x.size
+
+
+def _is_wider_than_f32(case: Case) -> Array | bool:
+    x = case.inputs[0]
+    return x is not None and (x.dtype == np.float64 or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4))
+
+
 def _is_not_calm(case: Case) -> bool:
     """Values whose squares are not finite, or so large that a running sum keeps nothing of what follows."""
     x = case.inputs[0]
@@ -126,6 +145,21 @@ DIFFERENCES = (
         frozenset({"ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare"}),
         "integers that overflow are saturated or wrapped, depending on the layout; ONNX says nothing about them",
         _overflows,
+    ),
+    Difference(
+        frozenset({"Pow"}),
+        "integers go through f64, and the greatest results are converted as C++ does; ONNX says nothing about overflow",
+        _power_overflows,
+    ),
+    Difference(
+        frozenset({"ReduceMean"}),
+        "the mean of no elements is 0, and not 0 / 0",
+        _is_mean_of_none,
+    ),
+    Difference(
+        frozenset({"Shrink"}),
+        "types that are wider than f32 are computed in f32",
+        _is_wider_than_f32,
     ),
     Difference(
         frozenset({"LRN"}),

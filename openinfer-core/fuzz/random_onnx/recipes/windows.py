@@ -64,6 +64,11 @@ def _conv_transpose(call: Call) -> None:
     if groups > 1:
         call.attributes["group"] = groups
     strides = call.attributes.get("strides", [1] * len(kernel))
+    if call.attributes.get("auto_pad", "").startswith("SAME"):
+        # Where a kernel is shorter than its stride, onnxruntime cannot pad by less than nothing: its result is shorter
+        # than ONNX says.
+        strides = [min(stride, extent) for stride, extent in zip(strides, kernel, strict=True)]
+        call.attributes["strides"] = strides
     if call.chance(0.3):
         call.attributes["output_padding"] = [call.random.randint(0, stride - 1) for stride in strides]
 
