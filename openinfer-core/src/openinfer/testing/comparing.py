@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.float_formats import FORMATS
 from openinfer.ops.calls import compute_type
-from openinfer.testing.values import FORMATS, exact, stored
+from openinfer.testing.values import exact, stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable

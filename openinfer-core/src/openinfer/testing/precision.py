@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.expr.linear import linearise
-from openinfer.ops.applying import scalar_expression
+from openinfer.ops.precision import float_functions, ulps_of
 from openinfer.ops.schema import Elementwise
 from openinfer.testing.comparing import Tolerance
 from openinfer.testing.sum_errors import sum_error
@@ -19,12 +18,6 @@ if TYPE_CHECKING:
     from openinfer.ops.schema import OpSchema
     from openinfer.testing.oracle import Exact
 
-EXACT = frozenset({"arithmetic", "bitwise", "comparison", "mutation", "movement", "indexing", "sequences"})
-"""Categories of operators that leave no choice: every bit of the result is defined."""
-
-ELEMENTWISE_ULPS, OTHER_ULPS = 4.0, 64.0
-"""Units in the last place that other floats may be off: of functions of single elements, and of what sums."""
-
 ROUNDED_ULPS = 1.0
 """The same of a sum whose error is known: for what is done with it in the end, a division or a conversion."""
 
@@ -32,8 +25,6 @@ FLAT = 16.0
 """Argument beyond which functions of single elements cancel nothing any more: activations are flat or straight."""
 
 _EXTREMA = frozenset({"max", "min", "maximum", "minimum"})
-_ROUNDED = frozenset({"add", "sub", "mul", "div"})
-_LIBRARY = frozenset({"exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "erf", "power"})
 
 
 def tolerance_of(
@@ -43,13 +34,12 @@ def tolerance_of(
     floats = [values for values in inputs if values is not None and values.dtype == float]
     if schema.tolerance is not None:
         return Tolerance(schema.tolerance, _reach(schema, floats, expected), zero_signs=not schema.tolerance)
-    if schema.category in EXACT or _rounds_once(schema, call):
+    if not ulps_of(schema, call):
         return Tolerance(zero_signs=not _picks_zeros(schema, call))
     error = sum_error(call, inputs)
     if error is not None:
         return Tolerance(ROUNDED_ULPS, error=error)
-    ulps = ELEMENTWISE_ULPS if isinstance(schema.definition, Elementwise) else OTHER_ULPS
-    return Tolerance(ulps, _reach(schema, floats, expected))
+    return Tolerance(ulps_of(schema, call), _reach(schema, floats, expected))
 
 
 def _reach(schema: OpSchema, floats: Sequence[Exact], expected: Sequence[Exact]) -> Exact | float:
@@ -61,23 +51,9 @@ def _reach(schema: OpSchema, floats: Sequence[Exact], expected: Sequence[Exact])
     return max(map(_magnitude, (*floats, *results)), default=0.0)
 
 
-def _rounds_once(schema: OpSchema, call: OpCall) -> bool:
-    """Whether an operator on elements calls no function of a library and rounds at most once."""
-    functions = _functions(schema, call)
-    return bool(functions) and not _LIBRARY & set(functions) and sum(name in _ROUNDED for name in functions) < 2
-
-
 def _picks_zeros(schema: OpSchema, call: OpCall) -> bool:
     """Whether the greater or lesser of zeros of both signs is requested, which may be either."""
-    return call.settings.get("reduction") in _EXTREMA or bool(_EXTREMA & set(_functions(schema, call)))
-
-
-def _functions(schema: OpSchema, call: OpCall) -> list[str]:
-    """Return the functions of floats in the expression of an operator on elements; none for others."""
-    if not isinstance(schema.definition, Elementwise):
-        return []
-    steps = linearise(scalar_expression(schema, call)).instructions
-    return [step.function for step in steps if step.dtype.is_float]
+    return call.settings.get("reduction") in _EXTREMA or bool(_EXTREMA & set(float_functions(schema, call)))
 
 
 def _magnitude(values: Exact) -> float:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from openinfer.dtypes import FLOAT, DType
+from openinfer.float_formats import FORMATS
 from openinfer.ops.accumulate import accumulator
 from openinfer.ops.calls import compute_type
 from openinfer.testing.expectation import expected_of
 from openinfer.testing.oracle import known, known_oracles
-from openinfer.testing.values import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
