@@ -13,11 +13,11 @@ from click.testing import CliRunner, Result
 
 import openinfer as oi
 from openinfer.cli import main
-from openinfer.inspect.differences import Tolerance
 from openinfer.inspect.divergence import Comparison, Tolerances, compare_executors
 from openinfer.ir.uses import writes
 from openinfer.simulate import Executor
 from openinfer.simulate.state.program_memory import ProgramMemory
+from openinfer.tolerances import Tolerance
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_oinf import SizeVar, write_oinf
 

@@ -11,6 +11,7 @@ from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.comparison import compare
 from openinfer.testing.waiting import limit_s
+from openinfer.tolerances import Tolerance
 
 MAIN = """\
 #include "model.h"
@@ -127,10 +128,11 @@ def assert_same_in_c(model, program, compiler, folder, *, steps, limits=None, to
 
     assert (done.returncode, done.stderr.decode()) == (0, "")
     executor = Simulator(model, program, device="cpu").make_executor()
+    allowed = None if tolerance is None else Tolerance(0.0, tolerance)
     for number, found in enumerate(results_of(plan, varying, done.stdout, steps)):
         executor.step(**rows[number])
         for port, value in found.items():
             expected = np.asarray(executor.fetch(port), value.dtype)
             assert expected.shape == value.shape, (number, port)
-            difference = compare(port, expected, value, tolerance)
+            difference = compare(port, expected, value, allowed)
             assert difference.within, (number, difference)

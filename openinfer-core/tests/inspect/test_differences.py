@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer.dtypes import BY_NAME
-from openinfer.inspect.differences import EXACT, TOLERANCES, Tolerance, difference
+from openinfer.inspect.differences import difference
 from openinfer.simulate.values import Tensor
+from openinfer.tolerances import BETWEEN_DEVICES, EXACT, Tolerance
 
 STORAGE = {
     "f32": np.float32,
@@ -40,7 +41,7 @@ def test_equal_values_do_not_differ() -> None:
 
 
 def test_the_worst_element_is_named_by_its_place() -> None:
-    found = difference(tensor("f32", [[1, 2], [3, 4]]), tensor("f32", [[1, 2.5], [3, 3]]), TOLERANCES["f32"])
+    found = difference(tensor("f32", [[1, 2], [3, 4]]), tensor("f32", [[1, 2.5], [3, 3]]), BETWEEN_DEVICES["f32"])
     assert (found.where, found.expected, found.found) == ((1, 1), 4.0, 3.0)
     assert (found.beyond, found.elements, found.absolute) == (2, 4, 1.0)
     assert found.relative == pytest.approx(0.25)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,34 +12,9 @@ if TYPE_CHECKING:
 
     from openinfer.dtypes import DType
     from openinfer.simulate.values import Tensor
+    from openinfer.tolerances import Tolerance
 
     Array: TypeAlias = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """Elements are close when they differ by at most ``absolute``, or by ``relative`` of the larger magnitude."""
-
-    absolute: float
-    relative: float
-
-    def times(self, factor: float) -> Tolerance:
-        """Return a tolerance that many times as wide."""
-        return Tolerance(self.absolute * factor, self.relative * factor)
-
-
-EXACT = Tolerance(0.0, 0.0)
-
-TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
-    {
-        "f8": Tolerance(0.6, 0.25),
-        "bf16": Tolerance(0.1, 0.02),
-        "f16": Tolerance(0.6, 0.08),
-        "f32": Tolerance(1e-4, 1e-4),
-        "f64": Tolerance(1e-7, 1e-7),
-    }
-)
-"""Tolerances between devices by element type (``specification: dtypes.drift``); all other types are to be equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.diagnostics import Diagnostic, summary
 from openinfer.errors import ExecutionError
-from openinfer.inspect.differences import EXACT, TOLERANCES, Difference, Tolerance, difference
+from openinfer.inspect.differences import Difference, difference
 from openinfer.ir.nodes import Await, Op
 from openinfer.simulate.devices.opening import Device
 from openinfer.simulate.execute.touched import fetched, outputs_of
+from openinfer.tolerances import BETWEEN_DEVICES, EXACT, Tolerance, widened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -120,11 +121,8 @@ class Tolerances:
 
     def __init__(self, devices: Iterable[str], overrides: Mapping[str, Tolerance] | None = None) -> None:
         doubled = any(name.partition(":")[0] in DOUBLED for name in devices)
-        self._table = {name: each.times(2 if doubled else 1) for name, each in TOLERANCES.items()}
-        given = dict(overrides or {})
-        if "" in given:
-            self._table = dict.fromkeys(self._table, given.pop(""))
-        self._table |= given
+        table = {name: tolerance.times(2 if doubled else 1) for name, tolerance in BETWEEN_DEVICES.items()}
+        self._table = widened(table, overrides or {})
 
     def of(self, dtype: str) -> Tolerance:
         """Return the tolerance of an element type."""

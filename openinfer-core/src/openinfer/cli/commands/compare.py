@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +10,7 @@ from openinfer.cli.compare_report import comparison_object, comparison_text
 from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import print_document
-from openinfer.dtypes import BY_NAME
+from openinfer.cli.tolerance_option import tolerance_option
 from openinfer.errors import DynamicUnsetError
 from openinfer.plugins.output import diverted_output
 
@@ -19,42 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from openinfer.cli.run_values import Input
-    from openinfer.inspect.differences import Tolerance
     from openinfer.inspect.divergence import Comparison
     from openinfer.simulate import Executor, Simulator
-
-
-def _tolerances(
-    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
-) -> Mapping[str, tuple[float, float]]:
-    return dict(_tolerance(text, context, parameter) for text in texts)
-
-
-def _tolerance(text: str, context: click.Context, parameter: click.Parameter) -> tuple[str, tuple[float, float]]:
-    name, _, numbers = text.rpartition("=")
-    absolute, comma, relative = numbers.partition(",")
-    try:
-        bounds = float(absolute), float(relative if comma else absolute)
-    except ValueError:
-        bounds = (math.nan, math.nan)
-    known = not name or (name in BY_NAME)
-    if not known or not all(0 <= bound < math.inf for bound in bounds):
-        message = f"expected [DTYPE=]ABS[,REL] such as 1e-3, or f32=1e-3,1e-5, found {text!r}"
-        raise click.BadParameter(message, ctx=context, param=parameter)
-    return name, bounds
+    from openinfer.tolerances import Tolerance
 
 
 @click.command(name="compare", short_help="Find the first node after which devices differ.")
 @program_options()
 @click.option("--device", "devices", multiple=True, required=True, metavar="NAME", help="The first is the reference.")
-@click.option(
-    "--tolerance",
-    "tolerances",
-    multiple=True,
-    metavar="[DTYPE=]ABS[,REL]",
-    callback=_tolerances,
-    help="Accept this difference; without DTYPE for all floats. REL is ABS where it is left out.",
-)
+@tolerance_option("Accept this difference, absolute or of the larger magnitude of both elements.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
 def command(
     *,
@@ -67,7 +39,7 @@ def command(
     seed: int,
     placement: bool,
     devices: tuple[str, ...],
-    tolerances: Mapping[str, tuple[float, float]],
+    tolerances: Mapping[str, Tolerance],
     as_json: bool,
 ) -> None:
     """Run GRAPH with the same inputs on several devices, and find the first node after which values differ.
@@ -83,7 +55,6 @@ def command(
     """
     from openinfer.cli.graph_argument import read_graph
     from openinfer.inspect import check_comparisons
-    from openinfer.inspect.differences import Tolerance
     from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
 
@@ -91,7 +62,6 @@ def command(
         raise click.UsageError("give at least two devices: --device cpu --device vulkan")
     program = read_graph(graph)
     given: dict[str, Any] = {"sizes": sizes, "placement": placement, "trace": False}
-    wider = {name: Tolerance(*bounds) for name, bounds in tolerances.items()}
     found: list[Comparison] = []
     with ModelLoader.open(model_path) as model:
 
@@ -105,7 +75,7 @@ def command(
         print_unlogged_warnings(warning for each in (reference, *others) for warning in each.warnings)
         for other in others:
             try:
-                found.append(_compared((reference, other), wider, begin, values))
+                found.append(_compared((reference, other), tolerances, begin, values))
             except DynamicUnsetError as error:
                 hint_at_inputs(error)
                 raise
@@ -118,7 +88,7 @@ def command(
 
 def _compared(
     pair: tuple[Simulator, Simulator],
-    wider: Mapping[str, Tolerance],
+    tolerances: Mapping[str, Tolerance],
     begin: Callable[[Executor], None],
     values: Callable[[Executor], Iterator[Mapping[str, Any]]],
 ) -> Comparison:
@@ -128,4 +98,4 @@ def _compared(
     with diverted_output(), pair[0].make_executor() as reference, pair[1].make_executor() as held:
         for executor in (reference, held):
             begin(executor)
-        return compare_executors((reference, held), names, values(reference), Tolerances(names, wider))
+        return compare_executors((reference, held), names, values(reference), Tolerances(names, tolerances))
