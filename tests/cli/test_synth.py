@@ -77,7 +77,9 @@ def test_verification_compares_with_the_simulator(files):
     assert document["directory"] is None
     assert document["verify"]["within"] is True
     (output,) = document["verify"]["outputs"]
-    assert (output["name"], output["tolerance"], output["mismatched"]) == ("y", 1e-5, 0)
+    assert (output["name"], output["mismatched"]) == ("y", 0)
+    assert output["tolerance"] == {"absolute": 1e-6, "relative": 1e-5}
+    assert document["verify"]["inputs"] == {"x": "f32 -1..1; special: ±(zeros, the least normal, 32768)"}
     assert output["relative"] <= 1e-5
 
 
@@ -242,14 +244,33 @@ def test_verification_refuses_inputs_that_do_not_fit_as_run_does(files, given, r
     assert reported in result.stderr
 
 
-def test_verification_names_the_statement_that_a_random_input_does_not_suit(files):
+def test_verification_draws_indices_below_what_they_index(files):
     (files / "lookup.oi").write_text(LOOKUP)
 
-    result = synth(files, "--target", "c", "--verify", graph="lookup.oi")
+    result = synth(files, "--target", "c", "--verify", "--json", graph="lookup.oi")
+
+    assert result.exit_code == 0, result.output
+    drawn = json.loads(result.stdout)["verify"]["inputs"]
+    assert drawn["ids"] == "i32 0..2, indices below 3"
+    assert drawn["row"] == "i64 0..2, indices below 3"
+    assert drawn["nibble"] == "i4 -8..7"
+
+
+SUMMED = """
+dynamic { ids: i32[4]; }
+volatile { w: f32[3, 2]; y: f32[4, 2]; }
+block entry { op cumsum(ids, axis=0) >> sums; op embedding(sums, w) >> y; return y; }
+"""
+
+
+def test_verification_names_the_statement_that_a_random_input_does_not_suit(files):
+    (files / "summed.oi").write_text(SUMMED)
+
+    result = synth(files, "--target", "c", "--verify", graph="summed.oi")
 
     assert result.exit_code == 1
-    assert "error[out-of-range]: op embedding(ids: i32[2], w: f32[3,2]) >> y" in result.stderr
-    assert "lookup.oi:5:3" in result.stderr
+    assert "error[out-of-range]: op embedding(sums: i32[4], w: f32[3,2]) >> y" in result.stderr
+    assert "summed.oi:4:" in result.stderr
 
 
 @pytest.mark.rule("api.commands.1")
@@ -277,7 +298,8 @@ def test_without_a_compiler_verification_ends_with_3(files, monkeypatch):
         (("--target", "c", "--verify", "--timeout", "-1"), 2, "--timeout"),
         (("--target", "c", "--verify", "--timeout", "0"), 2, "--timeout"),
         (("--target", "c", "--verify", "--timeout", "1e300"), 2, "--timeout"),
-        (("--target", "c", "--verify", "--tolerance", "nan"), 2, "--tolerance"),
+        (("--target", "c", "--verify", "--tolerance", "nan"), 2, "expected [DTYPE=]ABS[,REL]"),
+        (("--target", "c", "-o", "OUT", "--tolerance", "1e-3"), 2, "--tolerance goes with --verify"),
         (("--target", "c", "-o", "OUT", "--input", "x=zeros"), 2, "--input goes with --verify"),
         (("--target", "c", "--verify", "--input", "z=zeros"), 1, "unknown variable `z`"),
         (("--target", "c", "--verify", "--input", "x=[1]"), 1, "`x` is declared f32[2,3], found a value of shape [1]"),

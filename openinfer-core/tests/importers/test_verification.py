@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from onnx_models import info, model, node, saved, weights
+from onnx_models import INT64, info, model, node, saved, weights
 
 from openinfer import Model, ModelImportError
 from openinfer.cli import main
 from openinfer.importers import ImportOptions, load, verify
 from openinfer.importers.onnx_files import originals
+from openinfer.importers.verification import verified
 from openinfer.plugins.environment import Environment
+from openinfer.tolerances import Tolerance
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
 
@@ -40,7 +44,7 @@ def spoilt(path: Path, name: str) -> Any:
 def test_a_faithful_import_agrees_over_steps_of_other_sizes(path: Path) -> None:
     found = verify(path, load(path), steps=3)
     assert (found.agrees, found.steps, found.first) == (True, 3, "")
-    assert found.largest["y"] < 1e-6
+    assert found.outputs["y"].largest < 1e-6
 
 
 def test_without_onnxruntime_the_reference_evaluator_is_the_oracle(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +100,7 @@ def accumulating(tmp_path: Path) -> Path:
 def test_the_first_value_that_differs_is_named_where_only_a_state_carries_the_difference(tmp_path: Path) -> None:
     path = accumulating(tmp_path)
     assert load(path).report.feeds == {"hn": "h"}
-    assert verify(path, spoilt(path, "w"), steps=1).agrees
+    assert verify(path, spoilt(path, "w"), steps=1, inputs={"x": 0.5}).agrees
     found = verify(path, spoilt(path, "w"), steps=3)
     assert found.first.startswith("'kept' by ")
 
@@ -107,3 +111,199 @@ def test_the_reference_evaluator_prints_no_warnings(tmp_path: Path, monkeypatch:
     path = saved(proto, tmp_path)
     # Warnings are errors in these tests.
     assert verify(path, load(path), inputs={"x": np.array([-1e4, 1e4], np.float32)}).agrees
+
+
+U8, F16 = 2, 10
+
+
+def test_all_values_of_a_byte_are_compared(tmp_path: Path) -> None:
+    image = [info("x", [4, 64], U8)]
+    cast = node("Cast", "x", "f", to=1)
+    right = saved(model([cast, node("Relu", "f", "y")], image, [info("y", None)]), tmp_path)
+    limits = weights(low=np.float32(0), high=np.float32(232))
+    wrong = load(
+        saved(model([cast, node("Clip", "f low high", "y")], image, [info("y", None)], limits), tmp_path, "wrong.onnx")
+    )
+    found = verify(right, wrong, steps=1)
+    # 23 of 256 values differ.
+    assert not found.agrees
+    assert found.inputs == {"x": "u8 0..255"}
+    assert found.outputs["y"].beyond > 10
+
+
+def two_rows(tmp_path: Path) -> Path:
+    """Return a model with a table of 30 words and one of 2 types, and a mask whose other values overflow."""
+    nodes = [
+        node("Gather", "words ids", "w"),
+        node("Gather", "types tt", "t"),
+        node("Add", "w t", "e"),
+        node("Cast", "mask", "m", to=1),
+        node("Sub", "m one", "n"),
+        node("Mul", "n most", "a"),
+        node("Unsqueeze", "a axis", "u"),
+        node("Add", "e u", "s"),
+        node("Softmax", "s", "y", axis=1),
+    ]
+    random = np.random.default_rng(3)
+    initial = weights(
+        words=random.standard_normal((30, 4)).astype(np.float32),
+        types=random.standard_normal((2, 4)).astype(np.float32),
+        one=np.float32(1),
+        most=np.float32(3e38),
+        axis=np.array([2]),
+    )
+    inputs = [info(name, ["n", "t"], INT64) for name in ("ids", "tt", "mask")]
+    return saved(model(nodes, inputs, [info("y", None)], initial), tmp_path)
+
+
+def test_indices_stay_below_what_they_index_and_masks_are_masks(tmp_path: Path) -> None:
+    path = two_rows(tmp_path)
+    found = verify(path, load(path))
+    assert found.agrees
+    assert found.inputs["ids"] == "i64 0..29, indices below 30"
+    assert found.inputs["tt"] == "i64 0..1, indices below 2"
+    assert found.inputs["mask"].startswith("i64 0..1, as with more the original fails")
+    assert found.outputs["y"].not_finite == 0
+
+
+def test_one_number_is_given_to_all_elements(tmp_path: Path) -> None:
+    path = two_rows(tmp_path)
+    arguments = ["import", str(path), "-o", str(tmp_path), "--verify", "--input", "tt=1", "--input", "mask=1", "--json"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    checked = json.loads(result.stdout)["verification"]
+    assert checked["inputs"]["tt"] == "i64 given"
+    assert checked["agrees"] is True
+
+
+def halves(tmp_path: Path) -> Path:
+    """Return a model of halves, two products deep."""
+    random = np.random.default_rng(0)
+    nodes = [node("MatMul", "x w", "a"), node("Relu", "a", "b"), node("MatMul", "b v", "y")]
+    initial = weights(
+        w=random.standard_normal((64, 64)).astype(np.float16), v=random.standard_normal((64, 32)).astype(np.float16)
+    )
+    return saved(model(nodes, [info("x", [8, 64], F16)], [info("y", None, F16)], initial), tmp_path)
+
+
+def test_halves_may_be_apart_by_what_their_roundings_make(tmp_path: Path) -> None:
+    path = halves(tmp_path)
+    found = verify(path, load(path))
+    assert found.agrees
+    assert 2e-3 < found.outputs["y"].tolerance.relative < 2e-2
+    narrow = verify(path, load(path), tolerances={"f16": Tolerance(0, 0)})
+    assert not narrow.agrees
+    assert narrow.outputs["y"].tolerance == Tolerance(0, 0)
+
+
+def test_the_command_takes_tolerances(tmp_path: Path) -> None:
+    path = halves(tmp_path)
+    arguments = ["import", str(path), "-o", str(tmp_path), "--verify"]
+    assert CliRunner().invoke(main, [*arguments, "--tolerance", "f16=0"]).exit_code == 1
+    assert CliRunner().invoke(main, [*arguments, "--tolerance", "f32=0", "--tolerance", "0.1,0.1"]).exit_code == 0
+    twice = CliRunner().invoke(main, [*arguments, "--tolerance", "1", "--tolerance", "2"])
+    assert (twice.exit_code, "the tolerance of all floats is given twice" in twice.output) == (2, True)
+    alone = CliRunner().invoke(main, [*arguments[:-1], "--tolerance", "1"])
+    assert (alone.exit_code, "go with --verify" in alone.output) == (2, True)
+
+
+def test_what_is_left_of_terms_that_cancel_is_not_a_difference(tmp_path: Path) -> None:
+    """The mean of what the mean was taken from is 0 but for rounding."""
+    nodes = [
+        node("MatMul", "x w", "h"),
+        node("ReduceMean", "h", "m", axes=[-1], keepdims=1),
+        node("Sub", "h m", "c"),
+        node("ReduceMean", "c", "y", axes=[-1], keepdims=1),
+    ]
+    random = np.random.default_rng(0)
+    initial = weights(w=random.standard_normal((16, 64)).astype(np.float32))
+    path = saved(model(nodes, [info("x", ["n", 16])], [info("y", None)], initial), tmp_path)
+    found = verify(path, load(path))
+    assert found.agrees, str(found)
+
+
+def test_quantised_outputs_are_reported_in_steps(tmp_path: Path) -> None:
+    nodes = [node("MatMul", "x w", "h"), node("QuantizeLinear", "h s z", "y")]
+    random = np.random.default_rng(0)
+    initial = weights(w=random.standard_normal((64, 64)).astype(np.float32), s=np.float32(0.05), z=np.array(3, np.int8))
+    path = saved(model(nodes, [info("x", [8, 64])], [info("y", None, 3)], initial), tmp_path)
+    imported = load(path)
+    arrays = {name: imported.model.load_tensor(name).copy() for name in imported.model.tensors}
+    name = next(name for name, array in arrays.items() if array.shape == (64, 64))
+    for factor, agrees in ((1.0, True), (1.001, True), (1.1, False)):
+        changed = arrays | {name: arrays[name] * np.float32(factor)}
+        other = dataclasses.replace(imported, model=Model.from_arrays(changed, sizevars=imported.model.sizevars))
+        # Special values would fill the range of the integers.
+        found = verify(path, other, inputs={"x": random.uniform(-1, 1, (8, 64)).astype(np.float32)}, steps=1)
+        assert found.agrees is agrees, str(found)
+        if factor == 1.001:
+            ((distance, count),) = found.outputs["y"].steps
+            assert f"output y: {count} of 512 elements differ: {count} by 1 (allowed 1)" in str(found)
+            assert distance == 1
+
+
+def test_what_the_reference_evaluator_lets_overflow_is_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    path = saved(model([node("LogSoftmax", "x", "y", axis=-1)], [info("x", [1, 3])], [info("y", None)]), tmp_path)
+    found = verify(path, load(path), inputs={"x": np.array([[0, 120, -30]], np.float32)})
+    assert found.agrees
+    (note,) = found.notes
+    assert note.startswith(
+        "output y: 2 of 3 elements are not compared: they are finite in the program, and not in onnx"
+    )
+
+
+class Optimising:
+    """An original whose optimisations change results."""
+
+    runner = "optimiser"
+    guards_overflow = True
+
+    def __init__(self, right: Any, apart: float) -> None:
+        self._right = right
+        self._apart = apart
+
+    def run(self, inputs: Any) -> Any:
+        return {name: value + self._apart for name, value in self._right.run(inputs).items()}
+
+    def unoptimised(self, inputs: Any) -> Any:
+        return self._right.run(inputs)
+
+    def values(self, inputs: Any) -> Any:
+        return self._right.values(inputs)
+
+
+@pytest.mark.parametrize(("weight", "verdict"), [("", "agrees, which counts"), ("b", "differs too")])
+def test_an_original_that_disagrees_with_itself_is_said_to(weight: str, verdict: str, path: Path) -> None:
+    original = Optimising(originals.opened(path, ImportOptions()), 0.5)
+    found = verified(spoilt(path, weight) if weight else load(path), original, steps=1)
+    assert found.agrees is not bool(weight)
+    assert any("the optimisations of optimiser move it by 0.5" in note and verdict in note for note in found.notes)
+
+
+def test_onnxruntime_runs_without_optimisations_too(path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the original runs by onnxruntime")
+    original = originals.opened(path, ImportOptions())
+    given = {"x": np.ones((2, 5), np.float32)}
+    np.testing.assert_allclose(original.unoptimised(given)["y"], original.run(given)["y"], rtol=1e-6)
+
+
+def test_results_that_are_not_finite_are_noted(tmp_path: Path) -> None:
+    path = saved(model([node("Log", "x", "y")], [info("x", [64])], [info("y", None)]), tmp_path)
+    found = verify(path, load(path))
+    assert found.agrees
+    (note,) = found.notes
+    assert re.match(r"output y: \d+ of 64 elements are NaN or infinite, in the program too; give inputs", note)
+
+
+def test_a_step_of_special_values_finds_what_usual_ones_do_not(tmp_path: Path) -> None:
+    ports = [info("x", [400])], [info("y", None)]
+    right = saved(model([node("Relu", "x", "y")], *ports), tmp_path)
+    limits = weights(low=np.float32(0), high=np.float32(2))
+    wrong = load(saved(model([node("Clip", "x low high", "y")], *ports, limits), tmp_path, "wrong.onnx"))
+    found = verify(right, wrong)
+    assert (found.agrees, found.with_specials) == (False, True)
+    assert found.inputs["x"].endswith("special: ±(zeros, the least normal, subnormal, 32768, infinity, NaN)")
+    assert "over 2 steps, and one with special values" in str(found)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.errors import OpenInferError
-from openinfer.synth.comparison import compare_steps
+from openinfer.synth.comparison import compare_steps, worst
+from openinfer.tolerances import EXACT, OF_OUTPUTS, widened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from openinfer.synth.comparison import Difference
     from openinfer.synth.synthesizer import Synthesis
     from openinfer.synth.target import Array
+    from openinfer.tolerances import Tolerance
 
 
 MOST_RUNS = 10
@@ -33,15 +35,17 @@ class Verification:
 
     Attributes:
         differences: of each output, the largest of all steps of the sequence that differs most.
-        micros: microseconds of a step by the wall clock, the mean over all.
+        micros: microseconds of a step by the wall clock, the mean over all sequences of usual inputs.
         repeat: how many runs of each step were timed after one that does not count; 1: it ran once, first use included.
         first: where outputs first differ beyond tolerance; None where they never do.
+        inputs: what was drawn for each input, or that it was given.
     """
 
     differences: tuple[Difference, ...]
     micros: float
     repeat: int
     first: FirstDifference | None
+    inputs: Mapping[str, str]
 
     @property
     def within(self) -> bool:
@@ -70,24 +74,30 @@ def verify(
     simulator: Simulator,
     sequences: Sequence[Mapping[str, Array]],
     *,
+    special: Mapping[str, Array] | None = None,
     steps: int,
-    tolerance: float | None = None,
+    tolerances: Mapping[str, Tolerance] | None = None,
     timeout: float = 60.0,
     initial: Mapping[str, Array] | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> Verification:
     """Run sequences of steps as source and in the simulator, and compare the outputs of every step.
 
     Args:
         sequences: inputs stacked on a first axis of ``steps``; each sequence begins with the initial state.
-        tolerance: in place of those of the element types (`openinfer.synth.comparison`).
+        special: one more sequence, with special floats: they may take more time than others.
+        tolerances: by element type, or under ``""`` for all floats, in place of `openinfer.tolerances.OF_OUTPUTS`.
         timeout: seconds that compiling and running a sequence may take, each.
         initial: what persistent variables hold before the first step of each sequence, where that is not the
             program's.
+        texts: what was drawn for each input, for people.
 
     Raises:
         SynthesisError: compiling or running failed.
         OpenInferError: an input does not suit the program; the simulator names the statement.
     """
+    table = widened(OF_OUTPUTS, tolerances or {})
+    allowed = {port.name: table.get(port.type.dtype.name, EXACT) for port in synthesis.plan.outputs}
     # Plans leave out variables that no statement reads.
     read = {state.name for state in synthesis.plan.states}
     begin = {name: value for name, value in (initial or {}).items() if name in read}
@@ -95,20 +105,28 @@ def verify(
     micros: list[float] = []
     first: FirstDifference | None = None
     repeat = MOST_RUNS
-    for sequence, inputs in enumerate(sequences, 1):
+    every = [*sequences, special] if special is not None else sequences
+    for sequence, inputs in enumerate(every, 1):
+        is_timed = sequence <= len(sequences)
         start = monotonic()
         expected = _simulated(synthesis, simulator, inputs, steps, initial or {})
-        repeat = min(repeat, max(1, int(LONGEST_TIMING / max(monotonic() - start, 1e-9))))
-        found = synthesis.run(inputs, steps=steps, repeat=repeat, timeout=timeout, initial=begin)
-        micros.append(found.micros)
+        if is_timed:
+            repeat = min(repeat, max(1, int(LONGEST_TIMING / max(monotonic() - start, 1e-9))))
+        runs = repeat if is_timed else 1
+        found = synthesis.run(inputs, steps=steps, repeat=runs, timeout=timeout, initial=begin)
+        micros += [found.micros] if is_timed else []
         for name, array in found.outputs.items():
-            whole = compare_steps(name, expected[name], array, tolerance)
-            known = largest.get(name)
-            if known is None or (known.within, -known.relative) > (whole.within, -whole.relative):
-                largest[name] = whole
+            difference = compare_steps(name, expected[name], array, allowed[name])
+            largest[name] = worst([largest.get(name, difference), difference])
         if first is None:
-            first = _first_of(sequence, inputs, expected, found.outputs, tolerance, steps)
-    return Verification(differences=tuple(largest.values()), micros=float(np.mean(micros)), repeat=repeat, first=first)
+            first = _first_of(sequence, inputs, expected, found.outputs, allowed, steps)
+    return Verification(
+        differences=tuple(largest.values()),
+        micros=float(np.mean(micros)),
+        repeat=repeat,
+        first=first,
+        inputs=texts or {},
+    )
 
 
 def _simulated(
@@ -134,18 +152,19 @@ def _first_of(
     inputs: Mapping[str, Array],
     expected: Mapping[str, list[Array]],
     found: Mapping[str, Array],
-    tolerance: float | None,
+    allowed: Mapping[str, Tolerance],
     steps: int,
 ) -> FirstDifference | None:
-    apart = [name for name, array in found.items() if not compare_steps(name, expected[name], array, tolerance).within]
+    differences = [compare_steps(name, expected[name], array, allowed[name]) for name, array in found.items()]
+    apart = [difference.name for difference in differences if not difference.within]
     for step in range(steps if apart else 0):
-        beyond = tuple(name for name in apart if not _agrees(name, expected[name], found[name], step, tolerance))
+        beyond = tuple(name for name in apart if not _agrees(name, expected[name], found[name], step, allowed[name]))
         if beyond:
             return FirstDifference(sequence=sequence, step=step + 1, outputs=beyond, inputs=inputs)
     return None
 
 
-def _agrees(name: str, expected: list[Array], found: Array, step: int, tolerance: float | None) -> bool:
+def _agrees(name: str, expected: list[Array], found: Array, step: int, tolerance: Tolerance) -> bool:
     """Whether a step alone is near enough, measured by the magnitudes of all steps."""
     mixed = found.copy()
     for other, array in enumerate(expected):

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from openinfer.importers.imported import ImportedModel
-    from openinfer.importers.verification import Verification
+    from openinfer.importers.verification_report import Verification
     from openinfer.plugins.types import ImporterSpec
+    from openinfer.tolerances import Tolerance
 
 _HEAD_NBYTES = 64
 
@@ -76,6 +77,7 @@ def verify(
     initial: Mapping[str, Any] | None = None,
     steps: int = 2,
     seed: int = 0,
+    tolerances: Mapping[str, Tolerance] | None = None,
     environment: Environment | None = None,
 ) -> Verification:
     """Compare an imported program with its original over several steps.
@@ -83,8 +85,11 @@ def verify(
     Args:
         path: the file that was imported.
         values: what was fixed at import, as `load` was given it.
-        inputs: inputs by the names of the model; the others are random, and sizes grow from step to step.
+        inputs: inputs by the names of the model, numbers for all elements of one; the others are random, and sizes grow
+            from step to step. One more step has special floats among them.
         initial: what states hold before the first step, by the names of inputs in the model; the others hold zeros.
+        tolerances: by element type, or under ``""`` for all floats, in place of those that follow from the program:
+            absolute, or relative to the largest magnitude of an output; of integers, in steps.
 
     Raises:
         ModelImportError: nothing runs the original, or it does not run on these inputs.
@@ -102,7 +107,13 @@ def verify(
         original = opened(file, ImportOptions(values=values or {}))
     if owner.is_foreign:
         original = GuardedOriginal(owner, f"importer {spec.name}", original, imported.report)
-    given: dict[str, Any] = {"inputs": inputs, "initial": initial, "steps": steps, "seed": seed}
+    given: dict[str, Any] = {
+        "inputs": inputs,
+        "initial": initial,
+        "steps": steps,
+        "seed": seed,
+        "tolerances": tolerances,
+    }
     found = verified(imported, original, **given, environment=offered)
     if found.agrees or found.first:
         return found

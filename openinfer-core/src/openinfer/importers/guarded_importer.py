@@ -9,7 +9,7 @@ import numpy as np
 
 from openinfer.dtypes import DType
 from openinfer.importers.imported import ImportedModel, ImportReport
-from openinfer.importers.verification import Original
+from openinfer.importers.original import Original
 from openinfer.ir.graph import Graph
 from openinfer.model import Model
 from openinfer.model.guarded_store import GuardedStore

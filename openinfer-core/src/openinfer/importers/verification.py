@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,106 +10,26 @@ from openinfer import symbolic
 from openinfer.array_types import storage_dtype
 from openinfer.errors import ModelImportError, OpenInferError
 from openinfer.importers.given_values import given_array
+from openinfer.importers.output_comparison import OutputComparison
+from openinfer.importers.step_inputs import MASKS, StepInputs, step_inputs
+from openinfer.importers.verification_report import Verification
 from openinfer.ir.nodes import Op
-from openinfer.simulate import Random, Simulator
-from openinfer.validate import resolve
+from openinfer.plugins.environment import Environment
+from openinfer.random_inputs import Specials
+from openinfer.simulate import Simulator
+from openinfer.synth.comparison import compare
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from openinfer.dtypes import DType
     from openinfer.importers.imported import ImportedModel
-    from openinfer.plugins.environment import Environment
+    from openinfer.importers.original import Original
+    from openinfer.random_inputs import Interval
+    from openinfer.tolerances import Tolerance
 
     Array = npt.NDArray[Any]
-
-TOLERANCE = 1e-4
-"""Largest difference, as a share of the largest magnitude of an output, that counts as equal."""
-
-MOST_INTEGER = 7
-"""Random integers of inputs are at most this: they are often indices."""
-
-
-class Original(Protocol):
-    """A model as another program runs it."""
-
-    @property
-    def runner(self) -> str:
-        """What runs it, for people."""
-        ...
-
-    def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the outputs by their names in the model."""
-        ...
-
-    def values(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return every value that nodes write, by name."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """The result of a comparison.
-
-    Attributes:
-        runner: what ran the original.
-        steps: how many inputs were compared.
-        largest: largest difference of each output, by its name in the model.
-        relative: the same as a share of the largest magnitude of the output.
-        first: the value that differs first, by its name in the model, and its place in the program; empty where
-            all agree, or the runner cannot return what nodes write.
-    """
-
-    runner: str
-    steps: int
-    largest: Mapping[str, float]
-    relative: Mapping[str, float]
-    tolerance: float
-    first: str = ""
-
-    @property
-    def agrees(self) -> bool:
-        """Whether every output is within the tolerance."""
-        return all(share <= self.tolerance for share in self.relative.values())
-
-    def __str__(self) -> str:
-        lines = [
-            f"{name}: largest difference {self.largest[name]:.3g}, {share:.3g} of the largest magnitude"
-            for name, share in self.relative.items()
-        ]
-        verdict = "agrees" if self.agrees else "DIFFERS"
-        head = f"{verdict} with {self.runner} over {self.steps} steps (allowed {self.tolerance:g})"
-        return "\n".join([head, *lines, *([f"first: {self.first}"] if self.first else [])])
-
-
-@dataclass(slots=True)
-class _Differences:
-    largest: dict[str, float] = field(default_factory=dict[str, float])
-    relative: dict[str, float] = field(default_factory=dict[str, float])
-
-    def add(self, name: str, ours: Array, theirs: Array) -> bool:
-        """Take in a value; return whether it is the largest difference so far."""
-        absolute, share = difference(ours, theirs)
-        self.largest[name] = max(self.largest.get(name, 0.0), absolute)
-        is_worse = share > self.relative.get(name, -1.0)
-        self.relative[name] = max(self.relative.get(name, 0.0), share)
-        return is_worse
-
-
-def difference(ours: Array, theirs: Array) -> tuple[float, float]:
-    """Return the largest difference of two arrays, and its share of the largest magnitude; inf where shapes differ."""
-    if ours.shape != theirs.shape:
-        return float("inf"), float("inf")
-    if not ours.size:
-        return 0.0, 0.0
-    a, b = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
-    with np.errstate(invalid="ignore"):
-        gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-    largest = float(np.max(np.where(np.isnan(gap), np.inf, gap)))
-    finite = np.abs(b[np.isfinite(b)])
-    return largest, largest / max(float(finite.max()) if finite.size else 0.0, 1e-30) if largest else 0.0
 
 
 def verified(
@@ -121,46 +40,119 @@ def verified(
     initial: Mapping[str, Any] | None = None,
     steps: int = 2,
     seed: int = 0,
-    tolerance: float = TOLERANCE,
+    tolerances: Mapping[str, Tolerance] | None = None,
     environment: Environment | None = None,
 ) -> Verification:
-    """Compare a program with its original over several steps.
+    """Compare a program with its original over several steps, and one more with special floats among the inputs.
 
     Args:
         inputs: values by the names of the model; the others are random, and so are sizes from the second step on.
         initial: what states hold before the first step, by the names of the model; the others hold zeros.
-        tolerance: largest difference that counts as equal, as a share of the largest magnitude of an output.
+        tolerances: by element type, or under ``""`` for all floats, in place of those that follow from the program:
+            absolute, or relative to the largest magnitude of an output; of integers, in steps.
 
     Raises:
         ModelImportError: the original cannot run on these inputs.
     """
-    simulator = Simulator(imported.model, imported.graph, environment=environment)
-    found, first = _Differences(), ""
+    offered = environment or Environment.default()
+    simulator = Simulator(imported.model, imported.graph, environment=offered)
+    drawing = _Drawing(imported, original, inputs or {}, seed, offered)
+    first, with_specials, texts = "", False, dict[str, str]()
     state = _first_values(imported, initial or {})
     begin = {ours: state[name] for name, ours in imported.report.states.items()}
     history: list[dict[str, Array]] = []
     with simulator.make_executor() as executor:
         executor.restore(begin)
-        for step in range(steps):
-            given = step_inputs(imported, inputs or {}, step, seed)
-            history.append({imported.report.inputs[name]: value for name, value in given.items()})
-            given |= state
-            executor.step(**history[-1])
-            theirs = original.run(given)
+        comparison = OutputComparison(imported, original, tolerances or {}, executor.program, offered)
+        for step in range(steps + 1):
+            is_special = step == steps
+            if is_special and not drawing.can_be_special:
+                break
+            try:
+                drawn, theirs = drawing.step(step, state, special=is_special)
+                history.append({imported.report.inputs[name]: value for name, value in drawn.items()})
+                executor.step(**history[-1])
+            except OpenInferError as error:
+                if not is_special:
+                    raise
+                comparison.note(f"no step with special values among the inputs is compared: {error}")
+                break
+            given = {**drawn, **state}
+            outputs = {name: executor.fetch(ours) for name, ours in imported.report.outputs.items()}
+            is_beyond = comparison.add(outputs, theirs, given, special=is_special)
+            if is_beyond and not first:
+                written_values = original.values(given)
+                first = first_difference(imported, simulator, begin, history, written_values, comparison.tolerance)
+            with_specials, texts = is_special, drawn.texts
             state = {name: theirs[output] for output, name in imported.report.feeds.items()}
-            for name, ours in imported.report.outputs.items():
-                value = np.asarray(executor.fetch(ours))
-                is_worse = found.add(name, value, theirs[name])
-                if is_worse and found.relative[name] > tolerance and not first:
-                    first = first_difference(imported, simulator, begin, history, original.values(given), tolerance)
     return Verification(
         runner=original.runner,
         steps=steps,
-        largest=found.largest,
-        relative=found.relative,
-        tolerance=tolerance,
+        with_specials=with_specials,
+        inputs=texts,
+        outputs=comparison.differences,
+        notes=comparison.notes,
         first=first,
     )
+
+
+class _Drawing:
+    """Draws the inputs of steps that are not given, and runs the original on them."""
+
+    def __init__(
+        self,
+        imported: ImportedModel,
+        original: Original,
+        inputs: Mapping[str, Array],
+        seed: int,
+        environment: Environment,
+    ) -> None:
+        self._imported = imported
+        self._original = original
+        self._inputs = inputs
+        self._seed = seed
+        self._environment = environment
+        self._masks: tuple[Interval | None, ...] = (None, *MASKS)
+        self.can_be_special = False
+
+    def step(self, step: int, state: Mapping[str, Array], *, special: bool) -> tuple[StepInputs, Mapping[str, Array]]:
+        """Return the inputs of a step and the outputs of the original.
+
+        Wide integers are often masks or lengths. Where the original fails on them, or yields what is not finite, they
+        are drawn from less, in this step and in those after it.
+
+        Raises:
+            ModelImportError: the original cannot run on these inputs.
+            ValidationError: the program does not go with the sizes of the step.
+        """
+        failure: ModelImportError | None = None
+        ran: list[tuple[StepInputs, Mapping[str, Array], Interval | None]] = []
+        for masks in self._masks:
+            drawn = step_inputs(
+                self._imported,
+                self._inputs,
+                step,
+                self._seed,
+                special=Specials.ALL if special else Specials.NONE,
+                masks=masks,
+                environment=self._environment,
+            )
+            try:
+                ran.append((drawn, self._original.run({**drawn, **state}), masks))
+            except ModelImportError as error:
+                failure = failure or error
+            if not drawn.wide or (ran and self._is_finite(ran[-1][1])):
+                break
+        if failure is not None and not ran:
+            raise failure
+        drawn, theirs, masks = next((each for each in ran if self._is_finite(each[1])), ran[0])
+        self._masks, self.can_be_special = (masks,), drawn.can_be_special
+        return drawn, theirs
+
+    def _is_finite(self, outputs: Mapping[str, Array]) -> bool:
+        arrays = [np.asarray(outputs[name]) for name in self._imported.report.outputs]
+        floats = [array.astype(np.float64) for array in arrays if array.dtype.kind not in "biu"]
+        return all(bool(np.isfinite(array).all()) for array in floats)
 
 
 def _zeros(imported: ImportedModel) -> dict[str, Array]:
@@ -193,52 +185,13 @@ def _first_values(imported: ImportedModel, initial: Mapping[str, Any]) -> dict[s
     return values
 
 
-def step_inputs(imported: ImportedModel, given: Mapping[str, Array], step: int, seed: int) -> dict[str, Array]:
-    """Return the inputs of a step: those given, random ones for the others."""
-    unknown = set(given) - set(imported.report.inputs)
-    if unknown:
-        listed = ", ".join(imported.report.inputs) or "none"
-        message = f"the model has no input {', '.join(sorted(unknown))}; it has: {listed}"
-        raise ModelImportError(message, code="import-value")
-    kept = {name for _, dims in imported.report.starts.values() for dim in dims for name in symbolic.names(dim)}
-    sizes = _sizes(imported, kept, step)
-    found: dict[str, Array] = {}
-    for number, (name, ours) in enumerate(imported.report.inputs.items()):
-        declared = imported.graph.vars[ours]
-        shape = tuple(symbolic.evaluate(dim, sizes.__getitem__) for dim in declared.dims)
-        dtype = declared.dtype
-        if name in given:
-            found[name] = given_array(name, given[name], dtype)
-            continue
-        values = Random.generate(dtype, shape, _range(dtype), seed=[seed, step, number])
-        found[name] = np.asarray(values)
-    return found
-
-
-def _sizes(imported: ImportedModel, kept: Collection[str], step: int) -> dict[str, int]:
-    """Return sizes for a step: each another where the program is legal so, else all grown alike; those kept stay."""
-    given = imported.model.sizevars
-    free = [name for name in given if name not in kept]
-    alike = {name: size * (1 if name in kept else step + 1) for name, size in given.items()}
-    apart = alike | {name: given[name] * (step + 1 + place) for place, name in enumerate(free)}
-    try:
-        resolve(imported.graph, imported.model, sizes=apart)
-    except OpenInferError:
-        return alike
-    return apart
-
-
-def _range(dtype: DType) -> tuple[float, float] | None:
-    return (0, min(MOST_INTEGER, dtype.maximum or 0)) if dtype.is_integer else None
-
-
 def first_difference(
     imported: ImportedModel,
     simulator: Simulator,
     begin: Mapping[str, Array],
     history: Sequence[Mapping[str, Array]],
     theirs: Mapping[str, Array],
-    tolerance: float,
+    tolerance: Callable[[str], Tolerance],
 ) -> str:
     """Return the first statement whose result differs from what the original has under the same name.
 
@@ -246,6 +199,7 @@ def first_difference(
         begin: what states hold before the first step, by the names of the program.
         history: inputs of all steps, by the names of the program; the last is compared.
         theirs: what nodes of the original write in that step.
+        tolerance: returns what is allowed of a variable.
     """
     names = {ours: name for name, ours in imported.report.values.items()}
     outputs = {node.index: node.kind.outputs for _, node in imported.graph.nodes() if isinstance(node.kind, Op)}
@@ -258,7 +212,7 @@ def first_difference(
             for ours in outputs.get(run.event.node_index, ()):
                 name = names.get(ours, "")
                 if name in theirs:
-                    share = difference(np.asarray(run.fetch(ours)), theirs[name])[1]
-                    if share > tolerance:
-                        return f"{name!r} by {share:.3g}, which `{run.event.node_desc}` writes"
+                    difference = compare(name, theirs[name], np.asarray(run.fetch(ours)), tolerance(ours))
+                    if not difference.within:
+                        return f"{name!r} by {difference.relative:.3g}, which `{run.event.node_desc}` writes"
     return ""

@@ -275,7 +275,7 @@ class ImporterSpec:
         load: ``"module:function"`` from a path and `openinfer.importers.ImportOptions` to an
             `openinfer.importers.ImportedModel`.
         original: ``"module:function"`` from a path and `ImportOptions` to an
-            `openinfer.importers.verification.Original`, which runs the model as another program does; None where
+            `openinfer.importers.original.Original`, which runs the model as another program does; None where
             nothing does.
     """
 

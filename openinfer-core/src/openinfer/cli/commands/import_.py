@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.cli.difference_document import difference_document
 from openinfer.cli.options import seed_option
 from openinfer.cli.terminal import print_document
+from openinfer.cli.tolerance_option import tolerance_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.importers import ImportedModel
-    from openinfer.importers.verification import Verification
+    from openinfer.importers.verification_report import Verification
+    from openinfer.tolerances import Tolerance
 
 
 def _pairs(kind: str) -> Any:
@@ -98,7 +100,13 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
     multiple=True,
     metavar="NAME=VALUE",
     callback=_pairs("NAME=VALUE"),
-    help="With --verify: an input as for --set; the others are random.",
+    help="With --verify: an input as for --set, one number for all its elements; the others are random.",
+)
+@tolerance_option("With --verify: accept this difference, absolute or of the largest magnitude of an output.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    help="With --verify: steps, each on other inputs (2), and one with special floats.",
 )
 @click.option(
     "--initial",
@@ -107,7 +115,6 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
     callback=_pairs("NAME=VALUE"),
     help="With --verify: the first value of a state, by its name in the model; the others are zeros.",
 )
-@click.option("--steps", type=click.IntRange(min=1), help="With --verify: steps, each on other inputs (2).")
 @seed_option
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(
@@ -123,6 +130,7 @@ def command(
     verify: bool,
     inputs: dict[str, str],
     initial: dict[str, str],
+    tolerances: Mapping[str, Tolerance],
     steps: int | None,
     seed: int,
     as_json: bool,
@@ -138,8 +146,8 @@ def command(
     """
     from openinfer import importers
 
-    if not verify and (inputs or initial or steps is not None):
-        raise click.UsageError("--input, --initial and --steps go with --verify, which is not given")
+    if not verify and (inputs or initial or tolerances or steps is not None):
+        raise click.UsageError("--input, --initial, --tolerance and --steps go with --verify, which is not given")
     if no_feed and feeds is not None:
         raise click.UsageError("--feed names all states, --no-feed is about those that names imply: leave out one")
     given = {key: _value(text, "--set") for key, text in values.items()}
@@ -153,7 +161,14 @@ def command(
     checked = None
     if verify:
         checked = importers.verify(
-            file, found, values=given, inputs=arrays, initial=starts, steps=steps or 2, seed=seed
+            file,
+            found,
+            values=given,
+            inputs=arrays,
+            initial=starts,
+            steps=steps or 2,
+            seed=seed,
+            tolerances=tolerances,
         )
     if as_json:
         print_document(_document(found, program, container, checked))
@@ -198,7 +213,6 @@ def _number(text: str) -> int | float | bool:
 
 def _document(found: ImportedModel, program: Path, container: Path, checked: Verification | None) -> Mapping[str, Any]:
     report = found.report
-    verification = None if checked is None else {**asdict(checked), "agrees": checked.agrees}
     return {
         "program": str(program),
         "container": str(container),
@@ -209,5 +223,18 @@ def _document(found: ImportedModel, program: Path, container: Path, checked: Ver
         "inputs": dict(report.inputs),
         "outputs": dict(report.outputs),
         "notes": list(report.notes),
-        "verification": verification,
+        "verification": None if checked is None else _verification(checked),
+    }
+
+
+def _verification(checked: Verification) -> Mapping[str, Any]:
+    return {
+        "agrees": checked.agrees,
+        "runner": checked.runner,
+        "steps": checked.steps,
+        "with_specials": checked.with_specials,
+        "inputs": dict(checked.inputs),
+        "outputs": [difference_document(difference) for difference in checked.outputs.values()],
+        "notes": list(checked.notes),
+        "first": checked.first,
     }

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from openinfer.cli.difference_document import difference_document
 from openinfer.cli.findings import print_warnings
-from openinfer.cli.options import SECONDS, FiniteRange, limit_option, seed_option, size_option, strict_order_option
-from openinfer.cli.program_options import give_first_values, initial_option, input_option, values_of
+from openinfer.cli.options import SECONDS, limit_option, seed_option, size_option, strict_order_option
+from openinfer.cli.program_options import give_first_values, initial_option, input_option
 from openinfer.cli.proofs import proof_document, proof_text, refuse_alarms
 from openinfer.cli.terminal import print_document, table
+from openinfer.cli.tolerance_option import tolerance_option
 from openinfer.diagnostics import counted
 
 if TYPE_CHECKING:
@@ -19,13 +21,12 @@ if TYPE_CHECKING:
 
     from openinfer.cli.run_values import Input
     from openinfer.cli.verification import FirstDifference, Verification
-    from openinfer.dtypes import DType
     from openinfer.ir.graph import Graph
     from openinfer.model import Model
     from openinfer.simulate import Simulator
     from openinfer.synth import Synthesis
-    from openinfer.synth.comparison import Difference
     from openinfer.synth.target import Array
+    from openinfer.tolerances import Tolerance
 
 
 @click.command(name="synth", short_help="Generate source code from a program.")
@@ -46,9 +47,7 @@ if TYPE_CHECKING:
 @input_option("With --verify: a .npy file, zeros or a value for an input for which random values make no sense.")
 @initial_option("With --verify: value of a persistent variable before the first step, but not of a table.")
 @seed_option
-@click.option(
-    "--tolerance", type=FiniteRange(min=0), help="Largest difference of floats, as a share of the largest magnitude."
-)
+@tolerance_option("With --verify: accept this difference, absolute or of the largest magnitude of an output.")
 @click.option("--steps", type=click.IntRange(min=1), help="With --verify: run that many steps, each on other inputs.")
 @click.option(
     "--inputs",
@@ -80,7 +79,7 @@ def command(
     inputs: Sequence[Input],
     initial: Sequence[Input],
     seed: int,
-    tolerance: float | None,
+    tolerances: Mapping[str, Tolerance],
     steps: int | None,
     sequences: int | None,
     prove: bool,
@@ -103,7 +102,7 @@ def command(
     _require(target or arch, "give --target or --arch")
     _require(not (show_plan and as_json), "--plan prints tables: leave --json out")
     if not verify:
-        given = {"--tolerance": tolerance, "--steps": steps, "--inputs": sequences}
+        given = {"--steps": steps, "--inputs": sequences, "--tolerance": tolerances or None}
         _refuse_given({**given, "--input": inputs or None, "--initial": initial or None})
     synthesizer = Synthesizer(
         target,
@@ -129,7 +128,7 @@ def command(
             simulator = Simulator(model, program, device="cpu", sizes=sizes)
             begin = _first_values(simulator, initial, seed)
             checked = _verified(
-                synthesis, simulator, inputs, begin, seed, steps or 1, sequences or 1, tolerance, timeout
+                synthesis, model, simulator, inputs, begin, seed, steps or 1, sequences or 1, tolerances, timeout
             )
             node = _first_node(checked.first, simulator, synthesis.plan.target, model, program, sizes, begin)
     if as_json:
@@ -196,65 +195,40 @@ def _first_values(simulator: Simulator, initial: Sequence[Input], seed: int) -> 
 
 def _verified(
     synthesis: Synthesis,
+    model: Model,
     simulator: Simulator,
     given: Sequence[Input],
     initial: Mapping[str, Array],
     seed: int,
     steps: int,
     sequences: int,
-    tolerance: float | None,
+    tolerances: Mapping[str, Tolerance],
     timeout: float,
 ) -> Verification:
     """Return how far each output is from the simulator's on cpu, over sequences of steps on other inputs each."""
-    import numpy as np
-
     from openinfer.cli.verification import verify
-    from openinfer.simulate import Random
-    from openinfer.simulate.values import Tensor, storage_of
+    from openinfer.cli.verification_inputs import SequenceInputs
 
-    made: list[dict[str, Array]] = []
-    plan = synthesis.plan
-    with simulator.make_executor() as executor:
-        usual = executor.program.sizes
-    for sequence in range(sequences):
-        first = seed + sequence * len(plan.inputs)
-        # Sizes of steps are those of the model in the first sequence, where they are not larger than their limits.
-        drawn = np.random.default_rng(first)
-        sizes = {
-            name: min(usual[name], most) if sequence == 0 or given else int(drawn.integers(1, most + 1))
-            for name, most in plan.given_sizes.items()
-        }
-        inputs = {
-            port.name: np.asarray(
-                Random.generate(
-                    port.type.dtype,
-                    (steps, *plan.shape_of(port, sizes)),
-                    _range(port.type.dtype),
-                    seed=first + number,
-                )
-            )
-            for number, port in enumerate(plan.inputs)
-        }
-        with simulator.make_executor() as executor:
-            for name, value in values_of(given, executor, seed, 0).items():
-                wanted = executor.input_type(name)
-                one = Tensor(wanted.dtype, wanted.shape, storage_of(value, wanted, name)).array
-                inputs[name] = np.stack([one] * steps)
-        made.append(inputs)
-    return verify(synthesis, simulator, made, steps=steps, tolerance=tolerance, timeout=timeout, initial=initial)
-
-
-def _range(dtype: DType) -> tuple[float, float] | None:
-    """Return bounds for random integers that may be loop bounds or indices; None for the default of other types."""
-    if not dtype.is_integer or dtype.bits <= 8:
-        return None
-    return (max(dtype.minimum or 0, -100), 100)
+    drawing = SequenceInputs(synthesis.plan, model, simulator, given, seed, steps)
+    made = [drawing.drawn(sequence) for sequence in range(sequences)]
+    return verify(
+        synthesis,
+        simulator,
+        made,
+        special=drawing.special(sequences),
+        steps=steps,
+        tolerances=tolerances,
+        timeout=timeout,
+        texts=drawing.texts,
+        initial=initial,
+    )
 
 
 def _refuse_differences(first: FirstDifference, sequences: int, node: str) -> NoReturn:
     from openinfer.errors import SynthesisError
 
     where = f" in step {first.step}" + (f" of sequence {first.sequence}" if sequences > 1 else "")
+    where += " with special values among the inputs" if first.sequence > sequences else ""
     message = f"the synthesised program and the simulator differ beyond tolerance in: {', '.join(first.outputs)}"
     raise SynthesisError(f"{message}{where}" + (f"; {node}" if node else ""), code="verify-mismatch")
 
@@ -278,24 +252,13 @@ def _document(synthesis: Synthesis, written: Path | None, checked: Verification 
             "within": checked.within,
             "micros": checked.micros,
             "repeat": checked.repeat,
-            "outputs": [_difference(difference) for difference in checked.differences],
+            "inputs": dict(checked.inputs),
+            "outputs": [difference_document(difference) for difference in checked.differences],
             "first": None
             if first is None
             else {"sequence": first.sequence, "step": first.step, "outputs": first.outputs},
         }
     return document
-
-
-def _difference(difference: Difference) -> dict[str, Any]:
-    """Return a difference as JSON knows it: an infinite one is null."""
-    return {
-        "name": difference.name,
-        "largest": difference.largest,
-        "relative": difference.relative if difference.relative != float("inf") else None,
-        "tolerance": difference.tolerance,
-        "mismatched": difference.mismatched,
-        "within": difference.within,
-    }
 
 
 def _print(
@@ -318,8 +281,10 @@ def _print(
         click.echo(proof_text(synthesis.proof))
     if checked is None:
         return
+    if checked.inputs:
+        click.echo(table(("input", "random values"), list(checked.inputs.items())))
     rows = [
-        (d.name, f"{d.largest:.3g}", f"{d.relative:.3g}", f"{d.tolerance:.3g}", "yes" if d.within else "NO")
+        (d.name, f"{d.largest:.3g}", f"{d.relative:.3g}", str(d.tolerance), "yes" if d.within else "NO")
         for d in checked.differences
     ]
     click.echo(table(("output", "largest difference", "relative", "allowed", "agrees"), rows))

@@ -37,6 +37,15 @@ class OnnxOriginal:
         self._runtime = runtime
         self._failures = (*failures.NUMERIC, *failures.of_onnx()) if runtime is None else failures.of_onnxruntime()
         self._session: Any = None
+        self._plain_session: Any = None
+
+    @property
+    def guards_overflow(self) -> bool:
+        """Whether results are infinite or NaN only where the model's are: not of the reference evaluator.
+
+        It computes, for example, a LogSoftmax as the logarithm of a softmax.
+        """
+        return self._runtime is not None
 
     @property
     def runner(self) -> str:
@@ -53,6 +62,16 @@ class OnnxOriginal:
             self._session = self._open(str(self._path))
         return self._outputs(self._session, inputs)
 
+    def unoptimised(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return the outputs by name as they are without optimisations of the graph.
+
+        Raises:
+            ModelImportError: the model does not run on these inputs.
+        """
+        if self._plain_session is None:
+            self._plain_session = self._open(str(self._path), optimise=False)
+        return self._outputs(self._plain_session, inputs)
+
     def values(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return every value that nodes write, by name."""
         onnx = onnx_module()
@@ -68,13 +87,15 @@ class OnnxOriginal:
             # A model of 2 GiB, or values that the runtime cannot return: the first difference stays unknown.
             return {}
 
-    def _open(self, model: str | bytes) -> Any:
+    def _open(self, model: str | bytes, *, optimise: bool = True) -> Any:
         if self._runtime is None:
             reference, onnx = onnx_module("onnx.reference"), onnx_module()
             proto = onnx.load_from_string(model) if isinstance(model, bytes) else model
             return self._call(reference.ReferenceEvaluator, proto)
         options = self._runtime.SessionOptions()
         options.log_severity_level = 3
+        if not optimise:
+            options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         return self._call(self._runtime.InferenceSession, model, options, providers=["CPUExecutionProvider"])
 
     def _outputs(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:

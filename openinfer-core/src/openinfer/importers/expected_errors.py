@@ -1,0 +1,184 @@
+"""How far each value of a program may be from that of another program that computes the same.
+
+Roundings are followed from statement to statement, each as large as the operator states
+(`openinfer.ops.precision`), and added up as independent ones are: by their squares (N. J. Higham, Accuracy and
+Stability of Numerical Algorithms, section 2.8). All are shares of the largest magnitude of a tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from openinfer import symbolic
+from openinfer.float_formats import FORMATS
+from openinfer.ir.nodes import Branch, CacheRead, CacheWrite, Loop, Transfer
+from openinfer.ops.calls import compute_type
+from openinfer.ops.precision import ulps_of
+from openinfer.ops.schema import Elementwise
+from openinfer.tolerances import EXACT, OF_OUTPUTS, Tolerance
+from openinfer.validate.kernels import call_of_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from openinfer.dtypes import DType
+    from openinfer.ir.nodes import Node
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedOp
+    from openinfer.plugins.environment import Environment
+
+MARGIN = 8.0
+"""Times the expected rounding error that are allowed: cancellation makes errors grow, and both programs round."""
+
+QUANTISED_MARGIN = 2.0
+"""The same of steps of quantised values: few elements are off by one."""
+
+MOST_ITERATIONS = 1000
+"""Iterations of a loop that are followed."""
+
+STEPS = 3
+"""Steps whose roundings add up in states."""
+
+LARGEST_QUANTISED = 127
+"""Magnitude of rounded values that is expected at most; those of wide types rarely fill them."""
+
+_CARRYING = frozenset({"movement", "indexing"})
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """How far a value may be off.
+
+    Attributes:
+        rounding: square of the error of floats.
+        quantisations: roundings to integers of something inexact, one after the other.
+        step: of the coarsest integer type among them, as a share of its greatest value.
+        floor: largest absolute part of the tolerances of the float types on the way.
+    """
+
+    rounding: float = 0.0
+    quantisations: int = 0
+    step: float = 0.0
+    floor: float = 0.0
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.rounding and not self.quantisations
+
+    def joined(self, other: Error) -> Error:
+        """Return the greater of both errors in each part."""
+        return Error(
+            max(self.rounding, other.rounding),
+            max(self.quantisations, other.quantisations),
+            max(self.step, other.step),
+            max(self.floor, other.floor),
+        )
+
+    def tolerance(self, dtype: DType, scale: float = 1.0) -> Tolerance:
+        """Return what is allowed of a value of some type with this error, where inputs have a magnitude ``scale``."""
+        quantised = QUANTISED_MARGIN * sqrt(self.quantisations) * self.step
+        relative = MARGIN * sqrt(self.rounding) + quantised
+        if dtype.is_float:
+            least = OF_OUTPUTS.get(dtype.name, EXACT)
+            return Tolerance(scale * max(least.absolute, self.floor), max(least.relative, relative))
+        if not self.quantisations or not dtype.is_integer:
+            return EXACT
+        # Sums of quantised values are off by many of their steps, quantised values themselves by few.
+        return Tolerance(max(1, round(sqrt(self.quantisations))), quantised if dtype.bits > 8 else 0.0)
+
+
+def expected_errors(program: ResolvedGraph, environment: Environment) -> dict[str, Error]:
+    """Return how far each variable may be off after a few steps, on exact inputs, weights and first states."""
+    walk = _Walk(program, environment)
+    for _ in range(STEPS):
+        walk.block("entry")
+    return walk.errors
+
+
+class _Walk:
+    def __init__(self, program: ResolvedGraph, environment: Environment) -> None:
+        self._program = program
+        self._environment = environment
+        self._own: dict[int, Error] = {}
+        self.errors: dict[str, Error] = {}
+
+    def block(self, name: str) -> None:
+        """Follow the statements of a block; of branches, one after the other."""
+        self._nodes(self._program.graph.blocks[name].nodes)
+
+    def _nodes(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            match node.kind:
+                case Branch(then_block, _, else_block):
+                    for block in filter(None, (then_block, else_block)):
+                        self.block(block)
+                case Loop(body=body):
+                    for _ in range(min(self._iterations(node.kind), MOST_ITERATIONS)):
+                        self._nodes(body)
+                case Transfer(src, dst):
+                    self._write((dst,), self._read([src.name]))
+                case CacheRead(src, dst):
+                    self._write((dst,), self._read([src.base]))
+                case CacheWrite(src, dst):
+                    self._write((dst.base,), self._read([src.name, dst.base]))
+                case _:
+                    if (op := self._program.ops.get(node.index)) is not None:
+                        self._op(node.index, op)
+
+    def _iterations(self, loop: Loop) -> int:
+        """Return how often a loop runs; 1 where that is known at run time only."""
+        try:
+            ends = [symbolic.evaluate(bound, self._program.sizes.__getitem__) for bound in (loop.start, loop.end)]
+        except KeyError:
+            return 1
+        return max(0, ends[1] - ends[0])
+
+    def _op(self, number: int, op: ResolvedOp) -> None:
+        before = self._read(ref.name for ref in op.inputs if ref is not None)
+        schema = self._environment.op(op.op)
+        if schema.category in _CARRYING:
+            self._write(op.outputs, before)
+            return
+        if number not in self._own:
+            self._own[number] = self._rounding(op)
+        own = self._own[number]
+        for name, kind in zip(op.outputs, op.output_types, strict=False):
+            self._write((name,), self._after(op, kind.dtype, before, own))
+
+    def _after(self, op: ResolvedOp, made: DType, before: Error, own: Error) -> Error:
+        """Return the error of a result of some type."""
+        if made.is_float:
+            rounding = before.rounding + own.rounding
+            return Error(rounding, before.quantisations, before.step, max(before.floor, own.floor))
+        schema = self._environment.op(op.op)
+        if not made.is_integer or not (schema.category == "quantisation" or isinstance(schema.definition, Elementwise)):
+            return Error()
+        from_floats = any(kind is not None and kind.dtype.is_float for kind in op.input_types)
+        if from_floats and not (before.is_exact and own.is_exact):
+            step = max(before.step, 1.0 / max(1, min(made.maximum or 1, LARGEST_QUANTISED)))
+            return Error(0.0, before.quantisations + 1, step, before.floor)
+        return Error(0.0, before.quantisations, before.step, before.floor)
+
+    def _rounding(self, op: ResolvedOp) -> Error:
+        """Return the error that an operator adds to exact inputs."""
+        kinds = [kind.dtype for kind in (*op.input_types, *op.output_types) if kind is not None and kind.dtype.is_float]
+        if not kinds:
+            return Error()
+        schema = self._environment.op(op.op)
+        ulps = 0.0 if op.runtime_settings else ulps_of(schema, call_of_node(op, schema))
+        share = ulps * max(FORMATS[compute_type(dtype).name].epsilon for dtype in kinds)
+        # Another program may leave out roundings to a low float, or round once more.
+        share += max((FORMATS[dtype.name].epsilon / 2 for dtype in kinds if dtype.is_low_float), default=0.0)
+        floor = max((OF_OUTPUTS[dtype.name].absolute for dtype in kinds if dtype.name in OF_OUTPUTS), default=0.0)
+        return Error(share**2, 0, 0.0, floor)
+
+    def _read(self, names: Iterable[str]) -> Error:
+        joined = Error()
+        for name in names:
+            joined = joined.joined(self.errors.get(name, Error()))
+        return joined
+
+    def _write(self, names: Iterable[str], error: Error) -> None:
+        for name in names:
+            self.errors[name] = error
