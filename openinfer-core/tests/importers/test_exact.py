@@ -198,3 +198,39 @@ def test_columns_that_are_not_finite_stay_where_they_are_scattered_to(tmp_path: 
     for channel, row, column, step in np.ndindex(2, *block, 2):
         wanted[0, channel, row, 2 * step + column] += x[0, channel * 6 + row * 3 + column, step]
     np.testing.assert_array_equal(value, wanted[..., 1:])
+
+
+@pytest.mark.parametrize(
+    ("made", "arrays", "wanted"),
+    [
+        (node("Elu", "x", "y", alpha=0.1), {}, lambda x, alpha: np.where(x < 0, alpha * np.expm1(x), x)),
+        (node("LeakyRelu", "x", "y", alpha=0.1), {}, lambda x, alpha: np.where(x < 0, alpha * x, x)),
+        (node("Gemm", "x w", "y", alpha=0.1), {"w": np.eye(3)}, lambda x, alpha: alpha * x),
+        (
+            node("LayerNormalization", "x s", "y", epsilon=0.1),
+            {"s": np.ones(3)},
+            lambda x, alpha: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + alpha),
+        ),
+    ],
+    ids=["Elu", "LeakyRelu", "Gemm", "LayerNormalization"],
+)
+def test_attributes_are_f32_where_numbers_are_f64(made: Any, arrays: Any, wanted: Any, tmp_path: Path) -> None:
+    kind = onnx.TensorProto.DOUBLE
+    proto = model([made], [info("x", [2, 3], kind)], [info("y", None, kind)], weights(**arrays))
+    x = np.array([[-1, 2, -3], [0.5, -0.25, 4]])
+
+    (value,) = run(load(saved(proto, tmp_path)), {"x": x})
+
+    np.testing.assert_allclose(value, wanted(x, float(np.float32(0.1))), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("opset", "dtype"), [(9, np.float32), (10, np.bool_)])
+def test_masks_of_dropout_had_the_type_of_the_data(opset: int, dtype: Any, tmp_path: Path) -> None:
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    proto = model(
+        [node("Dropout", "x", "y mask")], [info("x", [2])], [info("y", [2]), info("mask", [2], kind)], opset=opset
+    )
+
+    _, mask = run(load(saved(proto, tmp_path)), {"x": f32(0, 3)})
+
+    assert (mask.dtype, mask.tolist()) == (dtype, [1, 1])

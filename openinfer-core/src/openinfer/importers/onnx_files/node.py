@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from openinfer.dtypes import I64
+from openinfer.dtypes import F64, I64
 from openinfer.importers.onnx_files.elements import array_type, scalar_of
 from openinfer.importers.onnx_files.source import Payload
 from openinfer.importers.onnx_files.values import known
@@ -61,6 +61,12 @@ class Node:
 
     def flag(self, name: str, default: bool = False) -> bool:
         return bool(self.get(name, int(default)))
+
+    def real(self, name: str, default: float = 0.0) -> float:
+        """Return an attribute that is an f32: exactly that where the first input is f64, else the shortest double that
+        rounds to it."""
+        number, first = np.float32(self.get(name, default)), self.input(0)
+        return float(number) if first is not None and first.dtype is F64 else float(str(number))
 
     def require(self, name: str, *values: Any) -> None:
         """Raise `UnsupportedNodeError` if an attribute is given and has none of these values."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.importers.onnx_files.families.elementwise import short_float
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.values import elements_of, plain_element
@@ -42,9 +41,9 @@ def _settings(node: Node, before: Element) -> dict[str, Setting]:
         settings["causal"] = True
         settings["q_offset"] = before
     if node.get("softcap", 0.0):
-        settings["softcap"] = short_float(node.get("softcap"))
+        settings["softcap"] = node.real("softcap")
     if node.has("scale"):
-        settings["scale"] = short_float(node.get("scale"))
+        settings["scale"] = node.real("scale")
     lengths = node.plain_integers(6)
     if lengths is not None:
         if len(set(lengths)) > 1:

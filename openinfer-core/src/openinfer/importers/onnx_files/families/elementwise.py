@@ -80,9 +80,7 @@ WITH_ALPHA = {
 @translates(*WITH_ALPHA)
 def _with_alpha(node: Node) -> Value:
     op, defaults = WITH_ALPHA[node.op]
-    return node.call(
-        op, node.given(0), **{name: short_float(node.get(name, value)) for name, value in defaults.items()}
-    )
+    return node.call(op, node.given(0), **{name: node.real(name, value) for name, value in defaults.items()})
 
 
 def short_float(value: float) -> float:
@@ -101,7 +99,7 @@ def _prelu(node: Node) -> Value:
 
 @translates("Swish")
 def _swish(node: Node) -> Value:
-    beta = short_float(node.get("alpha", 1.0))
+    beta = node.real("alpha", 1.0)
     return node.call("silu", node.given(0), **({} if beta == 1.0 else {"beta": beta}))
 
 
@@ -122,7 +120,7 @@ def _selu(node: Node) -> Value:
     alpha, gamma = (float(node.get(name, value)) for name, value in (("alpha", 1.6732632), ("gamma", 1.0507010)))
     if math.isclose(alpha, 1.6732632, rel_tol=1e-6) and math.isclose(gamma, 1.0507010, rel_tol=1e-6):
         return node.call("selu", node.given(0))
-    found = node.call("elu", node.given(0), alpha=short_float(alpha))
+    found = node.call("elu", node.given(0), alpha=node.real("alpha", 1.6732632))
     return node.call("mul", found, node.number(gamma, found.dtype))
 
 
@@ -191,7 +189,7 @@ def _clip(node: Node) -> Value:
     for position, name in ((1, "min"), (2, "max")):
         bound = node.input(position)
         if node.has(name):
-            settings[name] = short_float(node.get(name))
+            settings[name] = node.real(name)
         elif bound is not None:
             settings[name] = scalar_of(bound.array(), bound.dtype) if bound.payload is not None else bound
     x = node.given(0)
@@ -306,4 +304,6 @@ def _dropout(node: Node) -> tuple[Value, Value | None]:
     x = node.given(0)
     if len(node.source.outputs) < 2 or not node.source.outputs[1]:
         return x, None
-    return x, node.call("eq", node.call("fill", x, value=1.0), node.number(1, x.dtype))
+    ones = node.call("fill", x, value=1.0)
+    # Before opset 10 a mask had the type of the data.
+    return x, node.call("eq", ones, node.number(1, x.dtype)) if node.opset >= 10 else ones

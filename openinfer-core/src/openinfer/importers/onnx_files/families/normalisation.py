@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import F32
-from openinfer.importers.onnx_files.families.elementwise import cast, short_float
+from openinfer.importers.onnx_files.families.elementwise import cast
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.values import elements_of
@@ -28,7 +28,7 @@ def _softmax(node: Node) -> Value:
 
 def epsilon(node: Node) -> dict[str, Setting]:
     """Return what is added to a variance."""
-    eps = short_float(node.get("epsilon", 1e-5))
+    eps = node.real("epsilon", 1e-5)
     return {} if eps == 1e-5 else {"eps": eps}
 
 

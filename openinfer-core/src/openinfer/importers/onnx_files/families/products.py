@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.importers.onnx_files.families.elementwise import short_float
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
 
@@ -21,7 +20,7 @@ def _matmul(node: Node) -> Value:
 def _gemm(node: Node) -> Value:
     a, b, c = node.given(0), node.given(1), node.input(2)
     trans_a, trans_b = node.flag("transA"), node.flag("transB")
-    alpha, beta = short_float(node.get("alpha", 1.0)), short_float(node.get("beta", 1.0))
+    alpha, beta = node.real("alpha", 1.0), node.real("beta", 1.0)
     columns = b.dims[0 if trans_b else 1]
     if not trans_a and alpha == 1.0 and a.dtype.is_float and (c is None or (c.dims == (columns,) and beta == 1.0)):
         return node.call("linear", a, b, c, **({"trans_w": True} if trans_b else {}))
