@@ -234,3 +234,15 @@ def test_masks_of_dropout_had_the_type_of_the_data(opset: int, dtype: Any, tmp_p
     _, mask = run(load(saved(proto, tmp_path)), {"x": f32(0, 3)})
 
     assert (mask.dtype, mask.tolist()) == (dtype, [1, 1])
+
+
+def test_integers_shrink_by_fractions(tmp_path: Path) -> None:
+    kind = onnx.TensorProto.INT16
+    nodes = [node("Shrink", "x", "y", lambd=-1.25, bias=0.75)]
+    proto = model(nodes, [info("x", [5], kind)], [info("y", None, kind)])
+    x = np.array([-7, 0, 1, 2, 7], np.int16)
+
+    (value,) = run(load(saved(proto, tmp_path)), {"x": x})
+
+    # Below 1.25 the bias is added, above it is subtracted; what is left of fractions is cut off.
+    assert value.tolist() == [-6, 0, 1, 1, 6]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import F8, DType
+from openinfer.dtypes import F8, F32, DType
 from openinfer.importers.onnx_files.elements import element_name, element_type, scalar_of
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.package import onnx_module
@@ -133,12 +133,15 @@ def _thresholded_relu(node: Node) -> Value:
 
 @translates("Shrink")
 def _shrink(node: Node) -> Value:
-    x = node.given(0)
-    lambd, bias = float(node.get("lambd", 0.5)), float(node.get("bias", 0.0))
+    """Integers go through f32: their bounds and what is added to them may have fractions."""
+    dtype = node.given(0).dtype
+    x = node.given(0) if dtype.is_float else cast(node, node.given(0), F32)
+    lambd, bias = node.real("lambd", 0.5), node.real("bias")
     low = node.call("lt", x, node.number(-lambd, x.dtype))
     high = node.call("gt", x, node.number(lambd, x.dtype))
     below, above = (node.call(op, x, node.number(bias, x.dtype)) for op in ("add", "sub"))
-    return node.call("where", low, below, node.call("where", high, above, node.number(0, x.dtype)))
+    shrunk = node.call("where", low, below, node.call("where", high, above, node.number(0, x.dtype)))
+    return cast(node, shrunk, dtype)
 
 
 @translates("Softsign")
