@@ -246,3 +246,12 @@ def test_integers_shrink_by_fractions(tmp_path: Path) -> None:
 
     # Below 1.25 the bias is added, above it is subtracted; what is left of fractions is cut off.
     assert value.tolist() == [-6, 0, 1, 1, 6]
+
+
+def test_a_constant_mean_of_no_elements_is_nan_without_a_warning(tmp_path: Path) -> None:
+    nodes = [node("ReduceMean", "x", "y", axes=[0])]
+    proto = model(nodes, [], [info("y", None)], weights(x=np.zeros((0, 2), np.float32)))
+
+    (value,) = run(load(saved(proto, tmp_path)), {})
+
+    assert np.isnan(value).all()
