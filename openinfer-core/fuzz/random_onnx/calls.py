@@ -234,7 +234,12 @@ class Call:
         outputs = [f"{self.prefix}_y{number}" for number in range(count)]
         node = helper.make_node(self.schema.name, names, outputs)
         node.attribute.extend(
-            helper.make_attribute(name, value, attr_type=int(self.schema.attributes[name].type.value))
+            helper.make_attribute(name, value, attr_type=_number_of(self.schema.attributes[name].type))
             for name, value in self.attributes.items()
         )
         return node
+
+
+def _number_of(kind: Any) -> int:
+    """Return the number of the type of an attribute."""
+    return int(kind.value)

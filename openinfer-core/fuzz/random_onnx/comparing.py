@@ -51,4 +51,4 @@ def _near(variants: Array, first: Array, result: Array) -> tuple[Array, Array]:
         wide, made, base = variants.astype(np.float64), result.astype(np.float64), first.astype(np.float64)
         spread = np.max(np.abs(wide - base), axis=0, initial=0)
         is_defined = np.isfinite(wide).all(axis=0)
-        return np.abs(made - base) <= SLACK * spread, is_defined
+        return np.asarray(np.abs(made - base) <= SLACK * spread), np.asarray(is_defined)

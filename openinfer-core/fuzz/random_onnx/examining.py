@@ -20,7 +20,7 @@ from openinfer.errors import ModelImportError, OpenInferError
 from openinfer.importers import ImportedModel, load
 from random_onnx.comparing import mismatch
 from random_onnx.drawing import DrawnGraph
-from random_onnx.graphs import Array
+from random_onnx.graphs import Array, check
 from random_onnx.messages import unclear
 from random_onnx.tally import OnnxTally
 
@@ -55,7 +55,7 @@ def _imported(
 ) -> _Imported | None:
     results = {name: variants[0] for name, variants in drawn.trace.values.items()}
     model = drawn.graph.model(results)
-    onnx.checker.check_model(model, full_check=True)
+    check(model)
     inputs = drawn.graph.inputs()
     try:
         with warnings.catch_warnings(), within(LONGEST):

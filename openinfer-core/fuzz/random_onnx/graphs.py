@@ -54,7 +54,7 @@ class OnnxGraph:
         lines = [f"opset {self.opset}"]
         for name, source in self.sources.items():
             lines.append(f"{'initializer' if source.is_known else 'input'} {name}: {shown(source.array)}")
-        lines += [helper.printable_node(node) for node in self.nodes]
+        lines += [str(helper.printable_node(node)) for node in self.nodes]
         return "\n".join([*lines, f"outputs {', '.join(self.outputs)}"])
 
 
@@ -74,10 +74,21 @@ def model_of(
     return helper.make_model(graph, opset_imports=imports, ir_version=max(helper.find_min_ir_version_for(imports), 4))
 
 
+def check(model: onnx.ModelProto) -> None:
+    """Check a model and infer its shapes; raises what ``onnx`` does where it is not valid."""
+    checker: Any = onnx.checker
+    checker.check_model(model, full_check=True)
+
+
 def _info(name: str, array: Array | None) -> onnx.ValueInfoProto:
     if array is None:
         return helper.make_empty_tensor_value_info(name)
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+
+def fractions(random: np.random.Generator, like: Array) -> Array:
+    """Return random numbers from 0 to 1, as many as an array has."""
+    return random.random(int(like.size)).reshape(like.shape)
 
 
 def shown(array: Array) -> str:

@@ -162,6 +162,11 @@ DIFFERENCES = (
         _is_wider_than_f32,
     ),
     Difference(
+        frozenset({"GroupNormalization"}),
+        "rows of f64 are computed in f32, as the function with stash_type=1 is written, and not in f64",
+        lambda case: case.result.dtype == np.float64,
+    ),
+    Difference(
         frozenset({"LRN"}),
         "squares are summed as the window moves on, so that one that is large spoils what follows",
         _is_not_calm,

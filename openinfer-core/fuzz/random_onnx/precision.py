@@ -21,7 +21,7 @@ from openinfer.plugins.environment import Environment
 from openinfer.testing.precision import ELEMENTWISE_ULPS, FLAT, OTHER_ULPS
 from openinfer.testing.values import FORMATS
 from openinfer.validate import resolve
-from random_onnx.graphs import Array, Source, model_of
+from random_onnx.graphs import Array, Source, fractions, model_of
 
 FORMAT_OF = {"float16": FORMATS["f16"], "float32": FORMATS["f32"], "float64": FORMATS["f64"]}
 
@@ -53,7 +53,7 @@ class Precision:
         if array.dtype.kind in "iu":
             return array if self.is_exact else _stepped(array, random)
         if np.isscalar(self.reach) and not np.isfinite(self.reach):
-            return np.full(array.shape, 1.0 if number % 2 else np.nan, array.dtype)
+            return np.asarray(np.full(array.shape, 1.0 if number % 2 else np.nan, array.dtype))
         signs = random.choice([-1.0, 1.0], array.shape)
         with np.errstate(all="ignore"):
             flipped = np.where(array == 0, np.copysign(0.0, signs), array)
@@ -62,16 +62,15 @@ class Precision:
             size = np.maximum(np.abs(flipped.astype(np.float64)), self.reach)
             least = FORMAT_OF[array.dtype.name].least
             moved = self.ulps * np.maximum(size * FORMAT_OF[array.dtype.name].epsilon, least)
-            return (flipped.astype(np.float64) + signs * moved * random.uniform(0.5, 1, array.shape)).astype(
-                array.dtype
-            )
+            moved = moved * (0.5 + fractions(random, array) / 2)
+            return np.asarray(flipped.astype(np.float64) + signs * moved).astype(array.dtype)
 
 
 def _stepped(array: Array, random: np.random.Generator) -> Array:
     limits = np.iinfo(array.dtype)
-    step = random.integers(-1, 2, array.shape)
-    step = np.where((array == limits.min) & (step < 0) | (array == limits.max) & (step > 0), 0, step)
-    return (array + step.astype(array.dtype)).astype(array.dtype)
+    step = np.floor(fractions(random, array) * 3) - 1
+    is_outside = ((array == limits.min) & (step < 0)) | ((array == limits.max) & (step > 0))
+    return np.asarray(array + np.where(is_outside, 0, step).astype(array.dtype)).astype(array.dtype)
 
 
 def precision_of(

@@ -18,7 +18,7 @@ import onnx
 
 from openinfer.errors import ModelImportError
 from openinfer.plugins.environment import Environment
-from random_onnx.graphs import Array, OnnxGraph, Source, model_of
+from random_onnx.graphs import Array, OnnxGraph, Source, check, fractions, model_of
 from random_onnx.known_differences import unreliable
 from random_onnx.precision import Precision, precision_of
 from random_onnx.runtime import RefusedError, Runtime
@@ -130,9 +130,9 @@ def _rounded_otherwise(inputs: Mapping[str, Array]) -> dict[str, Array]:
     for name, array in inputs.items():
         if array.dtype.kind == "f":
             random = np.random.default_rng(zlib.crc32(f"input/{name}".encode()))
-            step = INPUT_ULPS * float(np.finfo(array.dtype).eps) * random.uniform(-1, 1, array.shape)
+            step = INPUT_ULPS * float(np.finfo(array.dtype).eps) * (2 * fractions(random, array) - 1)
             with np.errstate(all="ignore"):
-                changed[name] = (array.astype(np.float64) * (1 + step)).astype(array.dtype)
+                changed[name] = np.asarray(array.astype(np.float64) * (1 + step)).astype(array.dtype)
     return changed
 
 
@@ -148,14 +148,15 @@ def traced(graph: OnnxGraph, runtime: Runtime, environment: Environment) -> Trac
 
 def _check(model: onnx.ModelProto) -> None:
     try:
-        onnx.checker.check_model(model, full_check=True)
+        check(model)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         raise InvalidError(str(error)) from error
 
 
 def _tensors(runs: Sequence[Any]) -> Variants:
     """Return the variants of an output, of which those of another shape are left out."""
-    if not all(isinstance(array, np.ndarray) and array.dtype.kind in "biuf" for array in runs):
+    arrays: list[Array] = [array for array in runs if isinstance(array, np.ndarray)]
+    if len(arrays) < len(runs) or not all(array.dtype.kind in "biuf" for array in arrays):
         raise InvalidError("a result is not a tensor of numbers")
     if runs[0].size > MOST_ELEMENTS:
         raise InvalidError("a result has too many elements")
@@ -194,7 +195,8 @@ def _anything(like: Array, number: int, random: np.random.Generator) -> Array:
     if like.dtype.kind == "b":
         return np.asarray(like if number % 2 else ~like)
     limits = np.iinfo(like.dtype)
-    return np.where(like > 0, limits.min, limits.max) if not number else random.integers(0, 100, like.shape)
+    small = np.floor(fractions(random, like) * 100)
+    return np.asarray(small if number else np.where(like > 0, limits.min, limits.max))
 
 
 __all__ = ["InvalidError", "RefusedError", "Trace", "TracedNode", "Variants", "traced"]

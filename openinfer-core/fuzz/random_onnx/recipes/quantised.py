@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from random_onnx.calls import Call
@@ -12,7 +14,7 @@ from random_onnx.recipes.windows import windows
 SCALES = (0.5, 0.25, 0.1, 2.0, 0.031)
 
 
-def _scale(call: Call, shape: tuple[int, ...], dtype: object = np.float32) -> Array:
+def _scale(call: Call, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
     return np.asarray(call.random.choices(SCALES, k=int(np.prod(shape)))).reshape(shape).astype(dtype)
 
 
