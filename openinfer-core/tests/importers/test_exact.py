@@ -128,6 +128,11 @@ CONSTANTS = {
         17,
         {"x": np.array([0, 2]), "d": np.array(3), "v": f32(-np.inf, 1)},
     ),
+    "numbers that are chosen": (
+        node("OneHot", "x d v", "y"),
+        17,
+        {"x": np.array([0, 2]), "d": np.array(3), "v": np.array([1, 0.0086136], np.float16)},
+    ),
     "axes in any order": (node("Unsqueeze", "x", "y", axes=[1, 0]), 10, {"x": IMAGE}),
     "a window with NaN": (
         node("MaxPool", "x", "y", kernel_shape=[1, 3]),

@@ -31,8 +31,9 @@ _LAYERS = frozenset({"attention", "convolution", "normalisation", "pooling", "re
 """Categories of operators that the evaluator computes for some versions, ranks and values alone: LogSoftmax as since
 opset 13, GlobalMaxPool over one axis of three, batch norms of matrices as of images, and pools without NaN."""
 
-_MISCOMPUTED = frozenset({"LpNormalization", "Resize", "Upsample"})
-"""Other operators that it gets wrong: it adds elements of either sign for p=1, and rounds coordinates."""
+_MISCOMPUTED = frozenset({"LpNormalization", "OneHot", "Resize", "Upsample"})
+"""Other operators that it gets wrong: it adds elements of either sign for p=1, multiplies what OneHot does not choose
+by zero and rounds what it does, and rounds coordinates."""
 
 
 def may_be_computed(node: Node) -> bool:
@@ -49,17 +50,13 @@ def _is_quantised_weight(node: Node) -> bool:
     return node.op == "DequantizeLinear" and given is not None and given.rank > 1
 
 
-_FINITE = frozenset({"OneHot", "QuantizeLinear"})
-"""Operators that it computes right of finite numbers: it multiplies by 0 what it does not choose, and NumPy converts
-what is not finite to any integer."""
-
-
 def evaluates_like(node: Node, calls: Sequence[Call], environment: Environment) -> bool:
     """Whether ONNX's evaluator computes a node as its translation does; what it cannot is left to the program."""
     categories = {environment.op(call.op).category for call in calls if call.op in environment.ops}
     if node.op in _MISCOMPUTED or categories & _LAYERS:
         return False
-    return node.op not in _FINITE or all(np.isfinite(value.array()).all() for value in node.inputs if value)
+    # NumPy converts what is not finite to any integer.
+    return node.op != "QuantizeLinear" or all(np.isfinite(value.array()).all() for value in node.inputs if value)
 
 
 def have_types_of(values: Sequence[Value | None], results: Sequence[Value | None]) -> bool:
