@@ -162,6 +162,16 @@ DIFFERENCES = (
         _is_wider_than_f32,
     ),
     Difference(
+        frozenset({"QuantizeLinear"}),
+        "NaN becomes whatever the conversion of C++ leaves; ONNX does not define it",
+        lambda case: case.inputs[0] is not None and np.isnan(case.inputs[0]),
+    ),
+    Difference(
+        frozenset({"Gelu"}),
+        "f64 is computed with constants of f32",
+        lambda case: case.result.dtype == np.float64,
+    ),
+    Difference(
         frozenset({"GroupNormalization"}),
         "rows of f64 are computed in f32, as the function with stash_type=1 is written, and not in f64",
         lambda case: case.result.dtype == np.float64,

@@ -53,7 +53,9 @@ class Precision:
         if array.dtype.kind in "iu":
             return array if self.is_exact else _stepped(array, random)
         if np.isscalar(self.reach) and not np.isfinite(self.reach):
-            return np.asarray(np.full(array.shape, 1.0 if number % 2 else np.nan, array.dtype))
+            # Some of these pass any threshold, and none decides what follows.
+            half = float(np.finfo(array.dtype).max) / 2
+            return np.asarray(np.full(array.shape, (np.nan, 1.0, half, -half)[number % 4], array.dtype))
         signs = random.choice([-1.0, 1.0], array.shape)
         with np.errstate(all="ignore"):
             flipped = np.where(array == 0, np.copysign(0.0, signs), array)

@@ -191,7 +191,8 @@ def _scattered(variants: Variants, mask: Array | None, name: str) -> Variants:
 def _anything(like: Array, number: int, random: np.random.Generator) -> Array:
     """Return other elements, in one variant at least such that no result of them is compared."""
     if like.dtype.kind == "f":
-        return np.full(like.shape, np.nan if not number else random.standard_normal() * 100, like.dtype)
+        half = float(np.finfo(like.dtype).max) / 2
+        return np.full(like.shape, (np.nan, 1.0, half, -half)[number % 4], like.dtype)
     if like.dtype.kind == "b":
         return np.asarray(like if number % 2 else ~like)
     limits = np.iinfo(like.dtype)
