@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import F64, I64
+from openinfer.dtypes import F32, I64
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY, FLOATS
@@ -21,6 +21,7 @@ from openinfer.ops.schema import (
     SettingType,
 )
 from openinfer.ops.shapes import integers, needed
+from openinfer.scalars import round_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,14 +43,29 @@ def nearest(size: int, result: int) -> list[int]:
 def neighbours(size: int, result: int) -> list[tuple[int, int, float]]:
     """Return for each place of the result the two places that it lies between, and its distance from the first.
 
-    It lies at (place + 1/2) * size / result - 1/2, moved to between the first place and the last.
+    It lies at (place + 1/2) * size / result - 1/2, moved to between the first place and the last. Quotients of
+    integers decide which places these are, so that no rounding does.
     """
-    found: list[tuple[int, int, float]] = []
+    rows: list[tuple[int, int, float]] = []
     for place in range(result):
-        source = min(max((place + 0.5) * size / result - 0.5, 0.0), size - 1.0)
-        low = math.floor(source)
-        found.append((low, min(low + 1, size - 1), source - low))
-    return found
+        position = min(max((2 * place + 1) * size - result, 0), (size - 1) * 2 * result)
+        low, rest = divmod(position, 2 * result)
+        rows.append((low, min(low + 1, size - 1), rest / (2 * result)))
+    return rows
+
+
+def scaled(size: int, factor: float) -> float:
+    """Return f32(size * f32(factor)), which is rounded down to the length of an axis, as in ONNX Runtime.
+
+    The product of two f32 is exact in f64, so that it is rounded once: 0.29 times 100 places are 29.
+
+    Raises:
+        OpTypeError: the product is not finite in f32.
+    """
+    product = round_to(F32, round_to(F32, size) * round_to(F32, factor))
+    if not math.isfinite(product):
+        raise OpTypeError(f"{size} times {factor:g} is more than an f32 holds", settings=("scale",))
+    return product
 
 
 def _resize_types(
@@ -88,7 +104,7 @@ def _size(x: TensorType, settings: Settings) -> tuple[int, int]:
         raise OpTypeError(
             f"setting 'scale' takes one or two numbers above 0, found {scale}", code="setting-type", settings=("scale",)
         )
-    return math.floor(x.shape[2] * numbers[0]), math.floor(x.shape[3] * numbers[1])
+    return math.floor(scaled(x.shape[2], numbers[0])), math.floor(scaled(x.shape[3], numbers[1]))
 
 
 def _resize(k: Builder, call: OpCall) -> None:
@@ -112,14 +128,14 @@ def _resize(k: Builder, call: OpCall) -> None:
 
 def _between(k: Builder, place: Var, size: int, result: int, kind: DType) -> tuple[Var, Var, Value]:
     """Return the two places of an axis of ``size`` that a place of the result lies between, and its distance from the
-    first, from tables that are computed once."""
+    first, from tables that are computed once, in integers as `neighbours` has them."""
     places, share = [k.temporary(I64, result) for _ in "ab"], k.temporary(kind, result)
-    at = (k.position(place, F64) + 0.5) * size / result - 0.5
-    at = k.apply(tree.minimum, k.apply(tree.maximum, at, k.constant(0, F64)), k.constant(size - 1, F64))
-    low = at.cast(I64)
+    position = k.apply(tree.maximum, (k.position(place) * 2 + 1) * size - result, k.constant(0, I64))
+    position = k.apply(tree.minimum, position, k.constant((size - 1) * 2 * result, I64))
+    low = position / (2 * result)
     places[0][place] = low
     places[1][place] = k.apply(tree.minimum, low + 1, k.constant(size - 1, I64))
-    share[place] = at - low.cast(F64)
+    share[place] = (position - low * (2 * result)).cast(kind) / (2 * result)
     first, second = (k.lookup(table[place], size, "places lie in the image") for table in places)
     return first, second, share[place]
 
@@ -140,7 +156,7 @@ RESIZE2D = OpSchema(
             name="scale",
             type=SettingType.FLOAT_OR_LIST,
             default=None,
-            doc="factor of rows and columns, or one for each; the result is rounded down",
+            doc="factor of rows and columns, or one for each; sizes are floor(f32(size * f32(factor)))",
         ),
         SettingSpec(
             name="mode",

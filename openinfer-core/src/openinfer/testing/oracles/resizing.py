@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, cast
 
@@ -40,22 +41,25 @@ def _resized(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
 
 
 def _size(image: Sequence[int], settings: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return rows and columns of the result: with factors, as many places as begin and end inside the larger image."""
+    """Return rows and columns of the result: with factors, as many places as end inside the larger image.
+
+    Where it ends is rounded as an f32.
+    """
     if settings["size"] is not None:
         return tuple(settings["size"])
     scale = settings["scale"]
     factors = cast("tuple[float, ...]", scale if isinstance(scale, tuple) else (scale, scale))
     return tuple(
-        sum(1 for _ in takewhile(lambda end, room=size * factor: end <= room, count(1)))
-        for size, factor in zip(image, factors, strict=True)
+        sum(1 for _ in takewhile(lambda end, room=room: end <= room, count(1)))
+        for room in (np.float32(size) * np.float32(factor) for size, factor in zip(image, factors, strict=True))
     )
 
 
 def _shares(place: int, size: int, result: int) -> list[tuple[int, float]]:
     """Return the two places around a place of the result, each with its share."""
-    source = min(max((place + 0.5) * size / result - 0.5, 0), size - 1)
+    source = min(max(Fraction(2 * place + 1, 2) * size / result - Fraction(1, 2), Fraction(0)), Fraction(size - 1))
     low = int(source)
-    return [(low, 1 - (source - low)), (min(low + 1, size - 1), source - low)]
+    return [(low, float(1 - (source - low))), (min(low + 1, size - 1), float(source - low))]
 
 
 def _mixes_no_floats(inputs: Sequence[TensorType], settings: Mapping[str, Any]) -> bool:
