@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer.dtypes import BY_NAME
-from openinfer.ops.schema import OpTypeError
+from openinfer.ir.types import TensorType
+from openinfer.ops.applying import call_of
+from openinfer.ops.schema import OpSchema, OpTypeError
 
 NAN, INF = math.nan, math.inf
 CUBE = np.random.default_rng(3).integers(-9, 9, (2, 3, 4))
@@ -93,6 +97,29 @@ def test_integer_sums_are_exact_modulo_the_width(evaluate: Any, values: list[int
 def test_extremes_of_nothing_are_refused(evaluate: Any, op: str) -> None:
     with pytest.raises(OpTypeError, match=r"slices of shape \[2,0\] along axes \[1\] are empty"):
         evaluate(op, "f32", np.zeros((2, 0)), axes=1)
+
+
+@pytest.mark.rule("operators.shapes.5")
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (0, 0, 3), (2, 0, 0)])
+@pytest.mark.parametrize(
+    "op", ["sum_axis", "prod_axis", "mean_axis", "max_axis", "min_axis", "argmax_axis", "argmin_axis"]
+)
+def test_a_result_without_elements_has_its_shape(
+    catalog: Mapping[str, OpSchema], op: str, shape: tuple[int, ...]
+) -> None:
+    setting = "axis" if op.startswith("arg") else "axes"
+    for axis, keepdims, dtype in product(range(len(shape)), (False, True), ("f32", "i32")):
+        rest = np.zeros(shape).sum(axis, keepdims=keepdims).shape
+        if 0 in rest:
+            call = call_of(catalog[op], [TensorType(BY_NAME[dtype], shape)], {setting: axis, "keepdims": keepdims})
+            assert call.outputs[0].shape == rest
+
+
+@pytest.mark.rule("operators.shapes.5")
+@pytest.mark.parametrize("op", ["argmax_axis", "argmin_axis"])
+def test_positions_in_nothing_are_refused(evaluate: Any, op: str) -> None:
+    with pytest.raises(OpTypeError, match="empty"):
+        evaluate(op, "f32", np.zeros((2, 0)), axis=1)
 
 
 def test_the_integer_mean_of_nothing_is_refused(evaluate: Any) -> None:

@@ -92,7 +92,8 @@ def _extremum_types(
 
 
 def _refuse_empty(x: TensorType, axes: Sequence[int]) -> None:
-    if any(x.shape[axis] == 0 for axis in axes):
+    """Raise OpTypeError if the result has an element and its slice has none."""
+    if any(x.shape[axis] == 0 for axis in axes) and 0 not in reduced(x.shape, tuple(axes), keepdims=False):
         raise OpTypeError(f"the slices of shape {shown(x.shape)} along axes {shown(axes)} are empty")
 
 
@@ -156,6 +157,7 @@ _EXAMPLES = (
     OpExample(inputs=(Operand(shape=(3, 5, 7)),), settings={"axes": (0, -1), "keepdims": True}),
     OpExample(inputs=(Operand(shape=(5, 4)),)),
     OpExample(inputs=(Operand(shape=()),)),
+    OpExample(inputs=(Operand(shape=(0, 0, 3)),), settings={"axes": 1, "keepdims": True}),
 )
 _OF_NOTHING = OpExample(inputs=(Operand(shape=(2, 0, 3)),), settings={"axes": 1})
 _OF_ONE_AXIS = (
@@ -163,6 +165,7 @@ _OF_ONE_AXIS = (
     OpExample(inputs=(Operand(shape=(6, 2)),), settings={"axis": -1, "keepdims": True, "select_first": False}),
     OpExample(inputs=(Operand(shape=(9,)),), settings={"axis": 0}),
     OpExample(inputs=(Operand(shape=(7, 5)),), settings={"axis": 0, "select_first": False, "nan": "propagate"}),
+    OpExample(inputs=(Operand(shape=(0, 0, 3)),), settings={"axis": 1, "keepdims": True}),
 )
 
 
@@ -262,7 +265,8 @@ def _place(k: Builder, call: OpCall, better: Comparison, as_good: Comparison) ->
         return tuple(tree.select(wins, term, total) for term, total in zip(terms, totals, strict=True))
 
     before, after = k.axes(*shape[:axis]), k.axes(*shape[axis + 1 :])
-    place = k.axis(shape[axis] - 1)
+    # Where nothing is stored, there may be no first place.
+    place = k.axis(max(shape[axis] - 1, 0))
     terms = (x[(*before, place + 1, *after)].cast(wide), k.position(place + 1))
     _, found = k.folds(terms, (place,), advanced, (x[(*before, 0, *after)].cast(wide), 0))
     kept = (0,) if len(call.outputs[0].shape) == len(shape) else ()

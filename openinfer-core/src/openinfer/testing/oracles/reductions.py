@@ -145,7 +145,9 @@ def _sums_ternaries(inputs: Sequence[TensorType], settings: Settings) -> bool:
 
 def _has_empty_slices(inputs: Sequence[TensorType], settings: Settings) -> bool:
     shape = inputs[0].shape
-    return any(not shape[axis] for axis in axes_of({"axes": None, **settings}, len(shape)))
+    axes = axes_of({"axes": None, **settings}, len(shape))
+    slices = math.prod(extent for axis, extent in enumerate(shape) if axis not in axes)
+    return slices > 0 and any(not shape[axis] for axis in axes)
 
 
 def _has_empty_slices_of_integers(inputs: Sequence[TensorType], settings: Settings) -> bool:
