@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL, I64
@@ -11,6 +12,9 @@ from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.values import dims_of, plain_element
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.values import Setting, Value
 
 REDUCTIONS = {
@@ -40,7 +44,7 @@ def _reduce(node: Node) -> Value:
         settings["keepdims"] = True
     op = REDUCTIONS[node.op]
     if op in ("max_axis", "min_axis"):
-        return _extreme(node, x, op, settings)
+        return _extreme(node, x, op, settings, axes or range(x.rank))
     before = {"ReduceSumSquare": "square", "ReduceL1": "abs"}.get(node.op)
     summed = node.call(op, x if before is None else node.call(before, x), **settings)
     return node.call("log", summed) if node.op == "ReduceLogSum" else summed
@@ -57,12 +61,22 @@ def _of_each(node: Node, x: Value) -> Value:
     return node.call(op, x)
 
 
-def _extreme(node: Node, x: Value, op: str, settings: dict[str, Setting]) -> Value:
-    if x.shape is not None and 0 in x.shape:
-        node.refuse("the greatest or least of no elements")
+def _extreme(node: Node, x: Value, op: str, settings: dict[str, Setting], axes: Sequence[int]) -> Value:
     if x.dtype is BOOL:
         return node.call("any_axis" if op == "max_axis" else "all_axis", x, **settings)
+    if any(plain_element(x.dims[axis]) == 0 for axis in axes):
+        # ONNX has the identity of the operation for slices without elements, where the operator has an error.
+        identity = _least(x.dtype) if op == "max_axis" else _greatest(x.dtype)
+        return node.call("fill", node.call("sum_axis", x, **settings), value=identity)
     return node.call(op, x, **settings, **({"nan": "propagate"} if x.dtype.is_float else {}))
+
+
+def _least(dtype: DType) -> float:
+    return -math.inf if dtype.minimum is None else dtype.minimum
+
+
+def _greatest(dtype: DType) -> float:
+    return math.inf if dtype.maximum is None else dtype.maximum
 
 
 @translates("ArgMax", "ArgMin")
@@ -100,6 +114,8 @@ def _hardmax(node: Node) -> Value:
     x, axis = node.given(0), int(node.get("axis", -1 if node.opset >= 13 else 1))
     if node.opset < 13 and axis not in (-1, x.rank - 1):
         node.refuse("of a matrix that the dims from an axis on make, as before opset 13")
+    if plain_element(x.dims[axis]) == 0:
+        return node.call("identity", x)
     places = node.call("argmax_axis", x, axis=axis)
     return node.emit.typed("one_hot", x.dtype, x.dims, places, depth=plain_element(x.dims[axis]), axis=axis)
 
