@@ -111,8 +111,16 @@ def _gelu(node: Node) -> Value:
 
 @translates("Celu")
 def _celu(node: Node) -> Value:
-    x, alpha = node.given(0), node.number(node.get("alpha", 1.0), node.given(0).dtype)
-    return node.call("mul", node.call("elu", node.call("div", x, alpha)), alpha)
+    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)): where x > 0 it is x, whatever the sign of alpha."""
+    x, number = node.given(0), float(node.get("alpha", 1.0))
+    if number == 0:
+        node.refuse("alpha=0, by which x is divided")
+    alpha = node.number(number, x.dtype)
+    quotient = node.call("div", x, alpha)
+    if number > 0:
+        return node.call("mul", node.call("elu", quotient), alpha)
+    power = node.call("sub", node.call("exp", quotient), node.number(1, x.dtype))
+    return node.call("where", node.call("gt", x, node.number(0, x.dtype)), x, node.call("mul", power, alpha))
 
 
 @translates("Selu")
