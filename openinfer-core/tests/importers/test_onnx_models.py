@@ -265,24 +265,6 @@ def test_a_message_that_is_not_well_formed_is_left_to_the_package(tmp_path: Path
             load(tmp_path / "cut.onnx")
 
 
-@pytest.mark.parametrize(
-    ("attributes", "operator"),
-    [
-        ({"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, "resize2d"),
-        ({"mode": "linear"}, "resize2d"),
-        ({"mode": "nearest", "nearest_mode": "round_prefer_ceil"}, "gather"),
-        ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, "matmul"),
-        ({"mode": "cubic"}, "matmul"),
-    ],
-)
-def test_images_are_resized_in_every_mode(attributes: dict[str, str], operator: str, tmp_path: Path) -> None:
-    scales = weights(s=np.array([1, 1, 2, 3], np.float32))
-    proto = model([node("Resize", "x - s", "y", **attributes)], [info("x", [1, 2, 4, 3])], [info("y", None)], scales)
-    imported = load(saved(proto, tmp_path))
-    assert f"op {operator}(" in imported.text
-    agrees(proto, imported, {"x": rand(1, 2, 4, 3)})
-
-
 def test_definitions_of_other_domains_are_of_the_newest_version(tmp_path: Path) -> None:
     if not onnx.defs.has("FlexAttention", "ai.onnx.preview"):
         pytest.skip("the installed onnx has no operators in ai.onnx.preview")

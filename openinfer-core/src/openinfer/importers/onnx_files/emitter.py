@@ -45,6 +45,7 @@ class Emitter:
         calls: those made so far, in order.
         sizes: a value for each size variable, at which shapes are tried.
         stage: what the calls being made belong to.
+        notes: what a reader should know about results, one sentence each.
     """
 
     def __init__(self, environment: Environment, sizes: dict[str, int]) -> None:
@@ -53,6 +54,7 @@ class Emitter:
         self.calls: list[Call] = []
         self.stage = ""
         self.indices: list[str] = []
+        self.notes: list[str] = []
         self._branches = 0
         self._written: dict[int, tuple[Value, Value]] = {}
 

@@ -26,6 +26,9 @@ MOST_FOLDED = 1 << 16
 
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
+_INEXACT = ("Resize", "Upsample")
+"""Operators whose translation is more exact: the evaluator chooses places by coordinates that it rounds."""
+
 
 _LAYERS = frozenset({"attention", "convolution", "normalisation", "pooling", "recurrent"})
 """Categories of operators that the evaluator computes for some versions, ranks and values alone: LogSoftmax as since
@@ -38,7 +41,7 @@ by zero and rounds what it does, and rounds coordinates."""
 
 def may_be_computed(node: Node) -> bool:
     """Whether the inputs of a node are known and few, and its results are always the same."""
-    if node.source.domain or node.op in _RANDOM or _is_quantised_weight(node):
+    if node.source.domain or node.op in (*_RANDOM, *_INEXACT) or _is_quantised_weight(node):
         return False
     given = [value.payload for value in node.inputs if value is not None]
     return all(payload is not None and payload.count <= MOST_FOLDED for payload in given)

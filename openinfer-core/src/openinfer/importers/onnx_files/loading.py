@@ -96,6 +96,7 @@ def _imported(model: SourceModel, options: ImportOptions, environment: Environme
             ),
             *_cache_notes(program),
             *((f"{counted(norms, 'batch norm')} folded into the weights before",) if norms else ()),
+            *program.notes,
         ),
     )
     program_graph = graph(result.text, check=True, name=model.name)

@@ -117,9 +117,8 @@ def _translated(model: SourceModel, options: ImportOptions, environment: Environ
     translate_graph(model.graph, scope, state)
     _raise_problems(state)
     outputs = [(info.name, _output(info, scope, state)) for info in model.graph.outputs]
-    program = Program(
-        model.name, inputs, outputs, emit.calls, dict(dimensions.sizes), dict(dimensions.origins), emit.indices
-    )
+    sizes, origins = dict(dimensions.sizes), dict(dimensions.origins)
+    program = Program(model.name, inputs, outputs, emit.calls, sizes, origins, emit.indices, notes=emit.notes)
     return Translation(program, state.nodes, state.folded)
 
 

@@ -148,6 +148,7 @@ class Program:
         caches: inputs that a step appends to, with what the model calls the output.
         counters: how much caches hold, by the size that says it.
         own_extents: sizes of inputs that have to fit what caches hold.
+        notes: what a reader should know about results, one sentence each.
     """
 
     name: str
@@ -161,6 +162,7 @@ class Program:
     caches: list[tuple[Cache, str]] = field(default_factory=list[tuple[Cache, str]])
     counters: dict[str, Counter] = field(default_factory=dict[str, Counter])
     own_extents: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
 
 
 def known(array: Array, dtype: DType, name: str = "") -> Value:

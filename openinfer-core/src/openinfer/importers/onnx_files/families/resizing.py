@@ -1,159 +1,211 @@
 """Resize in every mode: with the operator of the catalogue if the modes agree, else axis by axis.
 
-Resizing along an axis is linear, so that ONNX's reference evaluator yields its matrix when it resizes unit vectors:
-rows that each have a single 1 choose places, others are a product of matrices.
+Along an axis a place of the result is one of the original, or the sum of a few with weights. Which ones is a table.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from openinfer.importers.onnx_files.families.elementwise import short_float
+from openinfer.array_types import storage_dtype
+from openinfer.diagnostics import counted
+from openinfer.dtypes import F32, F64
+from openinfer.importers.onnx_files.families.elementwise import cast, short_float
 from openinfer.importers.onnx_files.node import Node
-from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.registry import translates
+from openinfer.importers.onnx_files.resize_axes import (
+    NEAREST,
+    TRANSFORMATIONS,
+    ResizedAxis,
+    coordinates,
+    is_outside,
+    nearest_places,
+)
+from openinfer.importers.onnx_files.resize_in_f32 import (
+    LARGEST_ERROR,
+    coordinates_in_f32,
+    largest_error,
+    nearest_in_f32,
+)
+from openinfer.importers.onnx_files.resize_lengths import axes_of, resized_axes, scales_of
+from openinfer.importers.onnx_files.resize_taps import Filter, taps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from openinfer.importers.onnx_files.source import Array
-    from openinfer.importers.onnx_files.values import Value
+    from openinfer.importers.onnx_files.values import Setting, Value
 
-MOST_PLACES = 1 << 16
-"""Elements of the largest matrix of an axis; the reference evaluator computes them one by one."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Modes:
+    """How places are computed.
+
+    Attributes:
+        kernel: None where the nearest place is taken.
+        nearest: the attribute ``nearest_mode``.
+        transformation: the attribute ``coordinate_transformation_mode``.
+        extrapolated: the value outside of the original.
+    """
+
+    kernel: Filter | None
+    nearest: str
+    transformation: str
+    extrapolated: float
 
 
 @translates("Resize", "Upsample")
 def _resize(node: Node) -> Value:
-    x = node.given(0)
-    settings = _settings(node)
-    scales, sizes = _scales(node), node.plain_integers(3) if node.op == "Resize" else None
-    axes: list[int] = [int(axis) % x.rank for axis in node.get("axes", range(x.rank))]
-    if settings["keep_aspect_ratio_policy"] != "stretch":
-        node.refuse(f"keep_aspect_ratio_policy={settings['keep_aspect_ratio_policy']}")
-    native = _native(node, x, settings, scales, sizes, axes)
+    x, modes = node.given(0), _modes(node)
+    if modes.kernel is not None and not x.dtype.is_float:
+        node.refuse("of integers, but to the nearest")
+    native = _by_factor(node, x, modes)
     if native is not None:
         return native
-    shape = node.shape(0)
-    found = x
-    for position, axis in enumerate(axes):
-        scale = None if scales is None else scales[position]
-        size = None if sizes is None else sizes[position]
-        wanted = size if size is not None else int(np.floor(np.float32(scale) * np.float32(shape[axis])))
-        if wanted == shape[axis] and scale in (None, 1.0) and _roi(node, position) == (0.0, 1.0):
-            continue
-        found = _along(node, found, axis, _matrix(node, settings, shape[axis], wanted, scale, _roi(node, position)))
-    return node.call("identity", found) if found is x else found
+    axes = [axis for axis in resized_axes(node, modes.transformation) if not axis.is_kept]
+    for axis in axes:
+        _note_of_runtime(node, axis, modes, all(other.before == other.after for other in axes))
+    if _is_native(x, axes, modes):
+        size = {2: x.dims[2], 3: x.dims[3]} | {axis.axis: axis.after for axis in axes}
+        return node.call("resize2d", x, size=(size[2], size[3]), **_native_mode(modes))
+    result = x if modes.kernel is None or x.dtype is F64 else cast(node, x, F32)
+    for axis in sorted(axes, key=_turn):
+        result = _along(node, result, axis, modes)
+    result = cast(node, result, x.dtype)
+    for axis in axes:
+        result = _with_outside(node, result, axis, modes)
+    return node.call("identity", x) if result is x else result
 
 
-def _settings(node: Node) -> dict[str, Any]:
-    """Return the attributes, with those that older opsets do not have."""
-    if node.op == "Upsample" or node.opset < 11:
-        place = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        return {"mode": node.get("mode", "nearest"), "keep_aspect_ratio_policy": "stretch", **place}
-    defaults = {
-        "mode": "nearest",
-        "coordinate_transformation_mode": "half_pixel",
-        "nearest_mode": "round_prefer_floor",
-        "cubic_coeff_a": -0.75,
-        "exclude_outside": 0,
-        "antialias": 0,
-        "extrapolation_value": 0.0,
-        "keep_aspect_ratio_policy": "stretch",
-    }
-    found = {name: node.get(name, default) for name, default in defaults.items()}
-    if found["extrapolation_value"] and found["coordinate_transformation_mode"] == "tf_crop_and_resize":
-        node.refuse(f"extrapolation_value={found['extrapolation_value']}")
-    return found
+def _modes(node: Node) -> _Modes:
+    """Return the attributes; older opsets have fewer."""
+    is_old = node.op == "Upsample" or node.opset < 11
+    mode = str(node.get("mode", "nearest"))
+    transformation = "asymmetric" if is_old else str(node.get("coordinate_transformation_mode", "half_pixel"))
+    nearest = "" if is_old else str(node.get("nearest_mode", "round_prefer_floor"))
+    kernel = Filter(
+        is_cubic=mode == "cubic",
+        cubic_coefficient=float(node.get("cubic_coeff_a", -0.75)),
+        antialias=node.flag("antialias"),
+        exclude_outside=node.flag("exclude_outside"),
+    )
+    if mode not in ("nearest", "linear", "cubic"):
+        node.refuse(f"mode={mode}")
+    if transformation not in TRANSFORMATIONS:
+        node.refuse(f"coordinate_transformation_mode={transformation}")
+    if nearest not in NEAREST:
+        node.refuse(f"nearest_mode={nearest}")
+    if mode == "nearest" and kernel.antialias:
+        node.refuse("antialias=1 in mode nearest")
+    return _Modes(
+        kernel=None if mode == "nearest" else kernel,
+        nearest=nearest,
+        transformation=transformation,
+        extrapolated=float(node.get("extrapolation_value", 0.0)),
+    )
 
 
-def _scales(node: Node) -> list[float] | None:
-    if node.has("scales"):
-        return [float(scale) for scale in node.get("scales")]
-    position = 1 if node.op == "Upsample" or node.opset < 11 else 2
-    array = node.known_array(position)
-    return None if array is None or not array.size else [float(scale) for scale in array]
+# The operator of the catalogue
 
 
-def _roi(node: Node, position: int) -> tuple[float, float]:
-    if node.get("coordinate_transformation_mode") != "tf_crop_and_resize":
-        return (0.0, 1.0)
-    roi = node.known_array(1)
-    if roi is None:
-        node.refuse("tf_crop_and_resize without a region")
-    return float(roi[position]), float(roi[len(roi) // 2 + position])
+def _native_mode(modes: _Modes) -> dict[str, Setting]:
+    return {} if modes.kernel is None else {"mode": "linear"}
 
 
-def _native(
-    node: Node,
-    x: Value,
-    settings: Mapping[str, Any],
-    scales: list[float] | None,
-    sizes: list[int] | None,
-    axes: list[int],
-) -> Value | None:
-    """Return a call of resize2d, where that is the same."""
-    places = (settings["mode"], settings["coordinate_transformation_mode"])
-    is_nearest = places == ("nearest", "asymmetric") and settings["nearest_mode"] == "floor"
-    is_linear = places == ("linear", "half_pixel") and not settings.get("antialias") and x.dtype.is_float
-    if x.rank != 4 or not (is_nearest or is_linear):
+def _has_native_mode(x: Value, modes: _Modes) -> bool:
+    """Whether resize2d chooses the same places where each scale is the quotient of the lengths, and at least 1."""
+    if x.rank != 4:
+        return False
+    if modes.kernel is None:
+        return modes.transformation == "asymmetric" and modes.nearest in ("floor", "")
+    is_plain = not (modes.kernel.is_cubic or modes.kernel.antialias)
+    return is_plain and modes.transformation in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric")
+
+
+def _by_factor(node: Node, x: Value, modes: _Modes) -> Value | None:
+    """Return a call of resize2d by whole factors, whatever the size of the image; None where there is none."""
+    if not _has_native_mode(x, modes):
         return None
-    mode = {"mode": "linear"} if is_linear else {}
-    if sizes is not None:
-        by_axis = dict(zip(axes, sizes, strict=True))
-        kept = x.shape is not None and all(by_axis.get(axis, x.shape[axis]) == x.shape[axis] for axis in (0, 1))
-        if not kept or x.shape is None:
-            return None
-        return node.call("resize2d", x, size=tuple(by_axis.get(axis, x.shape[axis]) for axis in (2, 3)), **mode)
-    factors = dict(zip(axes, scales or [], strict=True))
-    if any(factors.get(axis, 1.0) != 1.0 for axis in (0, 1)):
+    factors = dict(zip(axes_of(node), scales_of(node) or (), strict=False))
+    rows, columns = factors.pop(2, 1.0), factors.pop(3, 1.0)
+    # Other sizes are rounded down, so that their quotients are not the scales.
+    whole = rows.is_integer() and columns.is_integer() and (rows, columns) != (1, 1)
+    if not whole or any(factor != 1 for factor in factors.values()):
         return None
-    pair = [factors.get(axis, 1.0) for axis in (2, 3)]
-    # Sizes that are rounded down make places that are not those of the scales.
-    if not all(scale.is_integer() for scale in pair):
-        return None
-    scale = short_float(pair[0]) if pair[0] == pair[1] else tuple(map(short_float, pair))
-    return node.call("resize2d", x, scale=scale, **mode)
+    scale = short_float(rows) if rows == columns else (short_float(rows), short_float(columns))
+    return node.call("resize2d", x, scale=scale, **_native_mode(modes))
 
 
-def _matrix(
-    node: Node, settings: Mapping[str, Any], before: int, after: int, scale: float | None, roi: tuple[float, float]
-) -> Array:
-    """Return what resizing does to a row: [before, after]."""
-    if before * max(before, after) > MOST_PLACES:
-        node.refuse(f"from {before} to {after} places in a mode that the operator resize2d does not have")
-    onnx, reference = onnx_module(), onnx_module("onnx.reference")
-    given = {name: value for name, value in settings.items() if name != "keep_aspect_ratio_policy"}
-    inputs = ["x", "roi", "" if scale is None else "scales", "sizes" if scale is None else ""]
-    arrays: dict[str, Any] = {
-        "x": np.eye(before, dtype=np.float32),
-        "roi": np.array([0, roi[0], 1, roi[1]], np.float32),
-    }
-    arrays |= {"sizes": np.array([before, after])} if scale is None else {"scales": np.array([1, scale], np.float32)}
-    proto = onnx.helper.make_node("Resize", inputs, ["y"], **given)
-    infos = [
-        onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), None)
-        for name, array in arrays.items()
-    ]
-    result = onnx.helper.make_tensor_value_info("y", 1, None)
-    graph = onnx.helper.make_graph([proto], "resize", infos, [result])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 19)])
-    return np.asarray(reference.ReferenceEvaluator(model).run(None, arrays)[0])
+def _is_native(x: Value, axes: Sequence[ResizedAxis], modes: _Modes) -> bool:
+    """Whether resize2d of these sizes is the same."""
+    if not axes or not _has_native_mode(x, modes):
+        return False
+    is_exact = all(axis.axis in (2, 3) and axis.scale * axis.before == axis.after for axis in axes)
+    if modes.nearest == "" and any(axis.scale < 1 for axis in axes):
+        return False
+    return is_exact and (modes.transformation != "pytorch_half_pixel" or all(axis.after > 1 for axis in axes))
 
 
-def _along(node: Node, x: Value, axis: int, matrix: Array) -> Value:
-    is_choice = bool(np.all((matrix == 0) | (matrix == 1)) and np.all(matrix.sum(0) == 1))
-    if is_choice:
-        places = np.argmax(matrix, 0)
-        return node.call("gather", x, node.list([int(place) for place in places]), axis=axis)
-    if not x.dtype.is_float:
-        node.refuse("of integers, but to the nearest")
-    weights = node.emit.constant(matrix, x.dtype)
-    if axis == x.rank - 1:
-        return node.call("matmul", x, weights)
-    perm = [*(other for other in range(x.rank) if other != axis), axis]
-    back = [perm.index(place) for place in range(x.rank)]
-    product = node.call("matmul", node.call("transpose", x, perm=tuple(perm)), weights)
-    return node.call("transpose", product, perm=tuple(back))
+# Tables of places and weights
+
+
+def _turn(axis: ResizedAxis) -> tuple[bool, int]:
+    """Return a key that sorts axes by when they are resized.
+
+    Those that shrink come first, so that the others have less to do. Elements of inner axes are read one by one, those
+    of outer axes in rows: the inner ones are resized last where they shrink, and first where they grow.
+    """
+    grows = axis.after > axis.before
+    return grows, -axis.axis if grows else axis.axis
+
+
+def _along(node: Node, x: Value, axis: ResizedAxis, modes: _Modes) -> Value:
+    at = coordinates(axis, modes.transformation)
+    if modes.kernel is None:
+        return node.call("gather", x, node.numbers(nearest_places(axis, at, modes.nearest)), axis=axis.axis)
+    places, weights = taps(axis, at, modes.kernel)
+    if len(places) == 1:
+        return node.call("gather", x, node.numbers(places[0]), axis=axis.axis)
+    gathered = node.call("gather", x, node.numbers(places), axis=axis.axis)
+    shares = node.emit.constant(_across(weights.astype(storage_dtype(x.dtype)), x, axis), x.dtype)
+    return node.call("sum_axis", node.call("mul", gathered, shares), axes=(axis.axis,))
+
+
+def _with_outside(node: Node, x: Value, axis: ResizedAxis, modes: _Modes) -> Value:
+    """Return a result with the extrapolated value where places lie outside of the original."""
+    outside = is_outside(axis, coordinates(axis, modes.transformation), modes.transformation)
+    if not outside.any():
+        return x
+    value = modes.extrapolated if x.dtype.is_float else int(modes.extrapolated)
+    return node.call("where", node.numbers(_across(outside, x, axis)), node.number(value, x.dtype), x)
+
+
+def _across(table: Array, x: Value, axis: ResizedAxis) -> Array:
+    """Return a table whose last dim is an axis of a result, with dims for the axes after it."""
+    return table.reshape(*table.shape, *[1] * (x.rank - 1 - axis.axis))
+
+
+def _note_of_runtime(node: Node, axis: ResizedAxis, modes: _Modes, has_same_shape: bool) -> None:
+    """Add a note where ONNX Runtime has other results.
+
+    It rounds coordinates to f32, and copies what has the shape, or with antialias the length, that it had before.
+    """
+    at, rounded = coordinates(axis, modes.transformation), coordinates_in_f32(axis, modes.transformation)
+    outside, outside_in_f32 = (is_outside(axis, places, modes.transformation) for places in (at, rounded.tolist()))
+    differ = outside != outside_in_f32
+    if modes.kernel is None:
+        differ |= nearest_places(axis, at, modes.nearest) != nearest_in_f32(axis, rounded, modes.nearest)
+    error = 0.0 if modes.kernel is None else largest_error(rounded, at, axis.before)
+    reason = "its coordinates are f32, the program's exact"
+    if modes.transformation == "align_corners" and axis.width != axis.after:
+        reason = f"it computes with a length of {axis.after}, ONNX with {float(axis.width):.6g}"
+    runtime = f"{node.source.title}: along axis {axis.axis} ONNX Runtime"
+    is_copied = has_same_shape or (modes.kernel is not None and modes.kernel.antialias)
+    if is_copied and 1 < axis.before == axis.after:
+        node.emit.notes.append(f"{runtime} copies what it should resize, since the length stays {axis.after}")
+    elif differ.any():
+        count = f"{int(differ.sum())} of {counted(axis.after, 'place')}"
+        node.emit.notes.append(f"{runtime} takes {count} from elsewhere: {reason}")
+    elif error > LARGEST_ERROR:
+        node.emit.notes.append(f"{runtime} is up to {error:.1g} places off: {reason}")
