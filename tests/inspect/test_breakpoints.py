@@ -364,3 +364,126 @@ def test_an_operator_on_another_device_is_one_place_with_its_transfers() -> None
     inspector.begin(x=np.ones(2, np.float32))
     inspector.step()
     assert [upcoming(inspector.next()) for _ in range(2)] == ["op add(y,x) >> y", "return y"]
+
+
+ORIGINS = """dynamic { x: f32[3]; s: f32; }
+volatile { y: f32[3]; z: f32[3]; }
+constant { w: f32[3]; low: f32 @init(-inf); named: f32[3] @ref("deep/name"); W(l): f32[3] @pattern("block.{l}.up"); }
+persistent { n: f32[3]; K(t): f32[3] @table; }
+block entry {
+  op max(x, w) >> y;
+  op mul(y, s) >> y;
+  op add(y, named) >> y;
+  loop rows (l in 0..3) { op add(y, W[l]) >> y; }
+  op add(y, low) >> z;
+  cache.read n >> z;
+  loop entries (t in 0..2) { cache.read K[t] >> z; }
+  op gt(x, w) >> mask;
+  return y;
+}"""
+"""Values of every kind from outside."""
+
+
+def outside(
+    *points: Breakpoint, model: dict[str, Any] | None = None, **inputs: Any
+) -> tuple[Inspector, dict[str, Any]]:
+    weights = {name: np.zeros(3, np.float32) for name in ("w", "deep/name", *(f"block.{i}.up" for i in range(3)))}
+    tensors = oi.Model.from_arrays({**weights, **(model or {})})
+    values = {"x": np.zeros(3, np.float32), "s": 1.0, **inputs}
+    return Inspector(oi.Simulator(tensors, oi.graph(ORIGINS)).make_executor(), points), values
+
+
+def sentences(found: Inspector, values: dict[str, Any]) -> list[tuple[str, str]]:
+    """What ran at each stop of a step, and why it stopped."""
+    found.begin(**values)
+    stops: list[tuple[str, str]] = []
+    while not (stop := found.resume()).ended:
+        stops.append((ran(stop), str(stop.hits[0])))
+    return stops
+
+
+BAD = np.array([0, 0, np.nan], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "expected"),
+    [
+        ({"w": BAD}, {}, ("op max(x,w) >> y", "nan: `w[2]` is NaN in the model")),
+        (
+            {"w": [np.nan, 1, np.nan]},
+            {},
+            ("op max(x,w) >> y", "nan: `w[0]` is NaN in the model (2 of 3 elements are)"),
+        ),
+        ({"deep/name": BAD}, {}, ("op add(y,named) >> y", "nan: `deep/name[2]` is NaN in the model")),
+        ({"block.1.up": BAD}, {}, ("op add(y,W[l=1]) >> y", "nan: `block.1.up[2]` is NaN in the model")),
+        ({}, {"x": BAD}, ("op max(x,w) >> y", "nan: `x[2]` is NaN in the input of this step")),
+        ({}, {"s": np.nan}, ("op mul(y,s) >> y", "nan: `s` is NaN in the input of this step")),
+    ],
+)
+def test_nan_from_outside_is_caught_at_the_first_statement_that_reads_it(
+    model: dict[str, Any], inputs: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    arrays = {name: np.array(value, np.float32) for name, value in model.items()}
+    found, values = outside(NonFiniteBreakpoint(infinity=False), model=arrays, **inputs)
+    assert sentences(found, values)[0] == expected
+
+
+def test_a_weight_is_reported_once_and_an_input_in_each_step() -> None:
+    nan = NonFiniteBreakpoint(infinity=False)
+    found, values = outside(nan, model={"w": BAD, "deep/name": BAD})
+    assert [why for _, why in sentences(found, values)] == [
+        "nan: `w[2]` is NaN in the model",
+        "nan: `deep/name[2]` is NaN in the model",
+    ]
+    assert sentences(found, values) == []
+    of_input = ["nan: `x[2]` is NaN in the input of this step"]
+    assert [why for _, why in sentences(found, {**values, "x": BAD})] == of_input
+    assert len(sentences(found, {**values, "x": BAD})) == 1
+
+
+def test_infinity_from_outside_is_caught_by_breakpoints_that_look_for_it() -> None:
+    found, values = outside(NonFiniteBreakpoint(infinity=False), NonFiniteBreakpoint(nan=False))
+    assert sentences(found, values) == [("op add(y,low) >> z", "inf: `low` is infinite by its `@init`")]
+    both, values = outside(NonFiniteBreakpoint(), model={"w": np.array([np.nan, 0, -np.inf], np.float32)})
+    assert sentences(both, values)[0][1] == "non-finite: `w[0]` is NaN in the model; `w[2]` is infinite in the model"
+
+
+def test_nan_in_restored_memory_is_caught_where_it_is_read_and_what_a_step_stores_is_no_news() -> None:
+    text = """dynamic { x: f32[2]; } volatile { y: f32[2]; } persistent { n: f32[2]; K(t): f32[2] @table; steps: i32; }
+    block entry {
+      cache.read n >> y; cache.read K[0] >> y; op log(x) >> y; cache.write y >> n; cache.write y >> K[0];
+      return y; }"""
+    bad = executor_of(text)
+    bad.insert(x=[-1, 1])
+    bad.step()
+    state = bad.snapshot()
+
+    restored = executor_of(text)
+    restored.restore(state)
+    found = Inspector(restored, [NonFiniteBreakpoint()])
+    values = {"x": [1, 1]}
+    assert sentences(found, values) == [
+        ("cache.read n >> y", "non-finite: `y[0]` is NaN in what `n` keeps"),
+        ("cache.read K[0] >> y", "non-finite: `y[0]` is NaN in what `K` keeps"),
+    ]
+
+    fresh = Inspector(executor_of(text), [NonFiniteBreakpoint(infinity=False)])
+    assert sentences(fresh, {"x": [-1, 1]}) == [("op log(x) >> y", "nan: NaN in `y`")]
+    assert sentences(fresh, {"x": [1, 1]}) == []
+
+
+def test_a_weight_is_scanned_once_for_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, values = outside(NonFiniteBreakpoint())
+    fetches: list[str] = []
+    fetch = Executor.fetch_raw
+
+    def counted(self: Executor, name: str) -> Any:
+        fetches.append(name)
+        return fetch(self, name)
+
+    monkeypatch.setattr(Executor, "fetch_raw", counted)
+    for _ in range(3):
+        sentences(found, values)
+    weights = ("w", "named", "low", "W[0]", "W[1]", "W[2]")
+    assert [fetches.count(name) for name in weights] == [1] * len(weights)
+    assert fetches.count("x") == 3

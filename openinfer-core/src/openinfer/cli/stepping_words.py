@@ -65,7 +65,7 @@ WHERE = (
     ("line N", "before every statement that begins on this line; N alone does, too"),
     ("block NAME", "at the beginning of every run of this block"),
     ("write NAME", "after every statement that writes this variable"),
-    ("nan, inf, non-finite", "after a statement whose output has one when no input had"),
+    ("nan, inf, non-finite", "where one appears: in an output when no input had it, or read from outside"),
     ("range LOW..HIGH [NAME]", "after a statement that writes an element outside"),
     ("if CONDITION", "after the statement that makes it true: if max(abs(x)) > 10"),
 )

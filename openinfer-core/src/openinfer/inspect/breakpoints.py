@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from openinfer.diagnostics import near_or_known
 from openinfer.errors import ExecutionError
 from openinfer.inspect import conditions
+from openinfer.inspect.non_finite import INFINITY, NAN
 from openinfer.ir.concurrency import consumers, reached_blocks
 from openinfer.ir.nodes import Loop, Op
 from openinfer.ir.uses import writes
@@ -69,10 +70,19 @@ class WriteBreakpoint:
 
 @dataclass(frozen=True, slots=True)
 class NonFiniteBreakpoint:
-    """After a statement whose output has NaN or infinities and whose inputs have none: where these first appear."""
+    """Where NaN or infinities first appear.
+
+    That is after a statement that has one in an output and none in its inputs, and after the first statement that reads
+    one from outside the step: a constant (once), an input (once a step), or memory that had it before.
+    """
 
     nan: bool = True
     infinity: bool = True
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What it looks for: ``"NaN"``, ``"infinity"``."""
+        return tuple(kind for kind, wanted in ((NAN, self.nan), (INFINITY, self.infinity)) if wanted)
 
     def __str__(self) -> str:
         if self.nan and self.infinity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from openinfer.inspect.breakpoints import (
     ConditionBreakpoint,
@@ -12,21 +12,20 @@ from openinfer.inspect.breakpoints import (
     WriteBreakpoint,
 )
 from openinfer.inspect.conditions import accesses
+from openinfer.inspect.non_finite import Origins, non_finite
 from openinfer.ir.nodes import CacheRead
-from openinfer.ir.uses import reads, writes
-from openinfer.simulate.execute.touched import fetched, inputs_of, may_change_anything, non_finite, outputs_of
+from openinfer.ir.uses import writes
+from openinfer.simulate.execute.touched import fetched, may_change_anything, outputs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from openinfer.events import TraceEvent
     from openinfer.inspect.breakpoints import Breakpoint
     from openinfer.inspect.evaluation import Values
+    from openinfer.inspect.non_finite import Arrival, NonFinite
     from openinfer.ir.nodes import Node
     from openinfer.simulate.execute.executor import Executor
-
-    NonFinite: TypeAlias = dict[str, tuple[bool, bool]]
-    """By name: whether a value has NaN, and whether it has infinities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,16 @@ class Hit:
 
     def __str__(self) -> str:
         return f"{self.breakpoint}" + (f": {self.found}" if self.found else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """A statement that has just run: what the inputs that it overwrote held, and what it read from outside."""
+
+    event: TraceEvent
+    node: Node
+    before: Mapping[str, NonFinite]
+    arrivals: Sequence[Arrival]
 
 
 class ValueBreakpoints:
@@ -56,10 +65,12 @@ class ValueBreakpoints:
         self._executor = executor
         self._values = values
         self._indices = indices
+        self._origins = Origins(executor)
         self._true: set[int] = set()
 
     def begin(self) -> None:
         """See which conditions are true at the beginning of a step; they are not reached until they were false."""
+        self._origins.begin()
         conditions = ((n, each) for n, each in self.known.items() if isinstance(each, ConditionBreakpoint))
         self._true = {number for number, each in conditions if self._values.holds(each.expression)}
 
@@ -68,33 +79,39 @@ class ValueBreakpoints:
         self._true.discard(number)
         return self.known.pop(number, None)
 
-    def overwritten(self, node: Node | None) -> NonFinite:
+    def overwritten(self, node: Node | None) -> Mapping[str, NonFinite]:
         """Return what a statement's inputs hold that it is about to overwrite, where a breakpoint asks for it."""
-        if node is None or not any(isinstance(each, NonFiniteBreakpoint) for each in self.known.values()):
-            return {}
-        in_place = tuple(reads(node) & writes(node))
-        return {name: non_finite(tensor) for name, tensor in fetched(self._executor.fetch_raw, in_place)}
+        return self._origins.overwritten(node) if node is not None and self._kinds() else {}
 
-    def reached(self, event: TraceEvent, node: Node, before: NonFinite) -> list[Hit]:
-        """Return the breakpoints that a statement has reached by what it wrote.
+    def reached(self, event: TraceEvent, node: Node, before: Mapping[str, NonFinite]) -> list[Hit]:
+        """Return the breakpoints that a statement has reached by what it read and wrote.
 
         Args:
             before: what `overwritten` returned before it ran.
         """
-        return [hit for number, each in self.known.items() for hit in self._reached(number, each, event, node, before)]
+        kinds = self._kinds()
+        arrivals = self._origins.arrivals(event, node, before) if kinds else []
+        ran = _Ran(event, node, before, arrivals)
+        hits = [hit for number, each in self.known.items() for hit in self._reached(number, each, ran)]
+        if kinds:
+            self._origins.settle(event, node, [arrival for arrival in arrivals if arrival.kind in kinds])
+        self._origins.note(node)
+        return hits
 
-    def _reached(
-        self, number: int, each: Breakpoint, event: TraceEvent, node: Node, before: NonFinite
-    ) -> Iterable[Hit]:
+    def _kinds(self) -> set[str]:
+        """Return what breakpoints look for: NaN, infinities."""
+        return {kind for each in self.known.values() if isinstance(each, NonFiniteBreakpoint) for kind in each.kinds}
+
+    def _reached(self, number: int, each: Breakpoint, ran: _Ran) -> Iterable[Hit]:
         match each:
-            case WriteBreakpoint(variable) if variable in writes(node):
+            case WriteBreakpoint(variable) if variable in writes(ran.node):
                 return [Hit(each)]
             case NonFiniteBreakpoint():
-                return self._non_finite(each, event, node, before)
+                return self._non_finite(each, ran)
             case RangeBreakpoint():
-                return self._out_of_range(each, event, node)
+                return self._out_of_range(each, ran.event, ran.node)
             case ConditionBreakpoint():
-                return self._condition(number, each, node)
+                return self._condition(number, each, ran.node)
             case _:
                 return []
 
@@ -122,25 +139,18 @@ class ValueBreakpoints:
                 return [Hit(each, f"`{name}` has {first} ({int(outside.sum())} of {array.size} are outside)")]
         return []
 
-    def _non_finite(self, each: NonFiniteBreakpoint, event: TraceEvent, node: Node, before: NonFinite) -> list[Hit]:
-        """Return a hit where an output has NaN or infinities and no input had."""
+    def _non_finite(self, each: NonFiniteBreakpoint, ran: _Ran) -> list[Hit]:
+        """Return a hit where a value brings NaN or infinities into the step, or an output has some and no input had."""
+        arrivals = [str(arrival) for arrival in ran.arrivals if arrival.kind in each.kinds]
+        if arrivals:
+            return [Hit(each, "; ".join(arrivals))]
         # What is read from a cache was there before, as an input is.
-        if each.nan is each.infinity is False or isinstance(node.kind, CacheRead):
+        if isinstance(ran.node.kind, CacheRead):
             return []
-        for name, tensor in fetched(self._executor.fetch_raw, outputs_of(event, node)):
-            nan, infinity = non_finite(tensor)
-            if not (nan and each.nan) and not (infinity and each.infinity):
-                continue
-            inputs = inputs_of(event, node)
-            kept = (name for name in inputs if name not in writes(node))
-            held_after = {name: non_finite(tensor) for name, tensor in fetched(self._executor.fetch_raw, kept)}
-            held = [{**before, **held_after}.get(name, (False, False)) for name in inputs]
-            had_nan, had_infinity = any(n for n, _ in held), any(i for _, i in held)
-            found = [text for text, here in _kinds(each, nan and not had_nan, infinity and not had_infinity) if here]
-            if found:
-                return [Hit(each, f"{' and '.join(found)} in `{name}`")]
+        for name, tensor in fetched(self._executor.fetch_raw, outputs_of(ran.event, ran.node)):
+            kinds = [kind for kind in each.kinds if kind in non_finite(tensor)]
+            held = self._origins.held(ran.event, ran.node, ran.before) if kinds else set[str]()
+            new = [kind for kind in kinds if kind not in held]
+            if new:
+                return [Hit(each, f"{' and '.join(new)} in `{name}`")]
         return []
-
-
-def _kinds(each: NonFiniteBreakpoint, nan: bool, infinity: bool) -> tuple[tuple[str, bool], ...]:
-    return ("NaN", each.nan and nan), ("infinity", each.infinity and infinity)

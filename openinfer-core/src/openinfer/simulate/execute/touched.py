@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from openinfer.errors import ExecutionError
 from openinfer.ir.nodes import Assign, Await, CacheDecrement, CacheIncrement, CacheRead, CacheWrite, Op, Transfer, Yield
 
@@ -56,12 +54,3 @@ def fetched(fetch: Callable[[str], Tensor], names: Iterable[str]) -> Iterator[tu
             yield name, fetch(name)
         except ExecutionError:
             continue
-
-
-def non_finite(tensor: Tensor) -> tuple[bool, bool]:
-    """Return whether a value has NaN, and whether it has infinities."""
-    if not tensor.dtype.is_float:
-        return False, False
-    with np.errstate(all="ignore"):
-        array = tensor.array.astype(np.float64)
-    return bool(np.isnan(array).any()), bool(np.isinf(array).any())
