@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from batched_programs import ENDLESS, GRAPH, INPUTS, MODEL
 
 import openinfer as oi
-from openinfer.batch.processes import Processes
+from openinfer.batch.processes import Processes, ProcessWorker
 from openinfer.testing.waiting import limit_s
 
 MIXED: list[dict[str, Any]] = [{"x": x} for x in INPUTS]
@@ -248,6 +248,44 @@ def test_a_process_that_hangs_is_ended_and_its_input_fails(stopped: bool) -> Non
     else:
         assert [outcome["y"] for _, outcome in found] == [2.0, 3.0]
     assert runner.pids == []
+
+
+def stop_at_start(monkeypatch: pytest.MonkeyPatch, stops: Callable[[int], bool]) -> list[int]:
+    """Stop worker processes, by the order of their starts, before they have read their job; return all numbers."""
+    pids: list[int] = []
+    opened = ProcessWorker.open
+
+    def stopped(self: ProcessWorker, job: bytes, seconds: float) -> None:
+        pids.append(self.pid)
+        if stops(len(pids)):
+            os.kill(self.pid, signal.SIGSTOP)
+        opened(self, job, seconds)
+
+    monkeypatch.setattr(ProcessWorker, "open", stopped)
+    return pids
+
+
+def alive(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_process_that_hangs_while_it_starts_delays_no_input_or_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    pids = stop_at_start(monkeypatch, lambda number: number == 1)
+    limit = None if workers > 1 else limit_s(3)
+    found = oi.run_batch(MODEL, GRAPH, MIXED, workers=workers, timeout=limit_s(30), start_timeout=limit)
+    assert [shown(outcome) for _, outcome in found] == RIGHT
+    assert (len(pids), alive(pids)) == (2, [])
+
+
+def test_processes_that_all_hang_while_they_start_end_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = stop_at_start(monkeypatch, lambda _: True)
+    with pytest.raises(oi.OpenInferError, match=r"no worker starts, tried [23] times: it was not ready") as caught:
+        list(oi.run_batch(MODEL, GRAPH, MIXED, workers=2, retries=1, start_timeout=0.5))
+    assert caught.value.code == "worker-lost"
+    assert alive(pids) == []
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="device c needs a C compiler")

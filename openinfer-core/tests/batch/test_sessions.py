@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from openinfer.batch.answers import Outcome, encode_outputs
 from openinfer.batch.frames import decode_values
 from openinfer.batch.schedule import Task, outcomes
 from openinfer.simulate.values import Tensor
-from openinfer.testing.waiting import limit_s
+from openinfer.testing.waiting import interruptible, limit_s
 
 STATEFUL = oi.graph("dynamic { x: i32; } persistent { n: i32; } block entry { return x; }")
 STATELESS = oi.graph("dynamic { x: i32; } block entry { return x; }")
@@ -250,6 +251,105 @@ def test_a_worker_that_cannot_be_started_ends_the_batch() -> None:
     with pytest.raises(oi.PluginError, match="runner Refusing cannot start a worker: KeyError: 'seat'"):
         run(runner, 3)
     assert runner.closed == 1
+
+
+class Stuck(Runner):
+    """Workers of which some hang while they start, until the runner is closed."""
+
+    def __init__(self, workers: int, stuck: Callable[[int], bool]) -> None:
+        super().__init__(workers)
+        self.stuck = stuck
+        self.begun = 0
+        self.released = threading.Event()
+        self.ended: list[int] = []
+
+    def start(self, job: Job) -> Worker:
+        self.begun += 1
+        number = self.begun
+        if self.stuck(number):
+            assert self.released.wait(limit_s(20)), "the runner was not closed"
+            self.ended.append(number)
+            raise WorkerLostError("closed")
+        return super().start(job)
+
+    def close(self) -> None:
+        super().close()
+        self.released.set()
+
+
+def test_a_start_that_hangs_delays_nobody_while_another_worker_runs() -> None:
+    runner = Stuck(2, lambda number: number == 1)
+    assert results(run(runner, 20)) == list(range(20))
+    assert (runner.begun, runner.ended, runner.closed) == (2, [1], 1)
+
+
+def test_a_start_that_takes_too_long_is_replaced() -> None:
+    runner = Stuck(1, lambda number: number < 3)
+    assert results(run(runner, 4, job=job_of(start_timeout=0.05))) == list(range(4))
+    assert (runner.begun, sorted(runner.ended)) == (3, [1, 2])
+    assert all(worker.closed for worker in runner.started)
+
+
+@pytest.mark.parametrize(("workers", "retries"), [(1, 0), (1, 2), (3, 2)])
+def test_a_batch_whose_workers_all_hang_at_start_ends_with_an_error(workers: int, retries: int) -> None:
+    runner = Stuck(workers, lambda _: True)
+    with pytest.raises(oi.OpenInferError, match=r"it was not ready after 0\.05 s") as caught:
+        run(runner, 100, retries=retries, job=job_of(start_timeout=0.05))
+    assert caught.value.code == "worker-lost"
+    assert str(caught.value).startswith("no worker starts, tried" if retries else "no worker starts: ")
+    assert runner.begun <= retries + workers
+    assert len(runner.ended) == runner.begun
+
+
+def test_a_worker_that_always_dies_while_it_starts_ends_the_batch() -> None:
+    class Dying(Runner):
+        begun = 0
+
+        def start(self, _: Job) -> Worker:
+            self.begun += 1
+            raise WorkerLostError("it died")
+
+    runner = Dying(1)
+    with pytest.raises(oi.OpenInferError, match="no worker starts, tried 3 times: it died"):
+        run(runner, 100)
+    assert (runner.begun, runner.closed) == (3, 1)
+
+
+def test_a_worker_that_is_ready_too_late_is_closed() -> None:
+    late = threading.Event()
+
+    class Late(Runner):
+        def start(self, job: Job) -> Worker:
+            worker = super().start(job)
+            if len(self.started) == 1:
+                assert late.wait(limit_s(20))
+            return worker
+
+    def before(x: int) -> None:
+        late.set()
+        while not runner.started[0].closed:
+            time.sleep(0.01)
+
+    runner = Late(1, before)
+    assert results(run(runner, 2, job=job_of(start_timeout=0.05))) == [0, 1]
+    assert [worker.closed for worker in runner.started] == [True, True]
+
+
+def test_leaving_early_ends_workers_that_are_being_started() -> None:
+    runner = Stuck(3, lambda number: number > 1)
+    found = outcomes(runner, job_of(), tasks(50), look_ahead=9, retries=2)
+    assert next(found).index == 0
+    found.close()
+    assert len(runner.ended) == runner.begun - 1
+
+
+def test_an_interrupt_while_workers_start_ends_the_batch_at_once() -> None:
+    runner = Stuck(2, lambda _: True)
+    main = threading.main_thread().ident
+    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with interruptible(), pytest.raises(KeyboardInterrupt):
+        run(runner, 5)
+    assert len(runner.ended) == runner.begun
 
 
 def test_an_answer_that_is_none_names_the_runner() -> None:

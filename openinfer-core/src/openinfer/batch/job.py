@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from openinfer.model import Model
     from openinfer.plugins.environment import Environment
 
+START_SECONDS = 120.0
+"""How long a worker may take to be ready, where nothing else is requested."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Job:
@@ -33,6 +36,7 @@ class Job:
         keep_state: whether persistent memory goes on from input to input of a worker.
         send_model: whether workers get the bytes of the model's file instead of its path.
         environment: what plugins offer, where the caller does not use the default.
+        start_timeout: seconds in which a worker starts, imports, and opens the job; see `Runner.start`.
     """
 
     graph: Graph
@@ -47,6 +51,7 @@ class Job:
     placement: bool = False
     send_model: bool = False
     environment: Environment | None = None
+    start_timeout: float = START_SECONDS
 
     @property
     def carries_state(self) -> bool:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from openinfer.batch.job import Job
     from openinfer.batch.session import Session
 
-START_SECONDS = 120.0
-"""How long a cluster may take to schedule and start a worker."""
-
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 """Escape sequences in the texts of Ray's errors."""
 
@@ -94,7 +91,7 @@ class Ray:
         worker = RayWorker(self._ray, actor)
         with self._lock:
             self._actors.append(worker)
-        worker.open(self._job)
+        worker.open(self._job, job.start_timeout)
         return worker
 
     def close(self) -> None:
@@ -129,8 +126,8 @@ class RayWorker:
         self._actor = actor
         self.pid = 0
 
-    def open(self, job: Any) -> None:
-        """Give the actor its job, which is a reference to bytes in the cluster.
+    def open(self, job: Any, seconds: float) -> None:
+        """Give the actor its job, which is a reference to bytes in the cluster, to open within some seconds.
 
         Raises:
             MissingDependencyError: the cluster has no place for it, or cannot start it.
@@ -140,16 +137,16 @@ class RayWorker:
         with ExitStack() as stack:
             # An actor that cannot be used would keep its place in the cluster.
             stack.callback(self.close)
-            self._open(job)
+            self._open(job, seconds)
             stack.pop_all()
 
-    def _open(self, job: Any) -> None:
+    def _open(self, job: Any, seconds: float) -> None:
         errors = self._ray.exceptions
         try:
-            answer = self._ray.get(self._actor.open.remote(job), timeout=START_SECONDS)
-            self.pid = cast("int", self._ray.get(self._actor.pid.remote(), timeout=START_SECONDS))
+            answer = self._ray.get(self._actor.open.remote(job), timeout=seconds)
+            self.pid = cast("int", self._ray.get(self._actor.pid.remote(), timeout=seconds))
         except errors.GetTimeoutError as error:
-            message = f"the Ray cluster started no worker in {START_SECONDS:.0f} s, perhaps for want of free processors"
+            message = f"the Ray cluster started no worker in {seconds:g} s, perhaps for want of free processors"
             raise MissingDependencyError(f"{message}: ask for fewer workers") from error
         except (errors.RuntimeEnvSetupError, errors.ActorUnschedulableError, errors.RayTaskError) as error:
             raise _cannot_start(error) from error

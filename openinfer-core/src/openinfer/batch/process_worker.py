@@ -49,10 +49,11 @@ def main() -> int:
     """Serve one parent until it closes its end; return the exit code."""
     signal.signal(signal.SIGTERM, _leave)
     requests, answers = _channels()
+    messages = SimpleQueue[bytes | None]()
+    # Before anything that may hang: this thread ends the process when the parent has exited.
+    threading.Thread(target=_receive, args=(requests, messages), daemon=True).start()
     from openinfer.batch.session import opened
 
-    messages = SimpleQueue[bytes | None]()
-    threading.Thread(target=_receive, args=(requests, messages), daemon=True).start()
     job = messages.get()
     if job is None:
         return 0

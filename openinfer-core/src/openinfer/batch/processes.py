@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from openinfer.batch.answers import decode_answer
@@ -50,7 +51,7 @@ class Processes:
                 self._frame = job.to_bytes()
             worker = ProcessWorker()
             self._workers.append(worker)
-        worker.open(self._frame)
+        worker.open(self._frame, job.start_timeout)
         return worker
 
     def close(self) -> None:
@@ -58,7 +59,10 @@ class Processes:
         with self._lock:
             ended, self._workers, self._frame = self._workers, [], None
         for worker in ended:
-            worker.close()
+            worker.release()
+        deadline = time.monotonic() + GRACE_SECONDS
+        for worker in ended:
+            worker.end(deadline)
 
 
 class ProcessWorker:
@@ -80,14 +84,17 @@ class ProcessWorker:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def open(self, job: bytes) -> None:
-        """Give the process its job.
+    def open(self, job: bytes, seconds: float) -> None:
+        """Give the process its job, which it has to open within some seconds.
 
         Raises:
             MissingDependencyError: the process ended by itself before it was ready.
-            WorkerLostError: it was killed.
+            WorkerLostError: it was killed, here if it took longer.
             OpenInferError: the job cannot be opened.
         """
+        timer = threading.Timer(seconds, self._process.kill)
+        timer.daemon = True
+        timer.start()
         try:
             answer = self.run(job)
         except WorkerLostError as error:
@@ -95,6 +102,8 @@ class ProcessWorker:
                 raise
             message = f"worker processes do not start: {error}; what it wrote to standard error says why"
             raise MissingDependencyError(message) from error
+        finally:
+            timer.cancel()
         failure = decode_answer(0, "", answer).error
         if failure is not None:
             self.close()
@@ -112,37 +121,41 @@ class ProcessWorker:
             except (OSError, ValueError):
                 answer = None
             if answer is None:
-                self._reap()
+                self._close_pipes()
+                self.end(time.monotonic() + GRACE_SECONDS)
                 raise WorkerLostError(f"process {process.pid} {_ending(process.returncode)}")
             return answer
 
     def close(self) -> None:
-        """End the process: by the end of its input where it waits for some, else by a signal."""
-        if self._busy.acquire(blocking=False):
-            try:
-                self._reap()
-            finally:
-                self._busy.release()
-            return
-        # Its pipes are in use by another thread, which closes them when it finds the process ended.
-        self._end(terminate=True)
+        """End the process, and wait for that."""
+        self.release()
+        self.end(time.monotonic() + GRACE_SECONDS)
 
-    def _reap(self) -> None:
+    def release(self) -> None:
+        """Let the process end: by the end of its input where it waits for some, else by a signal."""
+        if not self._busy.acquire(blocking=False):
+            # Its pipes are in use by another thread, which closes them when it finds the process ended.
+            self._process.terminate()
+            return
+        try:
+            self._close_pipes()
+        finally:
+            self._busy.release()
+
+    def end(self, deadline: float) -> None:
+        """Wait for the end of the process, and bring it about at a time of `time.monotonic`."""
+        try:
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 # What was not written yet has nobody left to read it.
                 with contextlib.suppress(OSError):
                     pipe.close()
-        self._end(terminate=False)
-
-    def _end(self, *, terminate: bool) -> None:
-        if terminate:
-            self._process.terminate()
-        try:
-            self._process.wait(GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
 
 def _apart() -> dict[str, Any]:

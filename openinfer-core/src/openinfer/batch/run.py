@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from openinfer import programs
 from openinfer.batch.guarded_runner import opened_runner
 from openinfer.batch.inputs import open_inputs
-from openinfer.batch.job import Job
-from openinfer.batch.schedule import Task, outcomes
+from openinfer.batch.job import START_SECONDS, Job
+from openinfer.batch.schedule import Task, is_limited, outcomes
 from openinfer.boundary import public
 from openinfer.diagnostics import Diagnostic, near_or_known
 from openinfer.errors import ExecutionError, OpenInferError
@@ -60,6 +60,7 @@ def run_batch(
     look_ahead: int | None = None,
     retries: int = RETRIES,
     timeout: float | None = None,
+    start_timeout: float | None = None,
     send_model: bool = False,
     environment: Environment | None = None,
 ) -> Iterator[BatchResult]:
@@ -85,12 +86,15 @@ def run_batch(
         look_ahead: most inputs that are taken and not yielded yet; by default four for each worker.
         retries: how often an input is run again after its worker was lost.
         timeout: seconds that an input may run; its worker is ended then, and it fails (``input-timeout``).
+        start_timeout: seconds in which a worker starts, imports OpenInfer, and opens program, model and device; 120 by
+            default. One that takes longer is replaced.
         send_model: send the bytes of the model's file, for workers that do not find it under its path.
 
     Raises:
         ValidationError: the graph does not fit, with every finding.
         OpenInferError: ``unknown-runner``; ``batch-state``, the state of several workers was requested; while
-            iterating, ``input-timeout``, the runner cannot end an input.
+            iterating, ``input-timeout``, the runner cannot end an input; ``worker-lost``, ``retries`` + 1 workers in a
+            row were lost while they started, and no other one runs.
         ExecutionError: ``unknown-variable``, the program has no such output; ``input-file``.
         DeviceError, MissingDependencyError: device or runner cannot be used; while iterating.
         ValueError: a number is out of its range, or ``state`` is none of the two.
@@ -109,6 +113,7 @@ def run_batch(
         placement=placement,
         send_model=send_model,
         environment=environment,
+        start_timeout=START_SECONDS if start_timeout is None else start_timeout,
     )
     check_job(job)
     make = runner_of(runner, workers, job, timeout)
@@ -150,10 +155,11 @@ def runner_of(
 
     Raises:
         OpenInferError: ``unknown-runner``, or ``batch-state``.
-        ValueError: ``workers`` is less than 1, or ``timeout`` no number of seconds above 0.
+        ValueError: ``workers`` is less than 1, or a limit no number of seconds above 0.
     """
-    if timeout is not None and not 0 < timeout <= threading.TIMEOUT_MAX:
-        raise ValueError(f"timeout is a number of seconds above 0, found {timeout}")
+    for limit, seconds in (("timeout", timeout), ("start_timeout", job.start_timeout)):
+        if seconds is not None and not 0 < seconds <= threading.TIMEOUT_MAX:
+            raise ValueError(f"{limit} is a number of seconds above 0, found {seconds}")
     if workers is not None:
         _at_least(1, workers, "workers")
     elif job.carries_state:
@@ -161,7 +167,7 @@ def runner_of(
     if runner is not None and not isinstance(runner, str):
         return lambda: _suited(runner, job)
     environment = job.environment or Environment.default()
-    spec = environment.runner(runner or _by_default(workers, timeout))
+    spec = environment.runner(runner or _by_default(workers, is_limited=is_limited(job, timeout)))
     if workers is not None and workers > 1:
         _check_state(workers, job)
     return lambda: _suited(opened_runner(spec, workers, environment.owner("runner", spec.name)), job)
@@ -220,9 +226,9 @@ def _at_least(least: int, value: int, name: str) -> int:
     return value
 
 
-def _by_default(workers: int | None, timeout: float | None) -> str:
+def _by_default(workers: int | None, *, is_limited: bool) -> str:
     several = workers is not None and workers > 1
-    return "processes" if several or timeout is not None else "in-process"
+    return "processes" if several or is_limited else "in-process"
 
 
 def _suited(runner: Runner, job: Job) -> Runner:

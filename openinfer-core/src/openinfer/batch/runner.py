@@ -56,11 +56,15 @@ class Runner(Protocol):
         """Return a new worker whose session has opened the job; called from several threads, also after losses.
 
         Raises:
-            WorkerLostError: the worker was lost before it was ready.
+            WorkerLostError: the worker was lost before it was ready, or took longer than ``job.start_timeout``. Whoever
+                can end such a worker does; this one is no longer waited for, whatever it does.
             OpenInferError: no worker can be started, or the job cannot be opened: the batch ends.
         """
         ...
 
     def close(self) -> None:
-        """End whatever this runner started and still runs, workers that are being started included."""
+        """End whatever this runner started and still runs, workers that are being started included.
+
+        It is called again where a worker was being started meanwhile.
+        """
         ...

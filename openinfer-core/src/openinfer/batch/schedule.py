@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from openinfer.batch.answers import Outcome, decode_answer
 from openinfer.batch.frames import encode_values
 from openinfer.batch.guarded_runner import GuardedRunner
+from openinfer.batch.job import START_SECONDS
+from openinfer.batch.pool import Pool
 from openinfer.batch.runner import WorkerLostError
 from openinfer.errors import DTypeError, ExecutionError, OpenInferError, PluginError, SerializationError
 from openinfer.simulate.state.host import by_name
@@ -60,6 +62,11 @@ class Task:
 TIMEOUT = "input-timeout"
 
 
+def is_limited(job: Job, timeout: float | None) -> bool:
+    """Whether a batch has an explicit time limit."""
+    return timeout is not None or job.start_timeout != START_SECONDS
+
+
 def outcomes(
     runner: Runner,
     job: Job,
@@ -77,15 +84,16 @@ def outcomes(
         timeout: seconds that a task may run; one that does not end by then fails, and its worker is closed.
 
     Raises:
-        OpenInferError: no worker can be started; ``input-timeout``, the runner has no worker that can be ended.
+        OpenInferError: no worker can be started (`Pool`); ``input-timeout``: the runner cannot end a worker.
         Exception: what ``tasks`` raises, after the outcomes of the tasks before it.
     """
-    if timeout is not None and runner.inline:
+    if is_limited(job, timeout) and runner.inline:
         runner.close()
         name = type(runner).__name__
         message = f"the runner {name} runs inputs in this process and cannot end one: a time limit takes processes"
         raise OpenInferError(message, code=TIMEOUT)
-    with closing(_Workers(runner, job, retries, timeout)) as workers:
+    with closing(Pool(runner, job, attempts=retries + 1)) as pool:
+        workers = _Workers(pool, runner, job, retries, timeout)
         if runner.inline:
             yield from map(workers.outcome, tasks)
             return
@@ -105,7 +113,7 @@ def outcomes(
                 # Threads that wait for their workers end with them; what has not begun need not.
                 for future in pending:
                     future.cancel()
-                workers.close()
+                pool.close()
 
 
 class _Source:
@@ -127,18 +135,16 @@ class _OverdueError(Exception):
 
 
 class _Workers:
-    """The workers of a batch: started when a task finds none idle, replaced when they are lost."""
+    """Runs tasks on the workers of a pool, again where a worker is lost."""
 
-    def __init__(self, runner: Runner, job: Job, retries: int, timeout: float | None) -> None:
+    def __init__(self, pool: Pool, runner: Runner, job: Job, retries: int, timeout: float | None) -> None:
+        self._pool = pool
         self._runner = runner
         self._job = job
         self._retries = retries
         self._timeout = timeout
-        self._lock = threading.Lock()
-        self._idle: list[Worker] = []
-        self._all: list[Worker] = []
         self._history: list[Task] = []
-        self._closed = False
+        self._replayed: Worker | None = None
 
     def outcome(self, task: Task) -> Outcome:
         """Return what becomes of a task; an error of the input is an outcome.
@@ -156,7 +162,7 @@ class _Workers:
                 return self._answered(task, request)
             except WorkerLostError as error:
                 lost = error
-                if self._closed:
+                if self._pool.is_closed:
                     raise
             except _OverdueError:
                 message = f"this input took longer than {self._timeout:g} s: its worker was ended"
@@ -164,23 +170,12 @@ class _Workers:
         tried = "" if not self._retries else f" {self._retries + 1} times"
         return Outcome(task.index, task.name, {}, WorkerLostError(f"the worker of this input was lost{tried}: {lost}"))
 
-    def close(self) -> None:
-        """End all workers, also those that are running an input; once."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            ended, self._all, self._idle = self._all, [], []
-        for worker in ended:
-            worker.close()
-        self._runner.close()
-
     def _answered(self, task: Task, request: bytes) -> Outcome:
         worker = self._take()
         try:
             answer = self._run(worker, request)
         except BaseException:
-            self._drop(worker)
+            self._pool.drop(worker)
             raise
         self._give_back(worker, task)
         try:
@@ -200,7 +195,7 @@ class _Workers:
 
         def end() -> None:
             overdue.set()
-            self._drop(worker)
+            self._pool.drop(worker)
 
         timer = threading.Timer(self._timeout, end)
         timer.daemon = True
@@ -220,19 +215,10 @@ class _Workers:
         return answer
 
     def _take(self) -> Worker:
-        with self._lock:
-            if self._closed:
-                raise WorkerLostError("the batch was ended")
-            if self._idle:
-                return self._idle.pop()
-        worker = _started(self._runner, self._job)
-        with self._lock:
-            closed = self._closed
-            self._all.append(worker)
-        if closed:
-            self._drop(worker)
-            raise WorkerLostError("the batch was ended")
-        self._replay(worker)
+        worker = self._pool.take()
+        if self._job.carries_state and worker is not self._replayed:
+            self._replay(worker)
+            self._replayed = worker
         return worker
 
     def _replay(self, worker: Worker) -> None:
@@ -243,21 +229,13 @@ class _Workers:
         except _OverdueError:
             raise WorkerLostError("an input that is run again to bring memory back takes too long") from None
         except BaseException:
-            self._drop(worker)
+            self._pool.drop(worker)
             raise
 
     def _give_back(self, worker: Worker, task: Task) -> None:
-        with self._lock:
-            self._idle.append(worker)
-            if self._job.carries_state and not self._runner.inline:
-                self._history.append(task)
-
-    def _drop(self, worker: Worker) -> None:
-        with self._lock:
-            if worker not in self._all:
-                return
-            self._all.remove(worker)
-        worker.close()
+        if self._job.carries_state and not self._runner.inline:
+            self._history.append(task)
+        self._pool.give_back(worker)
 
 
 def _raising(error: OpenInferError, cause: Exception | None = None) -> Callable[[], bytes]:
@@ -265,16 +243,6 @@ def _raising(error: OpenInferError, cause: Exception | None = None) -> Callable[
         raise error from cause
 
     return request
-
-
-def _started(runner: Runner, job: Job) -> Worker:
-    try:
-        return runner.start(job)
-    except OpenInferError:
-        raise
-    except Exception as error:
-        message = f"runner {type(runner).__name__} cannot start a worker: {type(error).__name__}: {error}"
-        raise PluginError(message) from error
 
 
 def _damaged(runner: Runner, error: Exception) -> PluginError:

@@ -26,6 +26,7 @@ class BatchOptions:
     look_ahead: int | None
     retries: int | None
     timeout: float | None
+    start_timeout: float | None
     send_model: bool
 
 
@@ -55,6 +56,12 @@ _OPTIONS = (
         type=SECONDS,
         metavar="SECONDS",
         help="Give up an input of a batch that runs longer.",
+    ),
+    click.option(
+        "--start-timeout",
+        type=SECONDS,
+        metavar="SECONDS",
+        help="Replace a worker of a batch that takes longer to start; by default 120.",
     ),
     click.option("--send-model", is_flag=True, help="Send workers of a batch the model's bytes instead of its path."),
 )
