@@ -123,7 +123,7 @@ class Origins:
         return [each for each in arrivals if (each.name, each.kind) not in self._reported]
 
     def settle(self, event: TraceEvent, node: Node, reported: Iterable[Arrival]) -> None:
-        """Note what was reported: a constant is once, an input once a step; what is stored here is not reported later."""
+        """Note what was reported, a constant for all steps, and what memory gets, which is not reported when read."""
         self._reported |= {(each.name, each.kind) for each in reported}
         if isinstance(node.kind, CacheWrite):
             kinds = {kind for name in outputs_of(event, node) for kind in self._scan(name)}
