@@ -1,5 +1,7 @@
 """The `oinf` command. Exit codes: 0 valid or done, 1 the file is invalid, 2 usage or input/output errors.
 
+As shells count, 130 after an interrupt, 141 when the reader of the output has gone.
+
 A command may set `invalid_status` where 1 means something else to it. With `--json` a failure is a document, too.
 """
 
@@ -8,7 +10,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
-import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from . import __version__, commands
 from .errors import MISSING_EXTRA, NOT_A_FILE, USAGE, OinfError
 from .failures import Failure, file_failure, invalid_failure
+from .standard_streams import claim_streams, discard_output
 from .suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 INVALID, FAILED = 1, 2
 INTERRUPTED = 130
+BROKEN_PIPE = 141
 
 
 class _UsageMistakeError(Exception):
@@ -40,6 +43,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise _UsageMistakeError(self, message)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        # argparse ignores that help and version cannot be written.
+        (file or sys.stderr).write(message)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -65,12 +72,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     json = "--json" in (given[: given.index("--")] if "--" in given else given)
     try:
+        claim_streams()
+        try:
+            return _run(given, json=json)
+        finally:
+            # Here rather than at the end of the interpreter, where it would be too late for an exit code.
+            sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+        return BROKEN_PIPE
+    except OSError as error:
+        return _fail(file_failure(error, FAILED), json=False)
+
+
+def _run(given: Sequence[str], *, json: bool) -> int:
+    try:
         parsed = _parsed(given)
     except _UsageMistakeError as mistake:
         raise SystemExit(_fail(Failure(USAGE, mistake.message, FAILED), json=json, before=mistake.usage)) from None
     try:
-        status = parsed.run(parsed)
-        sys.stdout.flush()
+        return int(parsed.run(parsed))
     except OinfError as error:
         return _fail(
             invalid_failure(error, status_of(error, getattr(parsed, "invalid_status", INVALID))),
@@ -78,16 +99,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             text=str(error),
         )
     except BrokenPipeError:
-        # The reader of our output has gone; standard output is pointed elsewhere so that exit stays quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        raise
     except OSError as error:
         return _fail(file_failure(error, FAILED), json=json)
     except KeyError as error:
         return _fail(Failure(USAGE, str(error.args[0]), FAILED), json=json)
     except KeyboardInterrupt:
         return _fail(Failure("interrupted", "interrupted", INTERRUPTED), json=json)
-    return int(status)
 
 
 def _escape_unknown_letters() -> None:
@@ -112,9 +130,19 @@ def status_of(error: OinfError, invalid: int = INVALID) -> int:
 
 
 def _fail(failure: Failure, *, json: bool, before: str = "oinf: ", text: str | None = None) -> int:
-    """Print a failure: as a document on standard output, or on standard error as text (its message unless given)."""
-    if json:
-        sys.stdout.write(failure.document() + "\n")
-    else:
+    """Print a failure: as a document on standard output, or on standard error as text (its message unless given).
+
+    A document that cannot be written becomes text.
+    """
+    try:
+        if json:
+            sys.stdout.write(failure.document() + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        discard_output()
+        json = False
+    if not json:
         sys.stderr.write(f"{before}{failure.message if text is None else text}\n")
     return failure.exit_status

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from openinfer.cli.findings import as_json
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import Diagnostic, near_names, render
 from openinfer.errors import DeviceError, MissingDependencyError, OpenInferError
+from openinfer_oinf.standard_streams import discard_output
 
 WRONG_INPUT = 1
 MISSING_DEPENDENCY = 3
@@ -46,17 +46,27 @@ def exit_code(error: BaseException) -> int:
     return MISSING_DEPENDENCY if missing or unavailable else WRONG_INPUT
 
 
-def report(error: BaseException, *, debug: bool, json: bool = False) -> None:
-    """Print an error to standard error, with ``debug`` its traceback first; with ``json`` as a document instead."""
-    if isinstance(error, BrokenPipeError):
-        _discard_output()
-        return
-    if debug:
+def report(error: BaseException, *, debug: bool, json: bool = False) -> int:
+    """Print an error to standard error, with ``debug`` its traceback first; with ``json`` as a document instead.
+
+    A document that cannot be written becomes text. Returns the exit code.
+    """
+    if debug and not isinstance(error, BrokenPipeError):
         traceback.print_exception(error)
-    if json:
-        print_document(failure(error))
-    elif sys.stderr:
-        sys.stderr.write(f"{rendered(error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr))}\n")
+    try:
+        if isinstance(error, BrokenPipeError):
+            raise error
+        if json:
+            print_document(failure(error))
+            return exit_code(error)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+        return BROKEN_PIPE
+    except OSError:
+        discard_output()
+    sys.stderr.write(f"{rendered(error, colour=wants_colour(sys.stderr), width=width_of(sys.stderr))}\n")
+    return exit_code(error)
 
 
 def failure(error: BaseException) -> dict[str, Any]:
@@ -108,11 +118,3 @@ def _near_file(error: OSError) -> str | None:
     except OSError:
         return None
     return f"did you mean `{Path(folder) / near[0]}`?" if near and near[0] != name else None
-
-
-def _discard_output() -> None:
-    """Let nobody else, the interpreter's last flush included, meet the broken pipe again."""
-    with suppress(OSError, ValueError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)

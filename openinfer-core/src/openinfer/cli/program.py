@@ -16,11 +16,12 @@ import openinfer
 from openinfer.boundary import DEBUG
 from openinfer.cli import commands, failures
 from openinfer.cli.plugin_commands import opened_command
-from openinfer.cli.terminal import has_printed_document, print_document
+from openinfer.cli.terminal import has_printed_document
 from openinfer.diagnostics import Diagnostic, Severity, did_you_mean, render
 from openinfer.plugins import discovery, switches
 from openinfer.plugins.crossing import PluginWarning
 from openinfer.plugins.environment import Environment
+from openinfer_oinf.standard_streams import claim_streams
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -67,6 +68,13 @@ class Program(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows))
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            claim_streams()
+        except OSError as error:
+            sys.exit(failures.report(error, debug=False))
+        return super().main(*arguments, **options)
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
@@ -84,9 +92,8 @@ class Program(click.Group):
         variables = {**_switches(ctx.params), **({DEBUG: "1"} if debug else {})}
         with _variables_set(variables), _warnings_printed(), reported:
             result = super().invoke(ctx)
-            # A reader that went away shows when the rest of the output is written; without output there is no stream.
-            if sys.stdout:
-                sys.stdout.flush()
+            # A reader that went away shows when the rest of the output is written.
+            sys.stdout.flush()
             return result
 
 
@@ -101,14 +108,12 @@ def _failures_reported(*, debug: bool, json: bool, context: click.Context | None
     except click.ClickException as error:
         if not json:
             raise
-        print_document(failures.failure(error))
-        raise click.exceptions.Exit(error.exit_code) from None
+        raise click.exceptions.Exit(failures.report(error, debug=False, json=True)) from None
     except (click.exceptions.Exit, click.Abort):
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the user reads one message
         has_document = context is not None and has_printed_document(context)
-        failures.report(error, debug=debug, json=json and not has_document)
-        raise click.exceptions.Exit(failures.exit_code(error)) from None
+        raise click.exceptions.Exit(failures.report(error, debug=debug, json=json and not has_document)) from None
 
 
 def _builtin() -> Mapping[str, str]:

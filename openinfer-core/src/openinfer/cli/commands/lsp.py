@@ -8,6 +8,7 @@ import click
 
 import openinfer
 from openinfer.errors import MissingDependencyError
+from openinfer_oinf.standard_streams import check_input
 
 
 @click.command(name="lsp", short_help="Serve an editor on standard input and output.")
@@ -20,6 +21,7 @@ def command(*, model: str | None, stdio: bool) -> None:
         raise MissingDependencyError(
             "`openinfer lsp` needs pygls, which is not installed: pip install 'openinfer-core[lsp]'"
         )
+    check_input()
     from openinfer.editors.server import serve
 
     if model is None:

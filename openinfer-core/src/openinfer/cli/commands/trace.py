@@ -101,9 +101,6 @@ def _script(script: str | None) -> list[str] | None:
 
     if script is not None and script != "-":
         return decoded(read_regular(script), name=script).splitlines()
-    # A process that was started without standard input has none to read from.
-    if not sys.stdin:
-        return []
     if script is None and sys.stdin.isatty():
         return None
     name = "<standard input>"
