@@ -60,7 +60,7 @@ PRINTING = (
 FAILING = (
     "openinfer run missing.oi --model m.oinf --json",
     "openinfer run --nonsense --json",
-    "oinf verify missing.oinf --json",
+    "oinf inspect missing.oinf --json",
 )
 SILENT = (
     "openinfer import net.onnx",

@@ -172,6 +172,50 @@ def test_the_command_says_that_devices_agree(files: Path) -> None:
     assert (found["same"], found["largest"]["exp"]["ulps"], found["divergence"]) == (True, 0, None)
 
 
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([np.nan] * 4, "is NaN in all 4 elements"),
+        ([1, np.nan, 2, np.nan], "is NaN in 2 of 4 elements"),
+        ([np.inf, -np.inf], "is infinite in all 2 elements"),
+        ([0, -0.0, 0], "is zero in all 3 elements"),
+        ([], "has no elements"),
+        ([np.nan], "is NaN"),
+        ([np.inf], "is infinite"),
+        ([1, np.inf, 0], None),
+        ([0], None),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+def test_results_that_say_little_are_named(values: list[float], reason: str | None, dtype: str) -> None:
+    size = len(values)
+    kind = f"{dtype}[{size}]"
+    text = f"dynamic {{ x: {kind}; }} volatile {{ y: {kind}; }} block entry {{ transfer x >> y; return y; }}"
+    found = compared(executor_of(text), executor_of(text), x=values)
+    assert (found.divergence, found.hollow) == (None, {} if reason is None else {"y": reason})
+
+
+def test_zero_integers_and_values_that_are_no_results_are_not_named() -> None:
+    text = """dynamic { x: i32[2]; } volatile { y: i32[2]; z: f32[2]; }
+    block entry { transfer x >> y; op cast(x, to=f32) >> z; return y; }"""
+    assert compared(executor_of(text), executor_of(text), x=[0, 0]).hollow == {}
+
+
+def test_the_command_names_results_that_say_little(files: Path) -> None:
+    Path("g.oi").write_text("dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op sqrt(x) >> y; return y; }")
+    arguments = ("--device", "cpu", "--device", "cpu", "--input", "x=[-1, -2]")
+    result = compare(*arguments)
+    assert (result.exit_code, result.stdout.splitlines()[:2]) == (
+        0,
+        [
+            "cpu against cpu: 2 nodes in 1 step, the same within tolerance, but with results that say little",
+            "note: `y` is NaN in all 2 elements on both",
+        ],
+    )
+    (found,) = json.loads(compare(*arguments, "--json").stdout)
+    assert (found["same"], found["hollow"]) == (True, {"y": "is NaN in all 2 elements"})
+
+
 def test_the_command_shows_the_line_and_exits_with_1(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make, made = oi.Simulator.make_executor, list[int]()
 

@@ -1,4 +1,4 @@
-"""Oracles of quantisation on values that are no numbers."""
+"""Oracles of quantisation on values with a NaN."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.cli.findings import as_json
 from openinfer.cli.terminal import table
-from openinfer.diagnostics import counted
+from openinfer.diagnostics import counted, printable
 
 if TYPE_CHECKING:
     from openinfer.inspect.differences import Difference
@@ -18,7 +18,10 @@ def comparison_text(found: Comparison) -> str:
     """Return a comparison for people: how far both agree, and the largest differences."""
     pair = f"{found.device} against {found.reference}"
     counts = f"{counted(found.nodes, 'node')} in {counted(found.steps, 'step')}"
-    lines = [f"{pair}: {counts}, {'the same within tolerance' if found.divergence is None else 'then they differ'}"]
+    same = "the same within tolerance" + (", but with results that say little" if found.hollow else "")
+    lines = [f"{pair}: {counts}, {same if found.divergence is None else 'then they differ'}"]
+    if found.divergence is None:
+        lines += [f"note: `{printable(name)}` {reason} on both" for name, reason in found.hollow.items()]
     rows = [
         (name, str(each.nodes), f"{each.absolute:.3g}", f"{each.relative:.3g}", _ulps(each.ulps))
         for name, each in sorted(found.largest.items(), key=lambda item: (-item[1].relative, item[0]))
@@ -36,6 +39,7 @@ def comparison_object(found: Comparison) -> dict[str, Any]:
         "same": found.divergence is None,
         "steps": found.steps,
         "nodes": found.nodes,
+        "hollow": found.hollow,
         "largest": {
             name: {
                 "values": each.nodes,

@@ -70,6 +70,24 @@ def difference(expected: Tensor, found: Tensor, tolerance: Tolerance) -> Differe
     )
 
 
+def hollow(value: Tensor) -> str | None:
+    """Return why an equal value on two devices says little of how they compute: it is empty, zero, or not finite.
+
+    Integers and single zeros say as much as other values do. Returns None where there is no such reason.
+    """
+    array, count = value.array.reshape(-1), value.array.size
+    if not count:
+        return "has no elements"
+    if not value.dtype.is_float:
+        return None
+    nans = int(np.count_nonzero(np.isnan(array)))
+    if nans:
+        return f"is NaN in {'all' if nans == count else f'{nans} of'} {count} elements" if count > 1 else "is NaN"
+    if np.isinf(array).all():
+        return f"is infinite in all {count} elements" if count > 1 else "is infinite"
+    return f"is zero in all {count} elements" if count > 1 and not array.any() else None
+
+
 def _floats(left: Array, right: Array) -> tuple[Array, Array, list[int | None]]:
     """Return absolute differences, larger magnitudes, and the largest distance in units in the last place."""
     one, other = left.astype(np.float64), right.astype(np.float64)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.diagnostics import Diagnostic, summary
 from openinfer.errors import ExecutionError
-from openinfer.inspect.differences import Difference, difference
+from openinfer.inspect.differences import Difference, difference, hollow
 from openinfer.ir.nodes import Await, Op
 from openinfer.simulate.devices.opening import Device
 from openinfer.simulate.execute.touched import fetched, outputs_of
@@ -91,6 +91,7 @@ class Comparison:
         nodes: nodes after which values were compared.
         largest: by operator or kind of statement.
         divergence: where they first differ beyond the tolerance; None if nowhere.
+        hollow: why results that are the same say little, by name: they are empty, zero, or not finite.
     """
 
     reference: str
@@ -99,6 +100,7 @@ class Comparison:
     nodes: int = 0
     largest: dict[str, Largest] = field(default_factory=dict[str, Largest])
     divergence: Divergence | None = None
+    hollow: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def check_comparisons(comparisons: Iterable[Comparison]) -> None:
@@ -176,7 +178,12 @@ def _step(pair: tuple[Executor, Executor], found: Comparison, tolerances: Tolera
             apart = _compared(pair, names, found, tolerances, one, node)
             if apart is not None:
                 return apart
-    return _compared(pair, (*pair[0].written(), *pair[0].outputs()), found, tolerances, None, None)
+    written, outputs = pair[0].written(), tuple(pair[0].outputs())
+    for name in outputs or written:
+        reason = hollow(pair[0].result(name))
+        if reason is not None:
+            found.hollow[name] = reason + (f" in step {found.steps}" if found.steps > 1 else "")
+    return _compared(pair, (*written, *outputs), found, tolerances, None, None)
 
 
 def _statements(runs: Iterator[NodeRun], nodes: Mapping[int, Node]) -> Iterator[NodeRun]:
