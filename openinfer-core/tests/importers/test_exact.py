@@ -184,6 +184,21 @@ def test_no_elements_are_shifted_by_no_bits(tmp_path: Path) -> None:
     assert (value.shape, value.dtype) == ((0, 3), np.uint8)
 
 
+@pytest.mark.parametrize(
+    ("shape", "of_bits"), [((), (1,)), ((3,), (2, 3)), ((2, 1), (2, 3)), ((2, 3), (1, 1)), ((2, 0), (1,))]
+)
+def test_shifts_broadcast(shape: tuple[int, ...], of_bits: tuple[int, ...], tmp_path: Path) -> None:
+    kind = onnx.TensorProto.UINT8
+    nodes = [node("BitShift", "x bits", "y", direction="LEFT")]
+    bits = np.full(of_bits, 2, np.uint8)
+    proto = model(nodes, [info("x", shape, kind)], [info("y", None, kind)], weights(bits=bits))
+    x = np.arange(np.prod(shape, dtype=int), dtype=np.uint8).reshape(shape)
+
+    (value,) = run(load(saved(proto, tmp_path)), {"x": x})
+
+    np.testing.assert_array_equal(value, x << bits, strict=True)
+
+
 def test_columns_that_are_not_finite_stay_where_they_are_scattered_to(tmp_path: Path) -> None:
     nodes = [node("Col2Im", "x image block", "y", strides=[1, 2], pads=[0, 1, 0, 0], dilations=[1, 1])]
     image, block = (2, 4), (2, 3)

@@ -15,6 +15,7 @@ from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.values import Value, plain_element
 
 if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Setting
 
 SAME = {
@@ -246,16 +247,21 @@ def _bit_shift(node: Node) -> Value:
     x, left, bits = node.given(0), node.get("direction") == "LEFT", node.known_array(1)
     if bits is None:
         node.refuse("the number of bits is left out")
-    if not bits.size:
-        return node.call("shl" if left else "shr", x, bits=0)
-    if np.unique(bits).size == 1:
+    if np.unique(bits).size == 1 and _leaves_shape(x, bits):
         number = int(bits.reshape(-1)[0])
         # Taken as unsigned, a negative number of bits is one above the width.
         return node.call("shl" if left else "shr", x, bits=number if number >= 0 else x.dtype.bits)
-    if int(bits.max()) >= x.dtype.bits or int(bits.min()) < 0:
+    if np.any((bits >= x.dtype.bits) | (bits < 0)):
         node.refuse("shifts by as many bits as the type has, others for each element")
     powers = node.numbers((np.uint64(1) << bits.astype(np.uint64)).astype(bits.dtype))
     return node.call("mul", x, powers) if left else node.call("floor_div", x, powers, mode="floor")
+
+
+def _leaves_shape(x: Value, other: Array) -> bool:
+    """Whether a value has the shape that it broadcasts to with an array."""
+    if x.shape is None:
+        return other.ndim <= x.rank and other.size == 1
+    return np.broadcast_shapes(x.shape, other.shape) == x.shape
 
 
 @translates("Cast", "CastLike")
