@@ -119,8 +119,9 @@ def _split(call: Call) -> None:
 def _squeeze(call: Call) -> None:
     array = call.take("data")
     ones = [axis for axis, extent in enumerate(array.shape) if extent == 1]
-    if call.chance(0.7):
-        chosen = call.random.sample(ones, call.random.randint(0, len(ones)))
+    # Onnxruntime takes an empty list of axes for one that is left out, ONNX for no axes.
+    if ones and call.chance(0.7):
+        chosen = call.random.sample(ones, call.random.randint(1, len(ones)))
         negative = call.schema.since_version >= 11
         call.ints("axes", [axis - (array.ndim if negative and call.chance(0.4) else 0) for axis in chosen])
 
