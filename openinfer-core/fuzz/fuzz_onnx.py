@@ -22,11 +22,8 @@ from random_onnx.runtime import Runtime
 from random_onnx.shrinking import shrunk
 from random_onnx.tally import OnnxTally
 from random_onnx.tracing import Trace
-from random_programs.c_batches import DEVICE, Build
-from random_programs.command import add_options, devices_of, fuzz
-from random_programs.examining import Finding, Plan
-
-from openinfer.plugins.environment import Environment
+from random_programs.command import add_options, fuzz, plan_of, repeating
+from random_programs.examining import Finding
 
 
 def main() -> int:
@@ -46,11 +43,9 @@ class _Graphs:
 
     def __init__(self, options: argparse.Namespace, runtime: Runtime) -> None:
         self._options = options
-        builds = (Build("gcc", DEVICE),) if "c" in options.targets else ()
-        environment = Environment.default()
-        self._plan = Plan(environment, devices_of(options.targets), builds, thorough=options.thorough)
+        self._plan = plan_of(options)
         self._newest = runtime.newest_opset()
-        self._start = Trace(self._newest, runtime, environment)
+        self._start = Trace(self._newest, runtime, self._plan.environment)
         self._tally = OnnxTally()
         self._graphs: dict[int, DrawnGraph] = {}
 
@@ -67,8 +62,7 @@ class _Graphs:
         return small.text(), [node.op_type for node in small.nodes]
 
     def repeat(self, number: int) -> str:
-        command = f"python openinfer-core/fuzz/fuzz_onnx.py --seed {self._options.seed} --start {number} --count 1"
-        return f"{command} --targets {','.join(self._options.targets)} --thorough"
+        return repeating("fuzz_onnx.py", number, self._options)
 
     def lines(self) -> Iterable[str]:
         return self._tally.lines(operators(self._newest)[0], self._plan.environment.ops)

@@ -15,16 +15,14 @@ import sys
 import tempfile
 from collections.abc import Iterable
 
-from random_programs.c_batches import DEVICE, Build
-from random_programs.command import add_options, devices_of, fuzz, names
+from random_programs.command import add_options, fuzz, plan_of, repeating
 from random_programs.drawing import drawn_sample
-from random_programs.examining import Finding, Plan, examine
+from random_programs.examining import Finding, examine
 from random_programs.sample import Sample
 from random_programs.shrinking import shrunk
 from random_programs.tally import Tally
 
 from openinfer.ir.nodes import Op
-from openinfer.plugins.environment import Environment
 
 
 def main() -> int:
@@ -41,12 +39,7 @@ class _Programs:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        builds = tuple(
-            Build(compiler, level, options.sanitize) for compiler in options.compilers for level in options.levels
-        )
-        builds = builds if "c" in options.targets else ()
-        devices = devices_of(options.targets)
-        self._plan = Plan(Environment.default(), devices, builds, thorough=options.thorough)
+        self._plan = plan_of(options)
         self._tally = Tally()
         self._samples: dict[int, Sample] = {}
 
@@ -63,13 +56,7 @@ class _Programs:
         return small.text(), [node.kind.op for _, node in small.graph.nodes() if isinstance(node.kind, Op)]
 
     def repeat(self, number: int) -> str:
-        options = self._options
-        command = f"python openinfer-core/fuzz/fuzz_programs.py --seed {options.seed} --start {number} --count 1"
-        parts = [command, f"--targets {','.join(options.targets)}"]
-        if "c" in options.targets:
-            parts += [f"--compilers {','.join(options.compilers)}", f"--levels {','.join(options.levels)}"]
-            parts += ["--sanitize"] if options.sanitize else []
-        return " ".join([*parts, "--thorough"])
+        return repeating("fuzz_programs.py", number, self._options)
 
     def lines(self) -> Iterable[str]:
         return self._tally.lines(self._plan.environment.ops)
@@ -78,15 +65,6 @@ class _Programs:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, _Programs.noun)
-    parser.add_argument("--compilers", type=names, default=["gcc"], metavar="NAMES")
-    parser.add_argument(
-        "--levels",
-        type=names,
-        default=[DEVICE],
-        metavar="NAMES",
-        help=f"such as {DEVICE},O0,O2: {DEVICE} is device c's",
-    )
-    parser.add_argument("--sanitize", action="store_true", help="run programs in C under the sanitisers")
     return parser.parse_args()
 
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from random_programs.examining import Finding
+from openinfer.plugins.environment import Environment
+from random_programs.c_batches import DEVICE, Build
+from random_programs.examining import Finding, Plan
 
 MOST_SHRUNK = 5
 """Findings of a kind that are shrunk; the rest is counted."""
@@ -116,6 +118,15 @@ def add_options(parser: argparse.ArgumentParser, noun: str) -> None:
     parser.add_argument("--start", type=int, default=0, metavar="K", help=f"number of the first {noun}")
     parser.add_argument("--count", type=int, default=1_000, metavar="N")
     parser.add_argument("--targets", type=names, default=["cpu", "c"], metavar="NAMES", help=TARGETS)
+    parser.add_argument("--compilers", type=names, default=["gcc"], metavar="NAMES")
+    parser.add_argument(
+        "--levels",
+        type=names,
+        default=[DEVICE],
+        metavar="NAMES",
+        help=f"such as {DEVICE},O0,O2: {DEVICE} is device c's",
+    )
+    parser.add_argument("--sanitize", action="store_true", help=f"run {noun}s in C under the sanitisers")
     parser.add_argument("--thorough", action="store_true", help=f"run every {noun} in every way on cpu")
     parser.add_argument("--ignore", action="append", default=[], metavar="PATTERN", help="leave out such findings")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help=f"write shrunk {noun}s there")
@@ -128,6 +139,20 @@ def names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def devices_of(targets: Iterable[str]) -> tuple[str, ...]:
-    """Return the targets that are devices of the simulator, cpu not counted."""
-    return tuple(name for name in targets if name not in ("cpu", "c"))
+def plan_of(options: argparse.Namespace) -> Plan:
+    """Return where to run what is drawn."""
+    devices = tuple(name for name in options.targets if name not in ("cpu", "c"))
+    pairs = [(compiler, level) for compiler in options.compilers for level in options.levels]
+    builds = tuple(Build(compiler, level, options.sanitize) for compiler, level in pairs)
+    in_c = builds if "c" in options.targets else ()
+    return Plan(Environment.default(), devices, in_c, thorough=options.thorough)
+
+
+def repeating(script: str, number: int, options: argparse.Namespace) -> str:
+    """Return the command that examines one again."""
+    command = f"python openinfer-core/fuzz/{script} --seed {options.seed} --start {number} --count 1"
+    parts = [command, f"--targets {','.join(options.targets)}"]
+    if "c" in options.targets:
+        parts += [f"--compilers {','.join(options.compilers)}", f"--levels {','.join(options.levels)}"]
+        parts += ["--sanitize"] if options.sanitize else []
+    return " ".join([*parts, "--thorough"])
