@@ -199,6 +199,15 @@ def test_shifts_broadcast(shape: tuple[int, ...], of_bits: tuple[int, ...], tmp_
     np.testing.assert_array_equal(value, x << bits, strict=True)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 0), (0, 3, 4), (2, 3, 4, 0)])
+def test_no_elements_are_normalised_to_none(shape: tuple[int, ...], tmp_path: Path) -> None:
+    proto = model([node("LRN", "x", "y", size=3)], [info("x", shape)], [info("y", None)])
+
+    (value,) = run(load(saved(proto, tmp_path)), {"x": np.zeros(shape, np.float32)})
+
+    assert value.shape == shape
+
+
 def test_columns_that_are_not_finite_stay_where_they_are_scattered_to(tmp_path: Path) -> None:
     nodes = [node("Col2Im", "x image block", "y", strides=[1, 2], pads=[0, 1, 0, 0], dilations=[1, 1])]
     image, block = (2, 4), (2, 3)

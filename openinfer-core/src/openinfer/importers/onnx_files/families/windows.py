@@ -158,6 +158,8 @@ def _lrn(node: Node) -> Value:
     """Means over windows of channels: channels are the rows of an image."""
     x, size = node.given(0), int(node.get("size"))
     shape = node.shape(0)
+    if 0 in shape:
+        return node.call("identity", x)
     alpha, beta, bias = (float(node.get(name, value)) for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1)))
     image = node.reshaped(node.call("square", x), (shape[0], 1, shape[1], math.prod(shape[2:])))
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
