@@ -137,13 +137,15 @@ def _rounds_twice(program: ResolvedGraph, environment: Environment) -> bool:
 
 def _inexact(program: ResolvedGraph, inputs: Sequence[Array], result: Array, environment: Environment) -> Precision:
     floats = [np.abs(array.astype(np.float64)) for array in inputs if array.dtype.kind == "f"]
-    if all(isinstance(environment.op(op.op).definition, Elementwise) for op in program.ops.values()):
+    operators = [environment.op(op.op) for op in program.ops.values()]
+    # A node that is computed at import has none, and may be a sum.
+    if operators and all(isinstance(schema.definition, Elementwise) for schema in operators):
         sizes = [np.minimum(np.where(np.isfinite(array), array, FLAT), FLAT) for array in floats]
         try:
             reach = np.broadcast_to(np.max(np.broadcast_arrays(*sizes), axis=0), result.shape)
         except ValueError:
             reach = FLAT
-        return Precision(False, THEIRS * ELEMENTWISE_ULPS * max(len(program.ops), 1), reach)
+        return Precision(False, THEIRS * ELEMENTWISE_ULPS * len(operators), reach)
     is_open = any(_may_overflow(array) for array in inputs if array.dtype.kind == "f")
     greatest = max((float(array.max(initial=0.0)) for array in floats), default=0.0)
     return Precision(False, THEIRS * OTHER_ULPS, math.inf if is_open else greatest, sums=True)
