@@ -233,6 +233,13 @@ def test_columns_that_are_not_finite_stay_where_they_are_scattered_to(tmp_path: 
     ("made", "arrays", "wanted"),
     [
         (node("Elu", "x", "y", alpha=0.1), {}, lambda x, alpha: np.where(x < 0, alpha * np.expm1(x), x)),
+        (
+            node("Selu", "x", "y"),
+            {},
+            lambda x, _: (
+                np.float64(np.float32(1.0507010)) * np.where(x < 0, np.float64(np.float32(1.6732632)) * np.expm1(x), x)
+            ),
+        ),
         (node("LeakyRelu", "x", "y", alpha=0.1), {}, lambda x, alpha: np.where(x < 0, alpha * x, x)),
         (node("Gemm", "x w", "y", alpha=0.1), {"w": np.eye(3)}, lambda x, alpha: alpha * x),
         (
@@ -241,7 +248,7 @@ def test_columns_that_are_not_finite_stay_where_they_are_scattered_to(tmp_path: 
             lambda x, alpha: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + alpha),
         ),
     ],
-    ids=["Elu", "LeakyRelu", "Gemm", "LayerNormalization"],
+    ids=["Elu", "Selu", "LeakyRelu", "Gemm", "LayerNormalization"],
 )
 def test_attributes_are_f32_where_numbers_are_f64(made: Any, arrays: Any, wanted: Any, tmp_path: Path) -> None:
     kind = onnx.TensorProto.DOUBLE

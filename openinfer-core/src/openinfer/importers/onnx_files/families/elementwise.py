@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import F8, F32, DType
+from openinfer.dtypes import F8, F32, F64, DType
 from openinfer.importers.onnx_files.elements import element_name, element_type, scalar_of
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.package import onnx_module
@@ -126,11 +126,13 @@ def _celu(node: Node) -> Value:
 
 @translates("Selu")
 def _selu(node: Node) -> Value:
-    alpha, gamma = (float(node.get(name, value)) for name, value in (("alpha", 1.6732632), ("gamma", 1.0507010)))
-    if math.isclose(alpha, 1.6732632, rel_tol=1e-6) and math.isclose(gamma, 1.0507010, rel_tol=1e-6):
+    alpha, gamma = node.real("alpha", 1.6732632), node.real("gamma", 1.0507010)
+    is_usual = math.isclose(alpha, 1.6732632, rel_tol=1e-6) and math.isclose(gamma, 1.0507010, rel_tol=1e-6)
+    # The constants of the operator have more digits than those of ONNX, which only f64 shows.
+    if is_usual and node.given(0).dtype is not F64:
         return node.call("selu", node.given(0))
-    found = node.call("elu", node.given(0), alpha=node.real("alpha", 1.6732632))
-    return node.call("mul", found, node.number(gamma, found.dtype))
+    scaled = node.call("elu", node.given(0), alpha=alpha)
+    return node.call("mul", scaled, node.number(gamma, scaled.dtype))
 
 
 @translates("ThresholdedRelu")
