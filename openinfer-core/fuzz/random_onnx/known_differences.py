@@ -114,6 +114,13 @@ def _is_wider_than_f32(case: Case) -> Array | bool:
     return x is not None and (x.dtype == np.float64 or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4))
 
 
+def _skips_rows(case: Case) -> bool:
+    kernel = case.attribute("kernel_shape")
+    steps = case.attribute("strides", [1] * len(kernel))
+    is_same = case.attribute("auto_pad", b"").startswith(b"SAME")
+    return is_same and case.result.dtype == np.float16 and any(map(int.__lt__, kernel, steps))
+
+
 def _is_not_calm(case: Case) -> bool:
     """Values whose squares are not finite, or so large that a running sum keeps nothing of what follows."""
     x = case.inputs[0]
@@ -167,12 +174,17 @@ DIFFERENCES = (
         lambda case: case.inputs[0] is not None and np.isnan(case.inputs[0]),
     ),
     Difference(
+        frozenset({"AveragePool"}),
+        "f16 is padded by less than nothing where a stride is longer than the kernel; f32 and ONNX pad by nothing",
+        _skips_rows,
+    ),
+    Difference(
         frozenset({"MatMulInteger"}),
         "sums of no products are what was in memory before, and not 0",
         lambda case: any(array is not None and not array.size for array in case.inputs),
     ),
     Difference(
-        frozenset({"Gelu"}),
+        frozenset({"Gelu", "HardSwish"}),
         "f64 is computed with constants of f32",
         lambda case: case.result.dtype == np.float64,
     ),

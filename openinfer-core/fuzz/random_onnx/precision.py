@@ -147,7 +147,7 @@ def _inexact(program: ResolvedGraph, inputs: Sequence[Array], result: Array, env
             reach = FLAT
         return Precision(False, THEIRS * ELEMENTWISE_ULPS * len(operators), reach)
     is_open = any(_may_overflow(array) for array in inputs if array.dtype.kind == "f")
-    greatest = max((float(array.max(initial=0.0)) for array in floats), default=0.0)
+    greatest = max((float(array.max(initial=0.0)) for array in floats), default=1.0)
     return Precision(False, THEIRS * OTHER_ULPS, math.inf if is_open else greatest, sums=True)
 
 
