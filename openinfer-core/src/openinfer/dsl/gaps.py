@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from openinfer.dsl.syntax import Gap
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FIRST_WORD = re.compile(r"(?:^|[;{}\n])\s*([A-Za-z_][A-Za-z0-9_]*)")
-_ASSIGNED = re.compile(r"\bassign\s+([A-Za-z_][A-Za-z0-9_]*)|([A-Za-z_][A-Za-z0-9_]*)\s*[:=]")
+# Blanks up to a line end and names from their first letter on: no character is read again from each place before it.
+_FIRST_WORD = re.compile(r"(?:^|[;{}\n])[ \t\r\f\v]*+([A-Za-z_][A-Za-z0-9_]*)")
+_ASSIGNED = re.compile(r"\bassign\s+([A-Za-z_][A-Za-z0-9_]*)|(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*+)\s*+[:=]")
 _BLOCK = re.compile(r"\bblock\s+([A-Za-z_][A-Za-z0-9_]*)")
 
 

@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|inf
 _LITERALS = ("true", "false", "inf", "nan")
 _BUFFER = re.compile(rf"{_NAME}\s*:\s*buffer\s*\(")
 _INDEXED_MODEL = re.compile(r"\bmodel\s*\[")
-_TYPED = re.compile(rf"{_NAME}[^:]*:\s*({_NAME})$")
+_TYPED = re.compile(rf"{_NAME}+[^:]*+:\s*({_NAME})")
 _NO_ATTRIBUTES = "only declarations have attributes: an operator takes `name=value`, a hint `with { name = value }`"
 
 

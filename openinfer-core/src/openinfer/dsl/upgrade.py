@@ -7,16 +7,19 @@ validation infers their types.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from openinfer.diagnostics import Source
 from openinfer.dsl.formatting import formatted
+from openinfer.dsl.positions import Positions
 from openinfer.dsl.tokens import Token, scan
 from openinfer.dsl.upgrade_model import ModelUse, linked, model_uses, replacement, undeclared
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _SECTIONS = {"inputs": "dynamic", "outputs": "volatile", "state": "persistent"}
 _STATEMENT_START = ("", ";", "{", "}")
@@ -57,17 +60,19 @@ def upgrade(text: str, *, name: str = "<text>") -> Upgrade:
     """Return the text in the language of today, laid out as `formatted` does, and what had to be rewritten for it."""
     found = scan(text).tokens()
     words = [token for token in found if token.kind != "comment"]
-    edits = [edit for rule in _RULES for edit in rule(words)]
+    ends = _ends(words)
+    edits = [edit for rule in _RULES for edit in rule(words, ends)]
     named, missing = _model_data(words)
     edits += named
-    masks = _masks(words)
+    masks = _masks(words, ends)
     # A text without earlier syntax may mean the result of today.
     edits += masks if edits else []
-    changes = tuple(Change(text.count("\n", 0, edit.start) + 1, edit.what) for edit in sorted(edits) if edit.what)
+    positions = Positions(Source(name, text))
+    changes = tuple(Change(positions.line(edit.start), edit.what) for edit in sorted(edits) if edit.what)
     if missing:
         return Upgrade(None, changes, undeclared(missing, text, name))
     shown = f"{name} (upgraded)" if edits else name
-    divisions = () if edits else tuple(text.count("\n", 0, mask.start) + 1 for mask in masks)
+    divisions = () if edits else tuple(positions.line(mask.start) for mask in masks)
     try:
         of_today = _edited(text, edits, [token for token in found if token.kind == "comment"])
         return Upgrade(formatted(of_today, name=shown), changes, divisions=divisions)
@@ -116,8 +121,10 @@ def _edited(text: str, edits: list[_Edit], comments: list[Token]) -> str:
     """Return the text with every edit made; comments inside of what is replaced stay."""
     pieces: list[str] = []
     position = 0
+    starts = [comment.start for comment in comments]
     for edit in sorted(edits):
-        kept = (f"{comment.text}\n" for comment in comments if edit.start <= comment.start < edit.end)
+        inside = comments[bisect_left(starts, edit.start) : bisect_left(starts, edit.end)]
+        kept = (f"{comment.text}\n" for comment in inside)
         pieces += [text[position : edit.start], *kept, edit.text]
         position = edit.end
     return "".join([*pieces, text[position:]])
@@ -131,38 +138,58 @@ def _texts(words: Sequence[Token], position: int, count: int) -> tuple[str, ...]
     return tuple(word.text for word in words[position : position + count])
 
 
-def _closing(words: Sequence[Token], position: int) -> int:
-    """Return the position of the bracket that closes the one at ``position``, or the last position."""
-    depth = 0
-    for here in range(position, len(words)):
-        depth += (words[here].text in ("(", "[", "{")) - (words[here].text in (")", "]", "}"))
-        if depth == 0:
-            return here
-    return len(words) - 1
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Where brackets and statements end, looked up once for all rules.
+
+    Attributes:
+        closing: by the position of an opening bracket that of the one that closes it, whatever its kind.
+        last: the last position.
+        semicolons: positions of the ``;``.
+    """
+
+    closing: Mapping[int, int]
+    last: int
+    semicolons: Sequence[int]
+
+    def bracket(self, position: int) -> int:
+        """Return the position of the bracket that closes the one at ``position``, or the last position."""
+        return self.closing.get(position, self.last)
+
+    def statement(self, position: int) -> int | None:
+        """Return the position of the ``;`` that ends the statement at ``position``."""
+        after = bisect_left(self.semicolons, position)
+        return self.semicolons[after] if after < len(self.semicolons) else None
 
 
-def _semicolon(words: Sequence[Token], position: int) -> int | None:
-    """Return the position of the ``;`` that ends the statement at ``position``."""
-    return next((here for here in range(position, len(words)) if words[here].text == ";"), None)
+def _ends(words: Sequence[Token]) -> _Ends:
+    closing: dict[int, int] = {}
+    opened: list[int] = []
+    for position, word in enumerate(words):
+        if word.text in ("(", "[", "{"):
+            opened.append(position)
+        elif word.text in (")", "]", "}") and opened:
+            closing[opened.pop()] = position
+    return _Ends(closing, len(words) - 1, [position for position, word in enumerate(words) if word.text == ";"])
 
 
-def _wrapper(words: Sequence[Token]) -> Iterator[_Edit]:
+def _wrapper(words: Sequence[Token], ends: _Ends) -> Iterator[_Edit]:
     """Drop ``graph! { … }`` around the program."""
     for position in range(min(4, len(words))):
         if _texts(words, position, 3) == ("graph", "!", "{"):
-            closing = _closing(words, position + 2)
+            closing = ends.bracket(position + 2)
             yield _removed(words[0], words[position + 2], "removed `graph! {` around the program")
             yield _removed(words[closing], words[-1])
 
 
-def _model(words: Sequence[Token]) -> Iterator[_Edit]:
+def _model(words: Sequence[Token], _: _Ends) -> Iterator[_Edit]:
     """Drop ``model: model,``: variables are linked by name."""
     for position, word in enumerate(words):
         if word.text == "model" and _texts(words, position + 1, 3) in ((":", "model", ","), (":", "model", ";")):
             yield _removed(word, words[position + 3], "removed `model: model`: variables are linked by name")
 
 
-def _sections(words: Sequence[Token]) -> Iterator[_Edit]:
+def _sections(words: Sequence[Token], _: _Ends) -> Iterator[_Edit]:
     """Give sections the names of today."""
     for position, word in enumerate(words):
         before = words[position - 1].text if position else ""
@@ -171,11 +198,15 @@ def _sections(words: Sequence[Token]) -> Iterator[_Edit]:
             yield _Edit(word.start, word.end, f"renamed the section `{word.text}` to `{today}`", today)
 
 
-def _buffers(words: Sequence[Token]) -> Iterator[_Edit]:
+def _buffers(words: Sequence[Token], ends: _Ends) -> Iterator[_Edit]:
     """Write ``buffer(f32, [B, D])`` as ``f32[B, D]``."""
+    done = 0
     for position, word in enumerate(words):
-        if _texts(words, position, 3) == (":", "buffer", "("):
-            closing = _closing(words, position + 2)
+        if _texts(words, position, 3) == (":", "buffer", "(") and position >= done:
+            # One without an end says nothing, and what is inside of another is part of that.
+            closing = done = ends.closing.get(position + 2, len(words))
+            if closing == len(words):
+                return
             inner = words[position + 3 : closing]
             dims = inner[2:] if len(inner) > 2 else ()
             dtype = inner[0].text if inner else ""
@@ -184,22 +215,23 @@ def _buffers(words: Sequence[Token]) -> Iterator[_Edit]:
             yield _Edit(word.start, words[closing].end, f"wrote `buffer(…)` as `{shown}`", text)
 
 
-def _assigned(words: Sequence[Token]) -> Iterator[_Edit]:
+def _assigned(words: Sequence[Token], ends: _Ends) -> Iterator[_Edit]:
     """Write ``y = op f(x) with { … };`` as ``op f(x) >> y with { … };``, and effects as cache statements."""
     for position, word in enumerate(words):
         if word.text not in ("op", "effect"):
             continue
         before = words[position - 1].text if position else ""
         outputs = _outputs(words, position - 1) if before == "=" else ()
-        end = _semicolon(words, position)
+        end = ends.statement(position)
         is_statement = bool(outputs) or (word.text == "effect" and before in _STATEMENT_START)
         if not is_statement or end is None or _texts(words, position + 2, 1) != ("(",):
             continue
         first = outputs[0] if outputs else word
         names = ", ".join(name.text for name in outputs if name.kind == "name")
         if word.text == "effect":
-            yield from _effect(words, position, first, names, end)
-        elif (closing := _closing(words, position + 2)) < end:
+            inside = words[position + 3 : min(ends.bracket(position + 2), end)]
+            yield from _effect(words[position + 1].text, inside, first, words[end], names)
+        elif (closing := ends.bracket(position + 2)) < end:
             what = (
                 f"wrote `{names} = op {words[position + 1].text}(…)` as `op {words[position + 1].text}(…) >> {names}`"
             )
@@ -219,10 +251,9 @@ def _outputs(words: Sequence[Token], equals: int) -> Sequence[Token]:
     return words[start:equals] if starts and before in _STATEMENT_START else ()
 
 
-def _effect(words: Sequence[Token], position: int, first: Token, names: str, end: int) -> Iterator[_Edit]:
+def _effect(verb: str, inside: Sequence[Token], first: Token, last: Token, names: str) -> Iterator[_Edit]:
     """Yield the cache statement of ``effect write(c, index=i, value=v);`` or ``h = effect read(c, index=i);``."""
-    verb = words[position + 1].text
-    parts = _arguments(words[position + 3 : _closing(words, position + 2)])
+    parts = _arguments(inside)
     target = parts.get("", "")
     access = f"{target}[{parts['index']}]" if "index" in parts else target
     if verb == "read" and names:
@@ -231,7 +262,7 @@ def _effect(words: Sequence[Token], position: int, first: Token, names: str, end
         text = f"cache.write {parts['value']} >> {access}"
     else:
         return
-    yield _Edit(first.start, words[end].start, f"wrote `effect {verb}(…)` as `{text}`", text)
+    yield _Edit(first.start, last.start, f"wrote `effect {verb}(…)` as `{text}`", text)
 
 
 def _arguments(words: Sequence[Token]) -> dict[str, str]:
@@ -251,13 +282,13 @@ def _arguments(words: Sequence[Token]) -> dict[str, str]:
     return found
 
 
-def _masks(words: Sequence[Token]) -> list[_Edit]:
+def _masks(words: Sequence[Token], ends: _Ends) -> list[_Edit]:
     """Return the masks that keep NaN as the result of divisions by 0, which is 0 for integers."""
     edits: list[_Edit] = []
     for position, word in enumerate(words):
         if word.text != "op" or _texts(words, position + 2, 1) != ("(",) or words[position + 1].text not in _DIVISIONS:
             continue
-        closing = _closing(words, position + 2)
+        closing = ends.bracket(position + 2)
         if _MASK not in _texts(words, position, closing - position):
             comma = "" if words[closing - 1].text in (",", "(") else ", "
             what = f"gave `op {words[position + 1].text}` its earlier result for a divisor of 0: {_MASK}=nan"
@@ -265,14 +296,14 @@ def _masks(words: Sequence[Token]) -> list[_Edit]:
     return edits
 
 
-def _nested_blocks(words: Sequence[Token]) -> Iterator[_Edit]:
+def _nested_blocks(words: Sequence[Token], ends: _Ends) -> Iterator[_Edit]:
     """Drop ``block name { … }`` inside of blocks, whose statements run in place."""
     depth = 0
     for position, word in enumerate(words):
         depth += (word.text == "{") - (word.text == "}")
         starts = word.text == "block" and depth > _wrapper_depth(words) and words[position - 1].text in _STATEMENT_START
         if starts and _texts(words, position + 2, 1) == ("{",):
-            closing = words[_closing(words, position + 2)]
+            closing = words[ends.bracket(position + 2)]
             what = f"removed the block `{words[position + 1].text}`: its statements run in place"
             yield _removed(word, words[position + 2], what)
             yield _removed(closing, closing)
@@ -282,7 +313,7 @@ def _wrapper_depth(words: Sequence[Token]) -> int:
     return int(any(_texts(words, position, 2) == ("graph", "!") for position in range(min(4, len(words)))))
 
 
-_RULES: tuple[Callable[[Sequence[Token]], Iterator[_Edit]], ...] = (
+_RULES: tuple[Callable[[Sequence[Token], _Ends], Iterator[_Edit]], ...] = (
     _wrapper,
     _model,
     _sections,

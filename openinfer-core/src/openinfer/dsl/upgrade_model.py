@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic, Source, summary
+from openinfer.dsl.positions import Positions
 from openinfer.errors import DslSyntaxError
 from openinfer.ir.strings import quoted
 
@@ -65,16 +66,17 @@ def linked(words: Sequence[Token]) -> dict[str, Declared]:
     for position, (before, word, after, inside) in enumerate(zip(words, words[1:], words[2:], words[3:], strict=False)):
         if before.text in ("{", ";"):
             is_declaration = after.text in (":", "(") and word.kind == "name"
-            owner = Declared(word.text, _formals(words[position + 2 :])) if is_declaration else None
+            owner = Declared(word.text, _formals(words, position + 2)) if is_declaration else None
             found |= {owner.name: owner} if owner is not None and owner.name not in found else {}
         elif owner is not None and word.text in ("ref", "reference", "pattern") and after.text == "(":
             found[inside.text.strip('"')] = owner
     return found
 
 
-def _formals(words: Sequence[Token]) -> tuple[str, ...]:
-    """Return the names in the parentheses at the start, if there are any."""
-    inner = takewhile(lambda word: word.text not in (")", ":"), words)
+def _formals(words: Sequence[Token], start: int) -> tuple[str, ...]:
+    """Return the names in the parentheses at ``start``, if there are any."""
+    rest = (words[position] for position in range(start, len(words)))
+    inner = takewhile(lambda word: word.text not in (")", ":", ";"), rest)
     return tuple(word.text for word in inner if word.kind == "name")
 
 
@@ -94,12 +96,12 @@ def replacement(use: ModelUse, variables: dict[str, Declared]) -> str | None:
 
 def undeclared(uses: Sequence[ModelUse], text: str, name: str) -> DslSyntaxError:
     """Return the error for uses of model data without a declaration."""
-    source = Source(name, text)
+    positions = Positions(Source(name, text))
     found = [
         Diagnostic(
             code="syntax",
             message=f"nothing is declared for {text[use.start : use.end]}, and its type is in the model",
-            span=source.span(use.start, use.end),
+            span=positions.span(use.start, use.end),
             hint=_advice(use),
         )
         for use in uses

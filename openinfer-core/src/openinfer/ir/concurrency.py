@@ -11,7 +11,7 @@ from openinfer.ir.temporaries import temporary_names
 from openinfer.ir.uses import reads, writes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Set
 
     from openinfer.ir.graph import Graph
     from openinfer.ir.nodes import Node
@@ -47,18 +47,18 @@ class Consumer:
 def consumers(graph: Graph) -> tuple[Consumer, ...]:
     """Return the consumers of a graph by name."""
     found: list[Consumer] = []
+    shared = shared_names(graph)
     for name in sorted(graph.blocks):
         waits = [node.kind.names for node in graph.blocks[name].walk() if isinstance(node.kind, Await)]
         if waits and name != "entry":
             required = frozenset(each for names in waits for each in names)
-            found.append(Consumer(name, required, uses(graph, graph.blocks[name].nodes)))
+            found.append(Consumer(name, required, uses(graph, graph.blocks[name].nodes, shared)))
     return tuple(found)
 
 
-def uses(graph: Graph, nodes: Iterable[Node]) -> Uses:
-    """Return what statements use, with the bodies of their loops and the blocks that they call."""
+def uses(graph: Graph, nodes: Iterable[Node], variables: Set[str]) -> Uses:
+    """Return what statements use of some variables, with the bodies of their loops and the blocks that they call."""
     every = list(_reached(graph, tuple(nodes)))
-    variables = _shared_names(graph)
     read = frozenset(name for node in every for name in reads(node))
     written = frozenset(name for node in every for name in writes(node))
     return Uses(read & variables, written & variables)
@@ -75,7 +75,8 @@ def is_concurrent(graph: Graph) -> bool:
     return entry is not None and any(isinstance(node.kind, Yield | Await) for node in entry.walk())
 
 
-def _shared_names(graph: Graph) -> frozenset[str]:
+def shared_names(graph: Graph) -> frozenset[str]:
+    """Return the variables, and the temporaries that blocks share."""
     return frozenset(graph.vars) | (temporary_names(graph) - private_temporaries(graph))
 
 
@@ -93,13 +94,16 @@ def private_temporaries(graph: Graph) -> frozenset[str]:
 
 def reached_blocks(graph: Graph, name: str) -> tuple[str, ...]:
     """Return a block and those that it may branch to, directly or through others."""
-    found = [name]
-    for block in found:
+    reached = [name]
+    seen = {name}
+    for block in reached:
         for node in graph.blocks[block].walk():
             if isinstance(node.kind, Branch):
                 targets = filter(None, (node.kind.then_block, node.kind.else_block))
-                found += [target for target in dict.fromkeys(targets) if target in graph.blocks and target not in found]
-    return tuple(found)
+                entered = [target for target in dict.fromkeys(targets) if target in graph.blocks and target not in seen]
+                reached += entered
+                seen.update(entered)
+    return tuple(reached)
 
 
 def _reached(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[Node]:

@@ -41,9 +41,13 @@ def with_assigns(text: str, graph: Graph, types: Iterable[InferredType]) -> Assi
             left.append(found)
         else:
             written.append((place.span.start, found))
+    pieces: list[str] = []
+    end = len(text)
     for start, found in sorted(written, key=lambda each: each[0], reverse=True):
-        text = f"{text[:start]}assign {found}; {text[start:]}"
-    return Assigned(text, tuple(found for _, found in written), tuple(left))
+        pieces += [text[start:end], f"assign {found}; "]
+        end = start
+    pieces.append(text[:end])
+    return Assigned("".join(reversed(pieces)), tuple(found for _, found in written), tuple(left))
 
 
 def _places(graph: Graph) -> Mapping[str, Node]:
@@ -52,21 +56,28 @@ def _places(graph: Graph) -> Mapping[str, Node]:
     private = private_temporaries(graph)
     entry = graph.blocks["entry"]
     elsewhere = _outputs(graph, [name for name in graph.blocks if name != "entry"])
+    firsts = _firsts(entry)
     for name in _outputs(graph, graph.blocks) - private:
-        first = entry.nodes[0] if name in elsewhere else _first(entry, name)
+        first = entry.nodes[0] if name in elsewhere else firsts.get(name)
         if first is not None:
             found[name] = first
-    threads = [each.name for each in consumers(graph)]
-    for name in private:
-        owners = [thread for thread in threads if name in _outputs(graph, reached_blocks(graph, thread))]
-        if len(owners) == 1:
-            found[name] = graph.blocks[owners[0]].nodes[0]
+    owners: dict[str, list[str]] = {}
+    for thread in (each.name for each in consumers(graph)):
+        for name in private & _outputs(graph, reached_blocks(graph, thread)):
+            owners.setdefault(name, []).append(thread)
+    for name, threads in owners.items():
+        if len(threads) == 1:
+            found[name] = graph.blocks[threads[0]].nodes[0]
     return found
 
 
-def _first(block: Block, name: str) -> Node | None:
-    """Return the statement of a block that yields a name first, or the outermost loop around it."""
-    return next((top for top in block.nodes if any(name in outputs(node) for node in walk((top,)))), None)
+def _firsts(block: Block) -> Mapping[str, Node]:
+    """Return, by name, the statement of a block that yields it first, or the outermost loop around that."""
+    firsts: dict[str, Node] = {}
+    for top in block.nodes:
+        for name in (name for node in walk((top,)) for name in outputs(node)):
+            firsts.setdefault(name, top)
+    return firsts
 
 
 def _outputs(graph: Graph, blocks: Iterable[str]) -> frozenset[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from openinfer.ir.concurrency import consumers, handed_over, is_concurrent, uses
+from openinfer.ir.concurrency import consumers, handed_over, is_concurrent, shared_names, uses
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Await, Loop, Return, Yield
 
 if TYPE_CHECKING:
-    from openinfer.ir.concurrency import Consumer
+    from openinfer.ir.concurrency import Consumer, Uses
     from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.nodes import Node
@@ -49,6 +50,42 @@ def _warn_of_dead(graph: Graph, found: tuple[Consumer, ...], started: frozenset[
             findings.warn("dead-consumer", message)
 
 
+class _Running:
+    """The consumers that run, in the order of their starts, with what uses each variable."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._readers: defaultdict[str, dict[str, Consumer]] = defaultdict(dict)
+        self._writers: defaultdict[str, dict[str, Consumer]] = defaultdict(dict)
+        self._started = 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, consumer: Consumer) -> None:
+        self._places[consumer.name] = self._started = self._started + 1
+        for name in consumer.uses.reads:
+            self._readers[name][consumer.name] = consumer
+        for name in consumer.uses.writes:
+            self._writers[name][consumer.name] = consumer
+
+    def remove(self, consumer: Consumer) -> None:
+        """Take out a consumer, if it is running."""
+        if self._places.pop(consumer.name, None) is None:
+            return
+        for name in consumer.uses.reads:
+            del self._readers[name][consumer.name]
+        for name in consumer.uses.writes:
+            del self._writers[name][consumer.name]
+
+    def sharing(self, used: Uses) -> list[Consumer]:
+        """Return the consumers with which a variable is shared that one of both writes."""
+        sharing = {name: other for written in used.writes for name, other in self._readers[written].items()}
+        for name in used.reads | used.writes:
+            sharing |= self._writers[name]
+        return sorted(sharing.values(), key=lambda consumer: self._places[consumer.name])
+
+
 @dataclass
 class _EntryLine:
     """Follows the top level of ``entry``, knowing which consumers run."""
@@ -58,12 +95,18 @@ class _EntryLine:
     findings: Findings
     consumers: tuple[Consumer, ...] = ()
     started: set[str] = field(default_factory=set[str])
+    _shared: frozenset[str] = frozenset()
+    _waiting: dict[str, list[Consumer]] = field(default_factory=dict[str, "list[Consumer]"])
     _fresh: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
-    _running: list[Consumer] = field(default_factory=list["Consumer"])
+    _running: _Running = field(default_factory=lambda: _Running())
 
     def __post_init__(self) -> None:
         self.consumers = consumers(self.graph)
+        self._shared = shared_names(self.graph)
         self._fresh = {each.name: set() for each in self.consumers}
+        for consumer in self.consumers:
+            for name in consumer.requirements:
+                self._waiting.setdefault(name, []).append(consumer)
 
     def run(self) -> None:
         for node in self.entry.nodes:
@@ -76,30 +119,32 @@ class _EntryLine:
         if isinstance(node.kind, Yield):
             self._yield(node.kind.names)
         elif isinstance(node.kind, Await):
-            awaited = frozenset(node.kind.names)
-            self._running = [each for each in self._running if not each.requirements & awaited]
-            for fresh in self._fresh.values():
-                fresh -= awaited
+            for name in node.kind.names:
+                for consumer in self._waiting.get(name, ()):
+                    self._fresh[consumer.name].discard(name)
+                    self._running.remove(consumer)
         elif self._running:
-            used = uses(self.graph, (node,))
-            for each in self._running:
+            used = uses(self.graph, (node,), self._shared)
+            for each in self._running.sharing(used):
                 # The structure check has reported uses of variables that are out.
                 for name in sorted(each.uses.races_with(used) - each.requirements):
                     message = f"`{name}` is used here while consumer `{each.name}` uses it, and one of them writes it"
                     self.findings.error("race", message, hint=f"await `{min(each.requirements)}` before")
 
     def _yield(self, names: tuple[str, ...]) -> None:
-        for consumer in self.consumers:
+        out = handed_over(self.graph, names)
+        waiting = {consumer.name: consumer for name in out for consumer in self._waiting.get(name, ())}
+        for _, consumer in sorted(waiting.items()):
             fresh = self._fresh[consumer.name]
-            fresh |= consumer.requirements.intersection(handed_over(self.graph, names))
+            fresh |= consumer.requirements.intersection(out)
             if consumer.requirements <= fresh:
                 fresh.clear()
                 self._start(consumer)
 
     def _start(self, consumer: Consumer) -> None:
-        for other in self._running:
+        for other in self._running.sharing(consumer.uses):
             for name in sorted(consumer.races_with(other)):
                 message = f"consumers `{other.name}` and `{consumer.name}` run at the same time and race on `{name}`"
                 self.findings.error("race", message, hint="only one of them may use what one of them writes")
         self.started.add(consumer.name)
-        self._running.append(consumer)
+        self._running.add(consumer)

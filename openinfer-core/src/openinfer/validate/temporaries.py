@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Related
@@ -57,33 +58,26 @@ def _check_node(entry: Block, node: Node, waiting: dict[str, Node], findings: Fi
     if not waiting:
         return
     if node.index not in doubts.nodes:
+        read = Counter(operands(node))
+        read.subtract(outputs(node))
         with findings.at(entry, node):
-            for name in dict.fromkeys(name for name in operands(node) if name in waiting):
-                _record(name, node, waiting[name], findings)
+            for name in [name for name in read if name in waiting]:
+                # A statement that only gives a temporary its first value does not use it.
+                if read[name] > 0 or isinstance(waiting[name].kind, Assign):
+                    _record(name, node, waiting[name], findings)
     for name in outputs(node):
         if name in waiting and not isinstance(waiting[name].kind, Assign):
             del waiting[name]
 
 
 def _record(name: str, node: Node, first: Node, findings: Findings) -> None:
-    """Record a use of a temporary, unless the statement only gives it its first value."""
+    """Record a use of a temporary without a value."""
     if isinstance(first.kind, Assign):
         note, message = "its `assign` follows here", f"temporary `{name}` is used before its `assign` has run"
     else:
-        if name not in _read_operands(node):
-            return
         note, message = "it gets its first value here", f"temporary `{name}` is used before anything has written it"
     related = () if first.span is None else (Related(note, first.span),)
     findings.error("temporary-unset", message, place=place_of_use(node, name), related=related)
-
-
-def _read_operands(node: Node) -> list[str]:
-    read = list(operands(node))
-    for name in outputs(node):
-        read.reverse()
-        read.remove(name)
-        read.reverse()
-    return read
 
 
 def _check_threads(graph: Graph, findings: Findings, doubts: Doubts) -> None:
@@ -98,11 +92,11 @@ def _check_threads(graph: Graph, findings: Findings, doubts: Doubts) -> None:
     }
     reported: set[tuple[int, str]] = set()
     for thread, found in blocks.items():
-        unavailable = inferred - written[thread] - written["entry"]
         for block in found:
             for node in graph.blocks[block].walk():
-                for name in dict.fromkeys(name for name in operands(node) if name in unavailable):
-                    if (node.index, name) in reported:
+                for name in dict.fromkeys(operands(node)):
+                    available = name not in inferred or name in written[thread] or name in written["entry"]
+                    if available or (node.index, name) in reported:
                         continue
                     reported.add((node.index, name))
                     with findings.at(graph.blocks[block], node):

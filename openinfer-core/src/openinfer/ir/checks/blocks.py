@@ -98,11 +98,13 @@ def _check_node(context: _Context, node: Node) -> None:  # noqa: C901 - one case
         case Op(_, inputs, outputs):
             for position, ref in enumerate(inputs):
                 _check_read(context, node, ref, part(places.reads, position))
+            before: set[str] = set()
             for position, name in enumerate(outputs):
                 place = part(places.writes, position)
                 _check_write(context, node, name, place)
-                if name in outputs[:position]:
+                if name in before:
                     context.error(node, "duplicate-name", f"output `{name}` is named twice", place)
+                before.add(name)
         case Transfer(src, dst):
             _check_read(context, node, src, read)
             _check_write(context, node, dst, written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import did_you_mean
@@ -84,6 +85,7 @@ def _formal(decl: VarDecl, name: str) -> Place | None:
 def _check_pattern(decl: VarDecl, findings: Findings) -> None:
     used: set[str] = set()
     pattern = _attribute(decl, "pattern")
+    formals = set(decl.formals)
     for brace in _BRACES.finditer(decl.pattern or ""):
         formal = brace["formal"]
         if formal is None:
@@ -91,7 +93,7 @@ def _check_pattern(decl: VarDecl, findings: Findings) -> None:
             findings.of_declaration(decl, "pattern-mismatch", message, place=pattern)
             return
         used.add(formal)
-        if formal not in decl.formals:
+        if formal not in formals:
             message = f"@pattern names `{{{formal}}}`, which is not an index of `{decl.name}`"
             hint = did_you_mean(formal, decl.formals)
             findings.of_declaration(decl, "pattern-mismatch", message, place=pattern, hint=hint)
@@ -160,4 +162,4 @@ def _fixed_problems(decl: VarDecl) -> Iterator[tuple[str, Place | None]]:
 
 
 def _repeated(names: tuple[str, ...]) -> list[str]:
-    return [name for position, name in enumerate(names) if name in names[:position]]
+    return [name for name, count in Counter(names).items() if count > 1]

@@ -77,16 +77,16 @@ def _check_cycles(blocks: Mapping[str, Block], findings: Findings) -> None:
     calls = {name: list(_unconditional(block)) for name, block in blocks.items()}
     done: set[str] = set()
     for name in blocks:
-        path: list[str] = []
+        path: dict[str, None] = {}
         waiting: list[tuple[str, Node | None]] = [(name, None)]
         while waiting:
             current, _ = waiting.pop()
             if current == "":
-                done.add(path.pop())
+                done.add(path.popitem()[0])
                 continue
             if current in done:
                 continue
-            path.append(current)
+            path[current] = None
             waiting.append(("", None))
             for target, node in calls.get(current, ()):
                 if target in path:

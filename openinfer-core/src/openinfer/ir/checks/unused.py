@@ -10,10 +10,11 @@ from openinfer.ir.temporaries import undeclared_outputs
 from openinfer.ir.uses import place_of_use, reads
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from openinfer.ir.checks.names import Names
     from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Graph
-    from openinfer.ir.nodes import Node
 
 
 def check_unused(graph: Graph, names: Names, findings: Findings) -> None:
@@ -26,8 +27,9 @@ def check_unused(graph: Graph, names: Names, findings: Findings) -> None:
         used |= reads(node)
         if isinstance(node.kind, Yield | Await):
             used.update(node.kind.names)
+    placeholders = dict(_placeholders(graph, used.union(graph.vars)))
     for name, (block, node) in undeclared_outputs(graph).items():
-        if name in used or name in findings.doubts.names or _holds_a_place(node, name, used | set(graph.vars)):
+        if name in used or name in findings.doubts.names or name in placeholders.get(node.index, ()):
             continue
         message = f"temporary `{name}` is never read"
         hint = (
@@ -39,9 +41,10 @@ def check_unused(graph: Graph, names: Names, findings: Findings) -> None:
         findings.of_node(block, node, "unused-temporary", message, severity=severity, place=place, hint=hint)
 
 
-def _holds_a_place(node: Node, name: str, used: set[str]) -> bool:
-    """Whether a later output of the operator is used, so that this one cannot be left out."""
-    if not isinstance(node.kind, Op):
-        return False
-    outputs = node.kind.outputs
-    return any(other in used for other in outputs[outputs.index(name) + 1 :])
+def _placeholders(graph: Graph, used: set[str]) -> Iterator[tuple[int, frozenset[str]]]:
+    """Yield, by the index of each operator's node, the outputs in front of its last used one: they keep its place."""
+    for _, node in graph.nodes():
+        if isinstance(node.kind, Op):
+            outputs = node.kind.outputs
+            last = next((place for place in reversed(range(len(outputs))) if outputs[place] in used), 0)
+            yield node.index, frozenset(outputs[:last])

@@ -29,8 +29,9 @@ def check_yields(graph: Graph, findings: Findings) -> None:
     if findings.doubts.may_miss("yield", "await"):
         return
     consumers = [block for block in blocks if block.name != "entry" and _awaited(block)]
+    names = {consumer.name for consumer in consumers}
     for block in blocks:
-        if block.name in {consumer.name for consumer in consumers}:
+        if block.name in names:
             _check_consumer(block, findings)
         elif block.name != "entry":
             _warn_about_yields(block, findings)
@@ -94,7 +95,8 @@ def _check_consumer(block: Block, findings: Findings) -> None:
         message = f"consumer `{block.name}` must end with `yield` of everything it awaits"
         findings.of_block(block, "yield-rules", message)
         return
-    missing = [name for name in _awaited(block) if name not in last.kind.names]
+    back = set(last.kind.names)
+    missing = [name for name in _awaited(block) if name not in back]
     if missing:
         message = f"consumer `{block.name}` awaits `{missing[0]}` and does not yield it back"
         findings.of_node(block, last, "yield-rules", message)
@@ -206,6 +208,5 @@ class _EntryLine:
                 self._error(node, f"entry returns while `{name}` is still out: await it before", name)
             return
         touched = _touched(self._graph, (node,))
-        for name in self._out:
-            if name in touched:
-                self._error(node, f"`{name}` is used between its yield and its await", name)
+        for name in sorted(touched.intersection(self._out)):
+            self._error(node, f"`{name}` is used between its yield and its await", name)

@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.ir.concurrency import private_temporaries, reached_blocks, uses
+from openinfer.ir.concurrency import reached_blocks
 from openinfer.simulate.compile.compiler import compile_graph
 from openinfer.simulate.compile.placement import OtherDevices
 from openinfer.simulate.state.overlay import OverlayMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from openinfer.ir.concurrency import Consumer
     from openinfer.ir.resolved import ResolvedGraph
@@ -81,18 +81,11 @@ def _bound(
     if concurrent is not None:
         opened.callback(concurrent.close)
     used, bound = (backend, binder) if concurrent is None else (concurrent, binder.on(concurrent))
-    private = private_temporaries(resolved.graph)
-    own = OverlayMemory(memory, used, copied=consumer.requirements & sharing.copied, private=private)
+    own = OverlayMemory(memory, used, copied=consumer.requirements & sharing.copied, private=sharing.private)
     others, blocks = OtherDevices(placements, own), reached_blocks(resolved.graph, consumer.name)
     codes = compile_graph(resolved, own, used, bound, others, blocks)
-    used_by_both = (consumer.uses.reads | consumer.uses.writes).intersection(_used_elsewhere(consumer, sharing))
+    # Reading a cache may make an entry and so grow it.
+    used_by_both = (consumer.uses.reads | consumer.uses.writes) & sharing.common
     grows = any(memory.is_cache(name) for name in used_by_both.intersection(memory.variables))
     parallel = concurrent is not None and not grows
     return BoundConsumer(consumer, own, codes[consumer.name], used, parallel)
-
-
-def _used_elsewhere(consumer: Consumer, sharing: Sharing) -> Iterator[str]:
-    """Yield the variables that ``entry`` or other consumers use. Reading a cache may make an entry and so grow it."""
-    entry = uses(sharing.graph, sharing.graph.blocks["entry"].nodes)
-    for other in (entry, *(each.uses for each in sharing.consumers if each is not consumer)):
-        yield from other.reads | other.writes

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.ir.concurrency import Consumer, consumers, is_concurrent
+from openinfer.ir.concurrency import Consumer, consumers, is_concurrent, private_temporaries, shared_names, uses
 
 if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
@@ -18,11 +19,15 @@ class Sharing:
     Attributes:
         consumers: the blocks that wait, by name.
         copied: variables that one consumer writes and others wait for too.
+        common: variables that at least two of ``entry`` and the consumers use.
+        private: temporaries that only consumers write; each run of one has its own.
     """
 
     graph: Graph
     consumers: tuple[Consumer, ...]
     copied: frozenset[str]
+    common: frozenset[str]
+    private: frozenset[str]
 
 
 def sharing(graph: Graph) -> Sharing | None:
@@ -30,6 +35,14 @@ def sharing(graph: Graph) -> Sharing | None:
     if not is_concurrent(graph):
         return None
     found = consumers(graph)
-    waiting = [name for each in found for name in each.requirements]
+    waiting = Counter(name for each in found for name in each.requirements)
     written = frozenset(name for each in found for name in each.requirements & each.uses.writes)
-    return Sharing(graph, found, frozenset(name for name in written if waiting.count(name) > 1))
+    entry = uses(graph, graph.blocks["entry"].nodes, shared_names(graph))
+    users = Counter(name for used in (entry, *(each.uses for each in found)) for name in used.reads | used.writes)
+    return Sharing(
+        graph,
+        found,
+        copied=frozenset(name for name in written if waiting[name] > 1),
+        common=frozenset(name for name, count in users.items() if count > 1),
+        private=private_temporaries(graph),
+    )
