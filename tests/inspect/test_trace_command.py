@@ -383,12 +383,12 @@ def test_an_interrupt_stops_a_running_program_and_not_the_dialogue(files: Path) 
         terminal.close()
 
 
-def test_a_process_without_standard_input_ends_at_once(files: Path) -> None:
+def test_a_process_without_standard_input_says_so_at_once(files: Path) -> None:
     arguments = ["trace", "g.oi", "--model", "m.oinf", "--input", "x=1"]
     command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "openinfer", *arguments]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=limit_s(60), check=False)
-    assert (finished.returncode, finished.stdout) == (0, "next  5: [entry] assign h\n")
-    assert all("warning[no-return]" in line for line in finished.stderr.splitlines())
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert finished.stderr == "error[file]: standard input is closed: <standard input>\n"
 
 
 def test_a_graph_without_a_text_can_be_stepped_through(files: Path) -> None:

@@ -359,14 +359,20 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="closes file descriptors through a POSIX shell")
-@pytest.mark.parametrize(("arguments", "code"), [("plugins >&-", 0), ("ops nothing 2>&-", 1)])
-def test_a_closed_stream_is_not_an_error(arguments: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ("plugins >&-", 1, "error[file]: standard output is closed\n"),
+        ("ops nothing 2>&-", 1, ""),
+        ("plugins 2>&-", 0, ""),
+    ],
+)
+def test_closed_output_is_an_error_and_closed_standard_error_is_none(arguments: str, code: int, said: str) -> None:
     line = f'exec "$0" -m openinfer {arguments}'
 
     finished = subprocess.run(["sh", "-c", line, sys.executable], capture_output=True, text=True, check=False)
 
-    assert finished.returncode == code
-    assert finished.stderr == ""
+    assert (finished.returncode, finished.stderr) == (code, said)
 
 
 def test_a_strict_failure_is_reported_by_any_command_that_loads_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
