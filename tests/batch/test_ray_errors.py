@@ -77,7 +77,7 @@ def test_a_cluster_that_cannot_start_a_worker_ends_the_batch(error: RayError, te
     cluster = Cluster(error)
 
     with pytest.raises(oi.MissingDependencyError) as caught:
-        worker_of(cluster).open(b"job")
+        worker_of(cluster).open(b"job", 120.0)
 
     assert text in str(caught.value)
     assert "\x1b" not in str(caught.value)
@@ -88,7 +88,7 @@ def test_a_worker_that_ends_before_it_is_ready_is_lost() -> None:
     cluster = Cluster(ActorDiedError("\x1b[36mkilled\x1b[39m by\n a signal", actor_init_failed=False))
 
     with pytest.raises(WorkerLostError, match=r"^a Ray worker ended: killed by a signal$"):
-        worker_of(cluster).open(b"job")
+        worker_of(cluster).open(b"job", 120.0)
 
     assert cluster.killed == 1
 
@@ -97,7 +97,7 @@ def test_a_job_that_cannot_be_opened_returns_its_place() -> None:
     cluster = Cluster(encode_error(oi.ModelError("no such model")), 7)
 
     with pytest.raises(oi.ModelError, match="no such model"):
-        worker_of(cluster).open(b"job")
+        worker_of(cluster).open(b"job", 120.0)
 
     assert cluster.killed == 1
 
@@ -105,7 +105,7 @@ def test_a_job_that_cannot_be_opened_returns_its_place() -> None:
 def test_a_worker_that_ends_later_is_lost_whatever_ray_calls_it() -> None:
     cluster = Cluster(READY, 7, ERRORS["RayTaskError"]("it exited"))
     worker = worker_of(cluster)
-    worker.open(b"job")
+    worker.open(b"job", 120.0)
 
     with pytest.raises(WorkerLostError, match=r"^Ray worker 7 ended: it exited$"):
         worker.run(b"input")

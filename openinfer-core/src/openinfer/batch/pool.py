@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from openinfer.batch.runner import WorkerLostError
+from openinfer.batch.runner import WorkerLostError, overdue
 from openinfer.errors import OpenInferError, PluginError
 
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 CLOSING_SECONDS = 2.0
 """How long the end of a batch waits for starts that are under way, before it closes the runner again."""
+
+GRACE = 1.1
+"""By how much a start may exceed its limit: a runner that keeps to it knows more about why."""
 
 
 class Pool:
@@ -112,7 +115,8 @@ class Pool:
                 threading.Thread(target=self._start, args=(self._starts[-1],), daemon=True).start()
 
     def _start(self, start: _Start) -> None:
-        timer = threading.Timer(self._job.start_timeout, self._lose, (start, _overdue(self._job)))
+        seconds = self._job.start_timeout
+        timer = threading.Timer(seconds * GRACE, self._lose, (start, overdue(seconds)))
         timer.daemon = True
         timer.start()
         try:
@@ -160,11 +164,6 @@ class _Start:
     """A worker that is being started; settled once it is ready, lost, or takes too long."""
 
     is_settled = False
-
-
-def _overdue(job: Job) -> WorkerLostError:
-    message = f"it was not ready after {job.start_timeout:g} s, which includes opening program, model and device"
-    return WorkerLostError(f"{message}; start_timeout (--start-timeout) sets this limit")
 
 
 def _started(runner: Runner, job: Job) -> Worker:

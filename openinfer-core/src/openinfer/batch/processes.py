@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.batch.answers import decode_answer
 from openinfer.batch.process_worker import read_message, write_message
-from openinfer.batch.runner import WorkerLostError
+from openinfer.batch.runner import WorkerLostError, overdue
 from openinfer.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -89,15 +89,23 @@ class ProcessWorker:
 
         Raises:
             MissingDependencyError: the process ended by itself before it was ready.
-            WorkerLostError: it was killed, here if it took longer.
+            WorkerLostError: it was killed, or took longer, so that it is.
             OpenInferError: the job cannot be opened.
         """
-        timer = threading.Timer(seconds, self._process.kill)
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._process.kill()
+
+        timer = threading.Timer(seconds, end)
         timer.daemon = True
         timer.start()
         try:
             answer = self.run(job)
         except WorkerLostError as error:
+            if late.is_set():
+                raise overdue(seconds) from None
             if self._process.returncode < 0:
                 raise
             message = f"worker processes do not start: {error}; what it wrote to standard error says why"

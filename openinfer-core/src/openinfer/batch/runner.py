@@ -20,6 +20,12 @@ class WorkerLostError(OpenInferError):
     default_code = "worker-lost"
 
 
+def overdue(seconds: float) -> WorkerLostError:
+    """Return the error for a worker that was not ready within its limit."""
+    message = f"it was not ready after {seconds:g} s, which includes opening program, model and device"
+    return WorkerLostError(f"{message}; start_timeout (--start-timeout) sets this limit")
+
+
 class Worker(Protocol):
     """A worker runs inputs, one at a time. A `Session` is a worker in this process."""
 
