@@ -29,3 +29,14 @@ def test_the_loops_that_are_kept(lines, kept):
     assert [number for number, line in enumerate(found) if line == KEPT] == kept
     assert [line for line in found if line != KEPT] == [line for n, line in enumerate(lines) if n not in kept]
     assert uses_rolled(found) == bool(kept)
+
+
+def test_loops_that_write_results_out_under_conditions_are_not_vectorised():
+    head = "for (ptrdiff_t i0 = 0; i0 < n; ++i0) {"
+    written_out = [head, "y0[3 * i0] = a ? 0 : b;", "y0[3 * i0 + 1] = a ? 0 : c;", "}"]
+    one_result = [head, "y0[i0] = a ? 0 : b;", "y1[i0] = a ? 0 : c;", "}"]
+    without_condition = [head, "y0[3 * i0] = b;", "y0[3 * i0 + 1] = c;", "}"]
+
+    assert "    ONE_BY_ONE(i0);" in keep_rolled(written_out, [])
+    for lines in (one_result, without_condition):
+        assert not any("ONE_BY_ONE" in line for line in keep_rolled(lines, []))

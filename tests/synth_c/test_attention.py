@@ -13,6 +13,7 @@ from generated_c import needs_gcc
 from openinfer.dsl import graph
 from openinfer.errors import SynthesisError
 from openinfer.model import Model
+from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.bundle import write_bundle
 
@@ -38,6 +39,19 @@ def program(statements, outputs, inputs):
 
 def assert_agree(statements, outputs, inputs):
     generated_c.assert_agree(program(statements, outputs, inputs), **inputs)
+
+
+@pytest.mark.parametrize(
+    ("batch", "heads", "queries", "width"), [(2, 2, 2, 3), (3, 2, 3, 3), (2, 1, 4, 3), (2, 2, 3, 4)]
+)
+def test_attention_to_one_key_is_its_value(batch, heads, queries, width):
+    q, k, v = noise(batch, heads, queries, width), noise(batch, 1, 1, width, seed=1), noise(batch, 1, 1, width, seed=2)
+    text = program("op sdpa(q, k, v) >> y;", {"y": type_text(q)}, {"q": q, "k": k, "v": v})
+
+    # As users compile: GCC 12 mistakes the loop over its results with all of these flags alone.
+    with Simulator(Model.from_arrays({}), graph(text), device="c").make_executor() as executor:
+        executor.step(q=q, k=k, v=v)
+        np.testing.assert_array_equal(executor.fetch("y"), np.broadcast_to(v, q.shape))
 
 
 def test_sdpa_with_every_way_to_hide_keys():

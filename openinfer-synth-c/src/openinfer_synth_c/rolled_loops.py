@@ -4,12 +4,16 @@ GCC 12 loads from wrong places where it unrolls a short loop whose body loads un
 around it: the masked loads of several turns become one, whose order and distances it forgets. So every loop that holds
 a condition, or is under one, is kept as it is; compilers may still vectorise it. The others may be unrolled, except
 loops over lanes that kernels keep themselves: GCC vectorises those the wrong way once they are unrolled.
+
+GCC 12 also vectorises loops the wrong way in which several results of one array are written out, each under a condition
+(attention over one key: ``y0[3*i] = all_masked ? 0 : total / weights``, then ``y0[3*i + 1]``): some results are 0. An
+empty assembler statement in the loop keeps it from being vectorised, which gains nothing where results are written out.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -29,8 +33,16 @@ DEFINITION = """\
 #else
 #define ROLLED
 #endif
+/* Keeps GCC 12 from vectorising a loop that writes several results of one array under conditions: some are 0 then. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14 && defined(__OPTIMIZE__)
+#define ONE_BY_ONE(counter) __asm__("" : "+r"(counter))
+#else
+#define ONE_BY_ONE(counter) (void)(counter)
+#endif
 """
 
+_HEAD = re.compile(r"for \(\w+ (\w+) = ")
+_STORE = re.compile(r"(\w+)\[[^\]]*\] = ")
 _CONDITION = re.compile(r"\?|&&|\|\||\bif \(|\belse\b|\bcontinue;")
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\(")
 _COMMENT = re.compile(r"/\*.*?\*/")
@@ -39,10 +51,24 @@ _DIRECTIVE = re.compile(r"^#.*$", re.MULTILINE)
 
 @dataclass(slots=True)
 class _Open:
-    """Braces that are open: their line, and whether what follows in them is under a condition."""
+    """Braces that are open.
+
+    Attributes:
+        line: number of the line that opens them.
+        guarded: whether what follows in them is under a condition.
+        tests: how many of the statements directly in them contain a condition.
+        stores: the arrays that statements directly in them store to.
+    """
 
     line: int
     guarded: bool
+    tests: int = 0
+    stores: list[str] = field(default_factory=list[str])
+
+    @property
+    def writes_out(self) -> bool:
+        """Whether several results of one array are written out under conditions."""
+        return self.tests > 1 and len(set(self.stores)) < len(self.stores)
 
 
 def rolled(head: str) -> str:
@@ -63,11 +89,14 @@ def keep_rolled(lines: Sequence[str], helpers: Iterable[str]) -> list[str]:
     """
     has_condition = condition_in(helpers)
     marked: set[int] = set()
+    written_out: set[int] = set()
     stack = [_Open(-1, guarded=False)]
     for number, line in enumerate(lines):
         text = _COMMENT.sub("", line).strip()
         if text == "}":
-            stack.pop()
+            closed = stack.pop()
+            if closed.writes_out:
+                written_out.add(closed.line)
             continue
         is_loop = text.startswith("for (")
         if is_loop and stack[-1].guarded:
@@ -75,11 +104,22 @@ def keep_rolled(lines: Sequence[str], helpers: Iterable[str]) -> list[str]:
         tests = not is_loop and has_condition(text)
         if tests:
             marked |= {each.line for each in stack}
+            stack[-1].tests += 1
+        store = _STORE.match(text)
+        if store is not None:
+            stack[-1].stores.append(store[1])
         if text.endswith("continue; }"):
             stack[-1].guarded = True
         if text.endswith("{"):
             stack.append(_Open(number, guarded=stack[-1].guarded or tests))
-    return [_marked(line) if number in marked else line for number, line in enumerate(lines)]
+    kept: list[str] = []
+    for number, line in enumerate(lines):
+        kept.append(_marked(line) if number in marked else line)
+        head = _HEAD.match(line.lstrip()) if number in written_out else None
+        if head is not None:
+            indent = len(line) - len(line.lstrip())
+            kept.append(f"{' ' * indent}    ONE_BY_ONE({head[1]});")
+    return kept
 
 
 def condition_in(helpers: Iterable[str]) -> Callable[[str], bool]:
