@@ -47,6 +47,9 @@ PROGRAMS = {
         block entry { assign a: f32[3, 0]; op topk(x, k=0) >> a, i; op sum_axis(a, axes=1) >> y; return y, i; }""",
     "gather": """dynamic { x: f32[3, 4]; n: i64[0]; } volatile { y: f32[4]; }
         block entry { assign a: f32[0, 4]; op gather(x, n, axis=0) >> a; op sum_axis(a, axes=0) >> y; return y; }""",
+    "a range of a cache": """dynamic { x: bool[0, 4]; } volatile { y: bool[0, 4]; }
+        persistent { K(l, r): bool[4] @table @fixed(r=2); }
+        block entry { cache.write x >> K[2..2+0, 0]; op identity(x) >> y; return y; }""",
     "default": """dynamic { x: f32[0] @init(2.0); } volatile { y: f32; z: f32[0]; }
         block entry { assign a: f32[0]; op add(x, x) >> a; op sum_axis(a, axes=0) >> y;
           transfer a >> z; return y, z; }""",
@@ -110,3 +113,9 @@ def test_values_without_elements_on_the_device(name):
 
         assert_same(whole, expected)
         assert_same(executor.outputs(), expected)
+
+
+def test_nothing_is_moved_where_a_value_without_elements_is_stored():
+    bundle = Synthesizer("c").synthesize(Model.from_arrays({}), graph(PROGRAMS["a range of a cache"])).bundle
+
+    assert b"memmove" not in bundle.files["model.c"]

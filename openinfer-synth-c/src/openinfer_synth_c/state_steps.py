@@ -99,6 +99,11 @@ def _store(code: Code, names: Names, plan: ExecutionPlan, step: StoreStep) -> No
     target = Bound(names.value(step.target), names.type_of_value(step.target), code)
     item = target.item_type
     source = Binder(code, names, plan).input(step.source, "x0")
+    if not source.stored.count:
+        # GCC 13 warns of what a loop that never runs would read past the one element that stands for none.
+        code.line(f"(void){source.variable};")
+        region.leave()
+        return
     if target.stored.dtype.is_packed:
         region.cells(lambda place, number: target.store_text(place, source.at(number)))
         region.leave()
