@@ -72,7 +72,10 @@ NEARLY_COPIES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "of another order": ([node("Transpose", "mask", "a"), node("Reshape", "a s", "mask_out")], {"s": [2, 4]}),
     "backwards": ([node("Slice", "mask s t u u", "mask_out")], {"s": [-1], "t": [-(1 << 40)], "u": [-1]}),
     "of another input": ([node("Identity", "x", "mask_out")], {}),
-    "moved": ([node("Pad", "mask s", "mask_out")], {"s": [0, 1, 0, -1]}),
+    "moved": (
+        [node("Pad", "mask s", "wide"), node("Slice", "wide t u v", "mask_out")],
+        {"s": [0, 1, 0, 0], "t": [0], "u": [4], "v": [1]},
+    ),
 }
 
 

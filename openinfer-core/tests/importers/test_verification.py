@@ -186,6 +186,18 @@ def halves(tmp_path: Path) -> Path:
     return saved(model(nodes, [info("x", [8, 64], F16)], [info("y", None, F16)], initial), tmp_path)
 
 
+@pytest.fixture
+def one_step_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make outputs of originals one unit in the last place larger, whatever runs them."""
+    run = originals.OnnxOriginal.run
+
+    def nudged(self, inputs):
+        return {name: np.nextafter(y, y.dtype.type(np.inf)) for name, y in run(self, inputs).items()}
+
+    monkeypatch.setattr(originals.OnnxOriginal, "run", nudged)
+
+
+@pytest.mark.usefixtures("one_step_off")
 def test_halves_may_be_apart_by_what_their_roundings_make(tmp_path: Path) -> None:
     path = halves(tmp_path)
     found = verify(path, load(path))
@@ -196,6 +208,7 @@ def test_halves_may_be_apart_by_what_their_roundings_make(tmp_path: Path) -> Non
     assert narrow.outputs["y"].tolerance == Tolerance(0, 0)
 
 
+@pytest.mark.usefixtures("one_step_off")
 def test_the_command_takes_tolerances(tmp_path: Path) -> None:
     path = halves(tmp_path)
     arguments = ["import", str(path), "-o", str(tmp_path), "--verify"]
