@@ -22,8 +22,8 @@ BINDINGS = 12
 
 LARGEST = 4096
 
-DECIDE_RANKS = {"gather_nd", "scatter_nd"}
-"""Operators with an extent that is the number of dims that an index addresses."""
+NEED_NUMBERS = {"gather_nd", "resize2d", "scatter_nd"}
+"""Operators with an extent that decides how many dims a result has, or is multiplied by a scale and rounded to f32."""
 
 SCHEMAS = {schema.name: schema for schema in Environment.default().ops.values()}
 
@@ -101,15 +101,15 @@ def on_sizes(paths: Sequence[Path[OpCall]], extents: Mapping[str, int]) -> objec
     return outcome(taken.value if taken.error is None else taken.error, extents)
 
 
-def numbers_needed(call: FreeCall) -> dict[str, int]:
-    """Return the extents that the rule needs as numbers: those that decide how many dims a result has."""
+def numbers_needed(call: FreeCall, numbers: Mapping[str, int]) -> Mapping[str, int]:
+    """Return these extents, and those that the rule needs as numbers in addition: see `NEED_NUMBERS`."""
     space = Space()
-    sizes = {extent: space.size(extent, 0, LARGEST) for extent in call.extents}
+    sizes = {extent: space.size(extent, 0, LARGEST) for extent in call.extents} | numbers
     try:
         space.explore(lambda: call.at(sizes))
     except NeedsNumberError as error:
-        return {name: call.extents[name] for name in error.sizes}
-    return {}
+        return numbers_needed(call, {**numbers, **{name: call.extents[name] for name in error.sizes}})
+    return numbers
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
@@ -118,8 +118,8 @@ def test_a_shape_rule_yields_on_sizes_what_it_yields_on_numbers(name: str):
         call = FreeCall(SCHEMAS[name], example)
         if not call.extents:
             continue
-        numbers = numbers_needed(call)
-        assert not numbers or name in DECIDE_RANKS
+        numbers = numbers_needed(call, {})
+        assert not numbers or name in NEED_NUMBERS
         space = Space()
         sizes = {extent: space.size(extent, 0, LARGEST) for extent in call.extents} | numbers
 
