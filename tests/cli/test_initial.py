@@ -68,6 +68,15 @@ def test_random_values_depend_on_the_seed() -> None:
     assert one != other
 
 
+def test_random_first_values_are_not_the_random_inputs() -> None:
+    arguments = ["run", "g.oi", "--model", "m.oinf", "--json", "--output", "y"]
+    sums = []
+    for x, h in (("random", "zeros"), ("zeros", "random")):
+        result = CliRunner().invoke(main, [*arguments, "--input", f"x={x}", "--initial", f"h={h}"])
+        sums.append(json.loads(result.stdout)["outputs"]["y"]["values"])
+    assert sums[0] != sums[1]
+
+
 @pytest.mark.parametrize(
     ("given", "code", "message"),
     [

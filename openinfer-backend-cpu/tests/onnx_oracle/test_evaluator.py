@@ -114,6 +114,8 @@ def outcome(schema: OpSchema, example: OpExample, dtype: DType) -> str | None:
         None if a is None else _tagged(a, kind.dtype) for a, kind in zip(arrays, [*kinds, *[None] * 9], strict=False)
     ]
     asked = Asked(op=schema.name, inputs=_evenly(arrays), settings=settings, outputs=made)
+    if not any(kind.count for kind in made):
+        raise IncomparableError("results without elements, of which the evaluator refuses some")
     expected = COMPARISONS[schema.name](asked)
     stand_ins = [_tagged(np.zeros(kind.shape, storage_dtype(kind.dtype)), kind.dtype) for kind in declared]
     writer, results = written(Call(schema.name, tagged, example.settings, stand_ins), Environment.default())

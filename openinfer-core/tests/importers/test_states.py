@@ -145,6 +145,7 @@ def test_verification_begins_with_the_values_that_are_given(tmp_path: Path) -> N
     path = decoder(tmp_path)
     imported = load(path)
     assert verify(path, imported, initial={"hidden": HIDDEN}, steps=3).agrees
+    assert verify(path, imported, initial={"hidden": 0.5}, steps=3).agrees
     with pytest.raises(ModelImportError, match="'mask' is not a state; inputs that became states: hidden, total"):
         verify(path, imported, initial={"mask": HIDDEN})
     with pytest.raises(ModelImportError, match=r"'hidden' has the shape \[3\], expected \[1, 3\]"):
@@ -197,6 +198,7 @@ def test_the_command_says_which_inputs_become_states(arguments: list[str], state
         (["--feed", "", "--feed", "totaln=total"], 2, "'' is for no states, found 'totaln=total' too"),
         (["--feed", "total"], 2, "expected OUT=IN, or '' for no states, found 'total'"),
         (["--initial", "hidden=1,2,3"], 2, "go with --verify, which is not given"),
+        (["--verify", "--initial", "hidden=1", "--initial", "hidden=2"], 2, "'hidden' is given twice"),
     ],
 )
 def test_options_of_states_that_do_not_fit_are_refused(

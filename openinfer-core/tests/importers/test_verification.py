@@ -320,3 +320,9 @@ def test_a_step_of_special_values_finds_what_usual_ones_do_not(tmp_path: Path) -
     assert (found.agrees, found.with_specials) == (False, True)
     assert found.inputs["x"].endswith("special: ±(zeros, the least normal, subnormal, 32768, infinity, NaN)")
     assert "over 2 steps, and one with special values" in str(found)
+
+
+def test_a_model_without_inputs_is_compared(tmp_path: Path) -> None:
+    initial = weights(w=np.linspace(-2, 2, 8, dtype=np.float32))
+    path = saved(model([node("Sin", "w", "y")], [], [info("y", [8])], initial), tmp_path)
+    assert verify(path, load(path)).agrees

@@ -18,6 +18,7 @@ def difference_document(difference: Difference) -> dict[str, Any]:
         "elements": difference.elements,
         "beyond": difference.beyond,
         "mismatched": difference.mismatched,
+        "not_finite": difference.not_finite,
         "steps": [{"distance": distance, "elements": elements} for distance, elements in difference.steps],
         "within": difference.within,
     }

@@ -84,7 +84,9 @@ def give_first_values(executor: Executor, initial: Sequence[Input], seed: int) -
     for place, item in enumerate(initial):
         variable = persistent_variable(executor.program.variables, item.name)
         is_table = variable.decl is not None and bool(variable.decl.formals)
-        values[item.name] = item.entries(variable.type.dtype) if is_table else item.value(variable.type, (seed, place))
+        # Inputs are drawn by (seed, place, step), which a key ending in zeros would be equal to.
+        key = (seed, place, 0, 1)
+        values[item.name] = item.entries(variable.type.dtype) if is_table else item.value(variable.type, key)
     if values:
         executor.restore(values)
 

@@ -75,14 +75,17 @@ class OutputComparison:
             special: whether special floats are among it, so that results need not be finite.
         """
         is_beyond = False
-        self._scale = max(1.0, *(_magnitude(np.asarray(value)) for value in given.values()))
+        self._scale = max([1.0, *(_magnitude(np.asarray(value)) for value in given.values())])
         for name, ours in self._imported.report.outputs.items():
             difference = compare(name, theirs[name], np.asarray(outputs[name]), self.tolerance(ours))
             if not difference.within and difference.shapes is None and isinstance(self._original, DoubtedOriginal):
                 difference = self._doubted(self._original, difference, np.asarray(outputs[name]), theirs[name], given)
             elif difference.not_finite and difference.within and not special:
                 count = f"{difference.not_finite} of {difference.elements} elements are NaN or infinite"
-                self.note(f"output {name}: {count}, in the program too; give inputs that fit with --input", of=name)
+                self.note(
+                    f"output {name}: {count}, in the program too; give inputs that fit with --input, or first values with --initial",
+                    of=name,
+                )
             self.differences[name] = worst([self.differences.get(name, difference), difference])
             is_beyond |= not difference.within
         return is_beyond

@@ -178,6 +178,8 @@ def _first_values(imported: ImportedModel, initial: Mapping[str, Any]) -> dict[s
             message = f"{name!r} {what}; inputs that became states: {', '.join(states) or 'none'}"
             raise ModelImportError(message, code="import-value")
         array = given_array(name, value, imported.report.starts[name][0])
+        if not array.ndim:
+            array = np.full(values[name].shape, array)
         if array.shape != values[name].shape:
             message = f"the first value of state {name!r} has the shape {list(array.shape)}"
             raise ModelImportError(f"{message}, expected {list(values[name].shape)}", code="import-value")

@@ -67,6 +67,8 @@ def command(
         raise click.UsageError(
             "--target needs --model: without sizes and types it cannot be known what a target covers"
         )
+    if limits and device is None and target is None:
+        raise click.UsageError("--limit is for a device or a target: name one with --device or --target")
     if explain_types and model is None:
         raise click.UsageError("--explain-types needs --model: types follow from sizes and tensors")
     with ExitStack() as stack:

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 def _pairs(kind: str) -> Any:
     def parse(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-        found: dict[str, str] = {}
+        pairs: dict[str, str] = {}
         for text in texts:
             name, equals, value = (part.strip() for part in text.partition("="))
             if not name or not equals or not value:
                 raise click.BadParameter(f"expected {kind}, found {text!r}", ctx=context, param=parameter)
-            found[name] = value
-        return found
+            if name in pairs:
+                raise click.BadParameter(f"{name!r} is given twice", ctx=context, param=parameter)
+            pairs[name] = value
+        return pairs
 
     return parse
 

@@ -282,12 +282,15 @@ def _print(
     if checked is None:
         return
     if checked.inputs:
-        click.echo(table(("input", "random values"), list(checked.inputs.items())))
+        click.echo(table(("input", "values"), list(checked.inputs.items())))
     rows = [
         (d.name, f"{d.largest:.3g}", f"{d.relative:.3g}", str(d.tolerance), "yes" if d.within else "NO")
         for d in checked.differences
     ]
     click.echo(table(("output", "largest difference", "relative", "allowed", "agrees"), rows))
+    for d in checked.differences:
+        if d.within and d.not_finite:
+            click.echo(f"{d.name}: {d.not_finite} of {d.elements} elements are NaN or infinite in both")
     click.echo(f"{checked.micros:.1f} microseconds per step ({_how_timed(checked, steps)})")
 
 
