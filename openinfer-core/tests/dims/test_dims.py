@@ -148,6 +148,32 @@ def test_a_size_is_never_a_number_in_silence():
         assert caught.value.sizes == {"T"}
 
 
+def test_questions_are_followed_within_rules_alone():
+    space, sizes = space_of_sizes()
+    space.explore(lambda: "three" if sizes["T"] == 3 else "other")
+    with pytest.raises(NeedsNumberError, match="`T == 3` is known at run time only"):
+        bool(sizes["T"] == 3)
+
+
+def test_an_extreme_that_divides_is_not_replaced_by_a_part_that_may_be_0():
+    space, sizes = space_of_sizes()
+
+    def rule() -> bool:
+        extreme = dims.max(sizes["U"] - 1, 1)
+        return sizes["T"] // extreme >= extreme
+
+    for values in ({"T": 4, "U": 0}, {"T": 9, "U": 4}, {"T": 2, "U": 9}):
+        (taken,) = (path for path in space.explore(rule) if path.is_taken(values))
+        assert taken.value is (values["T"] // max(values["U"] - 1, 1) >= max(values["U"] - 1, 1))
+
+
+def test_what_is_no_integer_is_refused():
+    space, sizes = space_of_sizes()
+    for use in (lambda n: n**-1, lambda n: dims.max(n, 2.5)):
+        with pytest.raises(NeedsNumberError):
+            space.explore(lambda use=use: use(sizes["T"]))
+
+
 def test_surely_follows_no_answer():
     space, sizes = space_of_sizes()
 

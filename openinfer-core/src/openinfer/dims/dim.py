@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from openinfer.affine import Index
+from openinfer.dims.asking import Manner
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.lets import divisor, evaluated, sources
@@ -26,8 +27,15 @@ def made(index: Index, asked: Asked) -> Dim | int:
 
 
 def index_of(size: Dim | int) -> Index:
-    """Return a size as an index."""
-    return size.index if type(size) is Dim else Index.of(int(size))
+    """Return a size as an index.
+
+    Raises:
+        NeedsNumberError: it is a float.
+    """
+    index = _index_or_none(size)
+    if index is None:
+        raise NeedsNumberError(f"sizes and {size!r} have no common form: expected integers")
+    return index
 
 
 class Dim:
@@ -99,6 +107,8 @@ class Dim:
         return -self if self < 0 else self
 
     def __pow__(self, power: int) -> Any:
+        if power < 0:
+            raise NeedsNumberError(f"`{self}` to the power of {power} is not an integer", sizes=sources(self.index))
         product: Any = 1
         for _ in range(power):
             product = self * product
@@ -205,7 +215,11 @@ def _positive(of: Index, by: Index, asked: Asked) -> tuple[Index, Index]:
 
     Raises:
         ZeroDivisionError: the divisor is 0.
+        NeedsNumberError: its sign is open, and no answer may be followed.
     """
+    signs = (Condition(by, Relation.UNEQUAL), Condition(by, Relation.AT_LEAST))
+    if asked.manner is Manner.DENY and None in map(asked.certain, signs):
+        raise NeedsNumberError(f"`{by}` divides, and its sign is known at run time only", sizes=sources(by))
     if not asked.decide(Condition(by, Relation.UNEQUAL)):
         raise ZeroDivisionError("integer division or modulo by zero")
     return (of, by) if asked.decide(Condition(by, Relation.AT_LEAST)) else (-of, -by)

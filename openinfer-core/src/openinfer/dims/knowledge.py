@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Interval, Quotient, Remainder, Var
 from openinfer.dims.condition import Condition, Relation
-from openinfer.dims.lets import Let, LetKind, substituted
+from openinfer.dims.lets import Let, LetKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,12 +33,6 @@ class Knowledge:
         self._described: set[Atom] = set()
         self._answers: dict[Condition, bool | None] = {}
         self._splitting = False
-
-    def copy(self) -> Knowledge:
-        """Return knowledge that grows on its own."""
-        twin = Knowledge(self._bounds)
-        twin._conditions, twin._described = list(self._conditions), set(self._described)
-        return twin
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -117,8 +111,10 @@ class Knowledge:
             let = atoms[0] if len(atoms) == 1 else None
             if not isinstance(let, Let):
                 continue
-            if let.kind is (LetKind.MAX if factor < 0 else LetKind.MIN):
-                yield tuple(index.substituted({let: part}) for part in let.parts)
+            others = index - Index(((atoms, factor),))
+            # A part may not be positive, so that no quotient by the symbol can be one by the part.
+            if let.kind is (LetKind.MAX if factor < 0 else LetKind.MIN) and let not in others.variables():
+                yield tuple(others + part * factor for part in let.parts)
 
     def _proved_for_parts(self, cases: tuple[Index, ...]) -> bool:
         # One symbol is replaced at a time: each case would be split again at every other symbol.
@@ -202,36 +198,6 @@ class Knowledge:
                 return
         for difference in differences:
             yield Condition(difference, Relation.AT_LEAST)
-
-    # Equal sizes
-
-    def solved(self) -> dict[Var, Index]:
-        """Return the symbols that conditions make equal to other expressions."""
-        solutions: dict[Var, Index] = {}
-        for condition in self._conditions:
-            if condition.relation is not Relation.EQUAL:
-                continue
-            index = substituted(condition.index, solutions)
-            solution = _solved(index)
-            if solution is not None:
-                symbol, value = solution
-                solutions = {var: substituted(other, {symbol: value}) for var, other in solutions.items()}
-                solutions[symbol] = value
-        return solutions
-
-
-def _solved(index: Index) -> tuple[Var, Index] | None:
-    """Return a symbol of an equation ``index == 0`` and what it is equal to; of T and U it is U."""
-    linear = [
-        (atoms[0], factor)
-        for atoms, factor in index.terms
-        if len(atoms) == 1 and isinstance(atoms[0], Var) and abs(factor) == 1
-    ]
-    for symbol, factor in sorted(linear, key=lambda term: (isinstance(term[0], Let), term[0].name), reverse=True):
-        value = (Index.of(symbol) * factor - index) * factor
-        if symbol not in value.variables():
-            return symbol, value
-    return None
 
 
 def _may_be_zero(index: Index) -> bool:

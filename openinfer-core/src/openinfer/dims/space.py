@@ -11,7 +11,7 @@ from openinfer.dims.condition import Condition
 from openinfer.dims.dim import Dim
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.knowledge import Knowledge
-from openinfer.dims.lets import Signed
+from openinfer.dims.lets import Signed, sources
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class Space:
 
         Raises:
             UndecidedError: the answer is open, and `openinfer.dims.surely` asks.
+            NeedsNumberError: the answer is open, and no rule runs that could follow both.
         """
         answer = self._knowledge.certain(condition)
         if answer is not None:
@@ -86,6 +87,9 @@ class Space:
             raise UndecidedError
         if self.manner is Manner.DENY:
             return False
+        if CURRENT.get() is not self:
+            message = f"`{condition}` is known at run time only: ask within a rule that `Space.explore` runs"
+            raise NeedsNumberError(message, sizes=sources(condition.index))
         number = len(self._answers)
         answer = self._chosen[number] if number < len(self._chosen) else True
         self._answers.append(answer)
@@ -111,13 +115,17 @@ class Space:
         """
         paths: list[Path[_Result]] = []
         waiting: list[tuple[bool, ...]] = [()]
-        while waiting:
-            if len(paths) == MOST_PATHS:
-                raise NeedsNumberError(f"there are more than {MOST_PATHS} ways through the rule")
-            chosen = waiting.pop()
-            paths.append(self._path(rule, chosen, errors))
-            answers = tuple(self._answers)
-            waiting += [(*answers[:number], not answers[number]) for number in range(len(chosen), len(answers))]
+        try:
+            while waiting:
+                if len(paths) == MOST_PATHS:
+                    raise NeedsNumberError(f"there are more than {MOST_PATHS} ways through the rule")
+                chosen = waiting.pop()
+                paths.append(self._path(rule, chosen, errors))
+                answers = tuple(self._answers)
+                waiting += [(*answers[:number], not answers[number]) for number in range(len(chosen), len(answers))]
+        finally:
+            # Guards of the last path are no facts.
+            self._begin(())
         return paths
 
     def _path(
@@ -133,7 +141,7 @@ class Space:
             value, error = None, raised
         finally:
             CURRENT.reset(token)
-        return Path(tuple(self._guards), value, error, self._knowledge.copy())
+        return Path(tuple(self._guards), value, error, self._knowledge)
 
     def _begin(self, chosen: tuple[bool, ...]) -> None:
         self._knowledge = Knowledge(self._bounds)

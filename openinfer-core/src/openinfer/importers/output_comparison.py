@@ -82,10 +82,8 @@ class OutputComparison:
                 difference = self._doubted(self._original, difference, np.asarray(outputs[name]), theirs[name], given)
             elif difference.not_finite and difference.within and not special:
                 count = f"{difference.not_finite} of {difference.elements} elements are NaN or infinite"
-                self.note(
-                    f"output {name}: {count}, in the program too; give inputs that fit with --input, or first values with --initial",
-                    of=name,
-                )
+                advice = "give inputs that fit with --input, or first values with --initial"
+                self.note(f"output {name}: {count}, in the program too; {advice}", of=name)
             self.differences[name] = worst([self.differences.get(name, difference), difference])
             is_beyond |= not difference.within
         return is_beyond
