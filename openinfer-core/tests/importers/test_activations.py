@@ -95,3 +95,9 @@ def test_slopes_of_prelu_may_be_negative(slope: float, tmp_path: Path) -> None:
     slopes = weights(s=np.float32([slope]))
     path = saved(model([node("PRelu", "x s", "y")], [info("x", [X.size])], [info("y", None)], slopes), tmp_path)
     np.testing.assert_array_equal(run(load(path), {"x": X})[0], leaky_relu(X, np.float32(slope)))
+
+
+def test_celu_is_x_where_the_quotient_by_alpha_overflows(tmp_path: Path) -> None:
+    path = saved(model([node("Celu", "x", "y", alpha=1e-30)], [info("x", [2])], [info("y", None)]), tmp_path)
+    x = np.array([1e10, -1e10], np.float32)
+    np.testing.assert_allclose(run(load(path), {"x": x})[0], [1e10, -1e-30])

@@ -360,3 +360,13 @@ def test_there_is_a_note_where_onnxruntime_differs_and_only_there(
     pairs = zip(program.report.outputs, run(program, inputs), theirs, strict=True)
     differing = {name for name, ours, other in pairs if ours.tolist() != other.tolist()}
     assert {note.split("'")[1] for note in program.report.notes} == differing
+
+
+def test_axes_that_an_input_does_not_have_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelImportError, match=r"axes=\[7\] of an input of rank 4"):
+        imported(tmp_path, (1, 1, 4, 4), sizes=[8], axes=[7])
+
+
+def test_an_image_becomes_one_of_no_places(tmp_path: Path) -> None:
+    x = rand(1, 1, 4, 4)
+    assert resized(tmp_path, x, sizes=[1, 1, 0, 4], mode="linear", antialias=1).shape == (1, 1, 0, 4)

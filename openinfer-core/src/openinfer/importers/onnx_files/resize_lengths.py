@@ -20,9 +20,16 @@ if TYPE_CHECKING:
 
 
 def axes_of(node: Node) -> list[int]:
-    """Return the axes that scales, sizes and the region are for."""
+    """Return the axes that scales, sizes and the region are for.
+
+    Raises:
+        UnsupportedNodeError: x does not have one of them.
+    """
     rank = node.given(0).rank
-    return [int(axis) % rank for axis in node.get("axes", range(rank))]
+    axes = [int(axis) for axis in node.get("axes", range(rank))]
+    if not all(-rank <= axis < rank for axis in axes):
+        node.refuse(f"axes={axes} of an input of rank {rank}")
+    return [axis % rank for axis in axes]
 
 
 def scales_of(node: Node) -> list[float] | None:

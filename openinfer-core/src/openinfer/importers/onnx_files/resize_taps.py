@@ -56,6 +56,8 @@ def taps(axis: ResizedAxis, at: Sequence[Fraction], kernel: Filter) -> tuple[Arr
         Arrays [taps, after] of i64 and f64. A place of the result that has fewer taps than another has some of
         weight 0.
     """
+    if not at:
+        return np.zeros((1, 0), np.int64), np.zeros((1, 0), np.float64)
     stretch = min(float(axis.scale), 1.0) if kernel.antialias else 1.0
     reach = math.ceil(kernel.radius / stretch)
     low = np.array([math.floor(coordinate) for coordinate in at], np.int64)

@@ -116,11 +116,16 @@ def _celu(node: Node) -> Value:
     x, number = node.given(0), float(node.get("alpha", 1.0))
     if number == 0:
         node.refuse("alpha=0, by which x is divided")
+    if number == 1:
+        return node.call("elu", x)
     alpha = node.number(number, x.dtype)
     quotient = node.call("div", x, alpha)
-    if number > 0:
-        return node.call("mul", node.call("elu", quotient), alpha)
-    power = node.call("sub", node.call("exp", quotient), node.number(1, x.dtype))
+    # Of a negative alpha the quotient is above 0 where x is below, and elu would return it as it is.
+    power = (
+        node.call("elu", quotient)
+        if number > 0
+        else node.call("sub", node.call("exp", quotient), node.number(1, x.dtype))
+    )
     return node.call("where", node.call("gt", x, node.number(0, x.dtype)), x, node.call("mul", power, alpha))
 
 
