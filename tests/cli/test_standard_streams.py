@@ -91,6 +91,9 @@ def run(command, way):
         os.dup2(writes, 1)
     else:
         os.dup2(os.open("/dev/full" if way == "full" else "/dev/null", os.O_WRONLY), 1)
+    if way != "output closed":
+        # As the interpreter opens it: whether the parent's output can seek says nothing about this one.
+        sys.stdout = open(1, "w", closefd=False)
     program, *arguments = command.split()
     sys.argv = [program, *arguments]
     sys.exit(openinfer.cli.program.main() if program == "openinfer" else openinfer_oinf.cli.main())

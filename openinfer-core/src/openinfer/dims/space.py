@@ -124,7 +124,7 @@ class Space:
                 answers = tuple(self._answers)
                 waiting += [(*answers[:number], not answers[number]) for number in range(len(chosen), len(answers))]
         finally:
-            # Guards of the last path are no facts.
+            # Guards of the last path hold in that path alone.
             self._begin(())
         return paths
 

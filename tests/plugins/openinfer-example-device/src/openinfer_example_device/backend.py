@@ -76,6 +76,8 @@ class AbacusBackend:
         result = output.array.reshape(rows.shape[len(axes) :])
 
         def run() -> None:
+            if not result.size:
+                return
             mapped = [element([rows[position]], result.shape) for position in positions]
             total = start([], result.shape) if start is not None else mapped.pop(0)
             for row in mapped:
