@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from onnx_models import INT64, info, model, node, saved, weights
 
-from openinfer import Model, ModelImportError
+from openinfer import Model, ModelImportError, graph
 from openinfer.cli import main
 from openinfer.importers import ImportOptions, load, verify
 from openinfer.importers.onnx_files import originals
@@ -326,3 +326,23 @@ def test_a_model_without_inputs_is_compared(tmp_path: Path) -> None:
     initial = weights(w=np.linspace(-2, 2, 8, dtype=np.float32))
     path = saved(model([node("Sin", "w", "y")], [], [info("y", [8])], initial), tmp_path)
     assert verify(path, load(path)).agrees
+
+
+def test_the_magnitude_of_a_mask_allows_no_more(tmp_path: Path) -> None:
+    """A program that is wrong by a third, whose input has a mask of the least f32."""
+    nodes = [node("Add", "x mask", "m"), node("Softmax", "m", "y", axis=-1)]
+    path = saved(model(nodes, [info("x", [2, 4]), info("mask", [4])], [info("y", [2, 4])]), tmp_path)
+    imported = load(path)
+    mask = np.array([0, 0, 0, np.finfo(np.float32).min], np.float32)
+    assert verify(path, imported, inputs={"mask": mask}).agrees
+    wrong_graph = graph(imported.graph.to_dsl().replace("op softmax", "op sigmoid").replace(", axis=-1", ""))
+    wrong = dataclasses.replace(imported, graph=wrong_graph)
+    assert not verify(path, wrong, inputs={"mask": mask}).agrees
+
+
+def test_integers_that_floats_became_are_off_by_one_at_most(tmp_path: Path) -> None:
+    nodes = [node("Exp", "x", "e"), node("Cast", "e", "y", to=INT64)]
+    path = saved(model(nodes, [info("x", [64])], [info("y", [64], INT64)]), tmp_path)
+    imported = load(path)
+    x = np.linspace(5, 10, 64, dtype=np.float32)
+    assert verify(path, imported, inputs={"x": x}).outputs["y"].tolerance.relative < 1e-4

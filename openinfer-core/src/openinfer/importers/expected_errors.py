@@ -40,9 +40,6 @@ MOST_ITERATIONS = 1000
 STEPS = 3
 """Steps whose roundings add up in states."""
 
-LARGEST_QUANTISED = 127
-"""Magnitude of rounded values that is expected at most; those of wide types rarely fill them."""
-
 _CARRYING = frozenset({"movement", "indexing"})
 
 
@@ -85,7 +82,7 @@ class Error:
         if not self.quantisations or not dtype.is_integer:
             return EXACT
         # Sums of quantised values are off by many of their steps, quantised values themselves by few.
-        return Tolerance(max(1, round(sqrt(self.quantisations))), quantised if dtype.bits > 8 else 0.0)
+        return Tolerance(max(1, round(sqrt(self.quantisations))), relative if dtype.bits > 8 else 0.0)
 
 
 def expected_errors(program: ResolvedGraph, environment: Environment) -> dict[str, Error]:
@@ -104,15 +101,20 @@ class _Walk:
         self.errors: dict[str, Error] = {}
 
     def block(self, name: str) -> None:
-        """Follow the statements of a block; of branches, one after the other."""
+        """Follow the statements of a block; after a branch, errors are the greater of both ways."""
         self._nodes(self._program.graph.blocks[name].nodes)
 
     def _nodes(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
             match node.kind:
                 case Branch(then_block, _, else_block):
-                    for block in filter(None, (then_block, else_block)):
-                        self.block(block)
+                    before = dict(self.errors)
+                    self.block(then_block)
+                    after_then, self.errors = self.errors, before
+                    if else_block is not None:
+                        self.block(else_block)
+                    for variable, error in after_then.items():
+                        self._write((variable,), error.joined(self.errors.get(variable, Error())))
                 case Loop(body=body):
                     for _ in range(min(self._iterations(node.kind), MOST_ITERATIONS)):
                         self._nodes(body)
@@ -155,10 +157,13 @@ class _Walk:
         if not made.is_integer or not (schema.category == "quantisation" or isinstance(schema.definition, Elementwise)):
             return Error()
         from_floats = any(kind is not None and kind.dtype.is_float for kind in op.input_types)
-        if from_floats and not (before.is_exact and own.is_exact):
-            step = max(before.step, 1.0 / max(1, min(made.maximum or 1, LARGEST_QUANTISED)))
-            return Error(0.0, before.quantisations + 1, step, before.floor)
-        return Error(0.0, before.quantisations, before.step, before.floor)
+        if not from_floats or (before.is_exact and own.is_exact):
+            return before
+        if made.bits > 8:
+            # Positions and counts that floats became: off by one, and by what the floats were off.
+            return Error(before.rounding + own.rounding, before.quantisations + 1, before.step, before.floor)
+        step = max(before.step, 1.0 / max(1, made.maximum or 1))
+        return Error(0.0, before.quantisations + 1, step, before.floor)
 
     def _rounding(self, op: ResolvedOp) -> Error:
         """Return the error that an operator adds to exact inputs."""

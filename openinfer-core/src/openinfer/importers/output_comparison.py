@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
+LARGEST_SCALE = 32768.0
+"""Magnitude of inputs that counts at most, that of the large special floats: larger ones are masks, such as -3e38."""
+
 
 class OutputComparison:
     """The differences of all steps so far, and what is to be known of them.
@@ -75,7 +78,8 @@ class OutputComparison:
             special: whether special floats are among it, so that results need not be finite.
         """
         is_beyond = False
-        self._scale = max([1.0, *(_magnitude(np.asarray(value)) for value in given.values())])
+        largest = max([1.0, *(_magnitude(np.asarray(value)) for value in given.values())])
+        self._scale = min(largest, LARGEST_SCALE)
         for name, ours in self._imported.report.outputs.items():
             difference = compare(name, theirs[name], np.asarray(outputs[name]), self.tolerance(ours))
             if not difference.within and difference.shapes is None and isinstance(self._original, DoubtedOriginal):
