@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.batch.on_ray import Ray
+from openinfer.testing.waiting import limit_s
 
 if find_spec("ray") is None:
     pytest.skip("Ray is not installed: pip install 'openinfer-core[ray]'", allow_module_level=True)
@@ -23,10 +26,16 @@ block entry { cache.increment n; op mul(x, w) >> y; return y, n; }
 """
 
 
+def both(runner: Ray) -> list[int]:
+    """Wait until both workers have started: one runs inputs as soon as it is ready, whatever the other does."""
+    deadline = time.monotonic() + limit_s(60)
+    while len(pids := runner.pids) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return pids
+
+
 def test_results_come_in_order_and_inputs_of_a_killed_worker_are_run_again() -> None:
     import ray
-
-    from openinfer.batch.on_ray import Ray
 
     model = oi.Model.from_arrays({"w": np.array([1, 10], np.float32)})
     inputs = [{"x": [float(index), 1.0]} if index != 5 else {"x": [1.0]} for index in range(12)]
@@ -34,7 +43,7 @@ def test_results_come_in_order_and_inputs_of_a_killed_worker_are_run_again() -> 
     found = oi.run_batch(model, oi.graph(PROGRAM), inputs, runner=runner, look_ahead=3)
 
     results = [next(found) for _ in range(4)]
-    pids = runner.pids
+    pids = both(runner)
     os.kill(pids[0], signal.SIGKILL)
     results += found
 

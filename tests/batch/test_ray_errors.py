@@ -58,6 +58,14 @@ def worker_of(cluster: Cluster) -> RayWorker:
 READY = encode_outputs({})
 
 
+def test_a_worker_has_a_number_once_it_is_ready() -> None:
+    """A number before that, such as 0, would be a process group to whoever sends it a signal."""
+    worker = worker_of(Cluster(READY, 7))
+    assert worker.pid is None
+    worker.open(b"job", 120.0)
+    assert worker.pid == 7
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [

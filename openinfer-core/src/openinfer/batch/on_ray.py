@@ -75,8 +75,8 @@ class Ray:
 
     @property
     def pids(self) -> list[int]:
-        """Numbers of the actors' processes, each on its own machine."""
-        return [worker.pid for worker in self._actors]
+        """Numbers of the processes of the actors that have started, each on its own machine."""
+        return [worker.pid for worker in self._actors if worker.pid is not None]
 
     def start(self, job: Job) -> RayWorker:
         """Return an actor that has opened the job; the job is put into the cluster once."""
@@ -124,7 +124,7 @@ class RayWorker:
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray = ray
         self._actor = actor
-        self.pid = 0
+        self.pid: int | None = None
 
     def open(self, job: Any, seconds: float) -> None:
         """Give the actor its job, which is a reference to bytes in the cluster, to open within some seconds.
@@ -168,7 +168,7 @@ class RayWorker:
         self._ray.kill(self._actor)
 
     def _lost(self, error: Exception) -> WorkerLostError:
-        who = f"Ray worker {self.pid}" if self.pid else "a Ray worker"
+        who = "a Ray worker" if self.pid is None else f"Ray worker {self.pid}"
         return WorkerLostError(f"{who} ended: {' '.join(_plain(error).split())[:200]}")
 
 
