@@ -109,7 +109,7 @@ def test_dequantize_linear_subtracts_wide_integers_exactly() -> None:
 def test_dynamic_quantize_linear_follows_its_formula(x: np.ndarray) -> None:
     y, scale, zero = computed("dynamic_quantize_linear", {"x": ("f32", x)}, f"u8{list(x.shape)}", "f32", "u8")
     low, high = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
-    assert scale == (np.float32(high - low) if x.any() else np.float32(1)) / np.float32(255)
+    assert scale == (np.float32(high - low) / np.float32(255) if x.any() else 1)
     assert zero == np.rint(-low / scale)
     np.testing.assert_array_equal(y, np.clip(np.rint(x / scale) + zero, 0, 255))
     if x.any():

@@ -219,7 +219,8 @@ def _dynamic(steps: Decomposer, inputs: Sequence[int | None], settings: Settings
     steps_of_range = steps.op("fill", low, value=255.0)
     extent = steps.op("sub", high, low)
     empty = steps.op("eq", extent, steps.op("fill", low, value=0.0))
-    scale = steps.op("div", steps.op("where", empty, steps.op("fill", low, value=1.0), extent), steps_of_range)
+    # The scale of zeros alone is 1, as ONNX Runtime computes it.
+    scale = steps.op("div", steps.op("where", empty, steps_of_range, extent), steps_of_range)
     zero = steps.op("round", steps.op("div", steps.op("neg", low), scale), mode="half_even")
     zero_point = steps.op("cast", zero, to=U8)
     return steps.op("quantize_linear", wide, scale, zero_point), scale, zero_point
@@ -326,7 +327,7 @@ DEQUANTIZE_LINEAR = OpSchema(
 )
 DYNAMIC_QUANTIZE_LINEAR = OpSchema(
     name="dynamic_quantize_linear",
-    summary="x as u8 with the scale and zero point of its own range, 0 included: scale = (max - min) / 255",
+    summary="x as u8 by its own range, 0 included: scale = (max - min) / 255, or 1 where every x is 0",
     category=CATEGORY,
     inputs=(InputSpec(name="x", doc="reals, computed in f32"),),
     outputs=("y", "scale", "zero_point"),

@@ -102,7 +102,7 @@ def _dynamic_quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> tu
     # NumPy's extremes of anything with a NaN are NaN; Python's depend on its position.
     low, high = np.min(x, initial=0.0), np.max(x, initial=0.0)
     # Scale and zero point are results themselves, so that what follows starts from their rounded values.
-    scale = np.float64(np.float32(high - low or 1.0) / np.float32(255))
+    scale = np.float64(np.float32(high - low) / np.float32(255)) if high != low else np.float64(1)
     zero_point = _code(float(np.float32(-low) / np.float32(scale)), 0, call.outputs[2].dtype)
     zeros = np.array(zero_point, dtype=object)
     codes = np.empty(x.shape, dtype=object)
