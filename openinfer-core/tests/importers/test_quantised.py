@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_models import agrees, info, model, node, run, saved, weights
 
+from openinfer.errors import ModelImportError
 from openinfer.importers import load
 from openinfer.plugins.environment import Environment
 
@@ -187,3 +188,96 @@ def test_scales_of_the_running_program_are_combined_likewise(
     (found,) = run(load(saved(proto, tmp_path)), {"x": x.reshape(1, 1, 16, 16), **given})
 
     assert found.reshape(-1).tolist() == codes_of(factor, x)
+
+
+EVERY_F16 = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+FINITE_F16 = EVERY_F16[np.isfinite(EVERY_F16)]
+
+
+def quantised_by(runtime: Any, proto: Any, inputs: dict[str, Any]) -> Any:
+    """Return what ONNX Runtime computes, without optimisations."""
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = runtime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+F16_SCALES = (0.1, 0.05, 0.01, 0.3, 1.7, 6e-8, 2.5, 100.0, 6e4, -0.333)
+
+
+@pytest.mark.parametrize("zero", [np.uint8(3), np.int8(-5), np.uint16(1000), np.int16(7)])
+@pytest.mark.parametrize(
+    ("opset", "types", "attributes"),
+    [
+        (21, (np.float16, np.float16), {}),
+        (23, (np.float16, np.float16), {}),
+        (23, (np.float16, np.float16), {"precision": TensorProto.FLOAT}),
+        (23, (np.float16, np.float32), {}),
+        (23, (np.float16, np.float32), {"precision": TensorProto.FLOAT16}),
+        (23, (np.float32, np.float16), {}),
+    ],
+)
+def test_quotients_have_the_precision_that_onnxruntime_gives_them(
+    opset: int, types: tuple[Any, Any], attributes: dict[str, Any], zero: Any, tmp_path: Path
+) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="what it computes is compared")
+    x_type, scale_type = types
+    infos = [info("x", ["n"], number(x_type)), info("s", [], number(scale_type)), info("z", [], number(zero.dtype))]
+    proto = model([node("QuantizeLinear", "x s z", "y", **attributes)], infos, [info("y", ["n"], 0)], opset=opset)
+    imported = load(saved(proto, tmp_path))
+
+    for scale in F16_SCALES:
+        inputs = {"x": FINITE_F16.astype(x_type), "s": np.array(scale, scale_type), "z": np.array(zero)}
+        proto.graph.output[0].type.tensor_type.elem_type = number(zero.dtype)
+        np.testing.assert_array_equal(run(imported, inputs)[0], quantised_by(runtime, proto, inputs)[0])
+
+
+def number(dtype: Any) -> int:
+    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+@pytest.mark.parametrize(("shape", "attributes"), [((5,), {"axis": -2}), ((4, 2), {"axis": 1, "block_size": 3})])
+def test_quotients_of_f16_go_along_scales(shape: Any, attributes: dict[str, Any], tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="what it computes is compared")
+    x = (RNG.standard_normal((4, 5, 7) if len(shape) == 1 else (4, 6)) * 9).astype(np.float16)
+    constants = weights(s=(RNG.random(shape) / 8).astype(np.float16), z=np.zeros(shape, np.int8))
+    nodes = [node("QuantizeLinear", "x s z", "y", **attributes)]
+    infos = [info("x", x.shape, TensorProto.FLOAT16)], [info("y", x.shape, TensorProto.INT8)]
+    proto = model(nodes, *infos, constants, opset=23)
+
+    found = run(load(saved(proto, tmp_path)), {"x": x})
+
+    np.testing.assert_array_equal(found[0], quantised_by(runtime, proto, {"x": x})[0])
+
+
+def test_constants_are_quantised_as_the_program_does(tmp_path: Path) -> None:
+    """The reference evaluator divides f16 in f16 before opset 23 too."""
+    runtime = pytest.importorskip("onnxruntime", reason="what it computes is compared")
+    constants = weights(x=FINITE_F16[::7].copy(), s=np.array(0.1, np.float16), z=np.uint8(3))
+    nodes = [node("QuantizeLinear", "x s z", "q"), node("Max", "q r", "y")]
+    infos = [info("r", [], UINT8)], [info("y", [FINITE_F16[::7].size], UINT8)]
+    proto = model(nodes, *infos, constants, opset=21)
+
+    found = run(load(saved(proto, tmp_path)), {"r": np.array(0, np.uint8)})
+
+    np.testing.assert_array_equal(found[0], quantised_by(runtime, proto, {"r": np.array(0, np.uint8)})[0])
+
+
+def test_other_precisions_are_refused_by_name(tmp_path: Path) -> None:
+    nodes = [node("QuantizeLinear", "x s", "y", precision=TensorProto.DOUBLE)]
+    proto = model(nodes, [info("x", [4]), info("s", [])], [info("y", None, UINT8)], opset=23)
+    with pytest.raises(ModelImportError, match=r"precision=f64: x / y_scale is rounded to f32, f16 or bf16"):
+        load(saved(proto, tmp_path))
+
+
+@pytest.mark.parametrize("x", [[0.0] * 4, [-0.0, 0.0], [], [1.0] * 3, [-1.0] * 3, [-3.0, 5.0], [0.0, 5.0]])
+def test_dynamic_scales_are_those_of_onnxruntime(x: list[float], tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="what it computes is compared")
+    outputs = [info("y", [len(x)], UINT8), info("s", []), info("z", [], UINT8)]
+    proto = model([node("DynamicQuantizeLinear", "x", "y s z")], [info("x", [len(x)])], outputs)
+    inputs = {"x": np.array(x, np.float32)}
+
+    found = run(load(saved(proto, tmp_path)), inputs)
+
+    for ours, theirs in zip(found, quantised_by(runtime, proto, inputs), strict=True):
+        np.testing.assert_array_equal(ours, theirs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import F8, F32, U8, DType
-from openinfer.importers.onnx_files.elements import element_type
+from openinfer.dtypes import BF16, F8, F16, F32, U8, DType
+from openinfer.importers.onnx_files.elements import element_name, element_type
 from openinfer.importers.onnx_files.families.windows import groups, spatial, windows
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.package import onnx_module
@@ -13,6 +13,8 @@ from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.values import elements_of, plain_element
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.importers.onnx_files.values import Setting, Value
 
 
@@ -20,8 +22,43 @@ if TYPE_CHECKING:
 def _quantize(node: Node) -> Value:
     x = node.given(0)
     scale, zero = _parameters(node)
-    dtype = _quantised_type(node)
-    return node.emit.typed("quantize_linear", dtype, x.dims, x, scale, zero, **_blocks(node, scale))
+    dtype, precision, settings = _quantised_type(node), _precision(node), _blocks(node, scale)
+    if precision is not F32:
+        low = _in(node, scale, precision)
+        divisor = _along(node, low, x, settings)
+        x = node.call("div", _in(node, x, precision), divisor, div_by_zero_mask="ieee")
+        scale = node.call("fill", low, value=1.0)
+    return node.emit.typed("quantize_linear", dtype, x.dims, x, scale, zero, **settings)
+
+
+def _precision(node: Node) -> DType:
+    """Return the type in which x is divided by its scale.
+
+    ONNX has the attribute since opset 23, by default the type of the scale. ONNX Runtime divides in f32 before it.
+    """
+    if node.opset < 23:
+        return F32
+    number = int(node.get("precision", 0))
+    dtype = element_type(onnx_module(), number) if number else node.given(1).dtype
+    if dtype not in (F32, F16, BF16):
+        found = element_name(onnx_module(), number) if dtype is None else dtype.name
+        node.refuse(f"precision={found}: x / y_scale is rounded to f32, f16 or bf16")
+    return dtype
+
+
+def _in(node: Node, value: Value, dtype: DType) -> Value:
+    return value if value.dtype is dtype else node.call("cast", value, to=dtype)
+
+
+def _along(node: Node, scale: Value, x: Value, settings: Mapping[str, Setting]) -> Value:
+    """Return scales in a shape that broadcasts against x."""
+    if not scale.rank:
+        return scale
+    axis, size = int(node.get("axis", 1)) % x.rank, settings.get("block_size")
+    if size is None:
+        return node.reshaped(scale, [plain_element(dim) if place == axis else 1 for place, dim in enumerate(x.dims)])
+    repeated = node.call("repeat", scale, axis=axis, count=size)
+    return node.call("narrow", repeated, axis=axis, start=0, length=plain_element(x.dims[axis]))
 
 
 def _quantised_type(node: Node) -> DType:
