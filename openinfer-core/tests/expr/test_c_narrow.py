@@ -14,6 +14,7 @@ import pytest
 
 from openinfer.dtypes import BF16, BOOL, F8, F16, F32, F64, I8, I64, PACKED_SINT, PACKED_UINT, T1, T2, U8, DType
 from openinfer.expr import c_renderer, linearise, tree
+from openinfer.float_formats import FORMATS
 from openinfer.testing.waiting import limit_s
 
 if TYPE_CHECKING:
@@ -158,13 +159,23 @@ def test_low_floats_become_integers_and_bools(low: DType, library: ctypes.CDLL) 
 
 
 @pytest.mark.rule("dtypes.rounding.3")
-def test_doubles_pass_through_f32(library: ctypes.CDLL) -> None:
-    # Just above a half of a step of f16: f32 rounds it to the half, which then goes to the even neighbour.
-    x = np.array([1 + 2**-11 + 2**-40, 1 + 2**-11, 1 + 3 * 2**-11], np.float64)
+@pytest.mark.parametrize("low", LOW, ids=str)
+def test_doubles_next_to_a_half_round_to_their_side(low: DType, library: ctypes.CDLL) -> None:
+    form = FORMATS[low.name]
+    codes = np.arange((1 << (low.bits - 1)) - (1 << form.fraction), dtype=f"u{low.bits // 8}")
+    positive = codes.view(LOW[low]).astype(np.float64)
+    finite = np.concatenate([-positive[:0:-1], positive])
+    halves = (finite[1:] + finite[:-1]) / 2
+    even = np.flatnonzero(finite == 0)[0] % 2  # every other number, zero among them, has an even last bit
 
-    found = cast(library, F64, F16, x, np.float16)
+    below, tied, above = (
+        cast(library, F64, low, x, LOW[low]).astype(np.float64)
+        for x in (np.nextafter(halves, -np.inf), halves, np.nextafter(halves, np.inf))
+    )
 
-    assert found.tolist() == [1.0, 1.0, 1 + 2**-9]
+    np.testing.assert_array_equal(below, finite[:-1])
+    np.testing.assert_array_equal(above, finite[1:])
+    np.testing.assert_array_equal(tied, np.where(np.arange(tied.size) % 2 == even, finite[:-1], finite[1:]))
 
 
 @pytest.mark.parametrize("packed", [*PACKED_SINT, *PACKED_UINT], ids=str)

@@ -157,7 +157,8 @@ def test_fusing_by_substitution_keeps_the_meaning() -> None:
     [
         (F32, F8, [1.9, 61440.0, -1e-9, math.nan], [2.0, math.inf, -0.0, math.nan]),
         (F32, F16, [65520.0, 2.0**-25, 2.0**-24], [math.inf, 0.0, 2.0**-24]),
-        (F64, BF16, [1.0 + 2.0**-8 + 2.0**-40], [1.0]),  # through f32, which rounds down to the tie
+        (F64, BF16, [1.0 + 2.0**-8 + 2.0**-40], [1.0 + 2.0**-7]),  # f32 would round down to the tie
+        (I64, BF16, [(1 << 62) + (1 << 54) + 1], [float((1 << 62) + (1 << 55))]),
         (I32, F16, [70000, 2049], [math.inf, 2048.0]),
         (F16, I8, [300.0, -0.5], [127, 0]),
         (BF16, BOOL, [0.0, math.nan], [False, True]),

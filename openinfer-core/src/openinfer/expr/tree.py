@@ -18,8 +18,8 @@ shl, shr                count is an integer of the same type; a count below 0 ac
 select(c, a, b)         a where c is true, else b; both are evaluated
 cast                    float to integer: toward zero, NaN is 0, out of range is the nearest limit; integer to integer:
                         modulo 2^width; integer to float and float to float: nearest, ties to even, overflow to
-                        infinity (to a low float: to f32 first); bool to number: 0 or 1; number to bool: != 0 (NaN is
-                        true); a bitset is the number u8
+                        infinity (`cast` builds what rounds once to a low float; `Apply` rounds to f32 first); bool to
+                        number: 0 or 1; number to bool: != 0 (NaN is true); a bitset is the number u8
 exp, log, sqrt, sin,    IEEE; log 0 = -inf, log and sqrt of negatives are NaN. sqrt is correctly rounded, the others
 cos, tan, tanh, erf,    are as good as the library at hand; on f32, C and loop programs have formulas of some
 expm1, log1p, power     (`openinfer.expr.elementary`)
@@ -43,7 +43,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from openinfer.dtypes import BOOL, F32, I8, I16, I32, U8, U32, DType, Kind
+from openinfer.dtypes import BF16, BOOL, F32, F64, I8, I16, I32, I64, U8, U32, U64, DType, Kind
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
@@ -265,10 +265,61 @@ def cast(x: Expr, dtype: DType) -> Expr:
     """Return ``x`` as ``dtype``; the same expression when it has that type already.
 
     Of ternary types t2 takes what is nearest of -1, 0 and 1, and t1 the sign, where 0 (and NaN) is positive.
+
+    A low float is rounded once, also where ``x`` is a wider number that was cast to f32 before
+    (``specification: dtypes.rounding.3``).
     """
     if x.dtype is dtype:
         return x
-    return Apply("cast", (_ternary(x, dtype) if dtype.kind is Kind.TERNARY else x,), dtype)
+    if dtype.kind is Kind.TERNARY:
+        x = _ternary(x, dtype)
+    elif dtype.is_low_float:
+        x = _before_rounding(x, dtype)
+    return Apply("cast", (x,), dtype)
+
+
+_COLLAPSED = ((24, 11), (34, 26), (49, 41))
+"""Powers of two from which on so many low bits of an integer are replaced by the highest of them."""
+
+
+def _before_rounding(x: Expr, dtype: DType) -> Expr:
+    """Return a number that is the same low float as ``x``, and that passes through f32 without being rounded to a tie.
+
+    It is rounded to odd: what is cut off leaves a 1 in the last bit that stays. That bit is at least two below those
+    of the low float, so that nothing becomes a tie and no tie is lost (Boldo and Melquiond, "Emulation of a FMA and
+    correctly rounded sums: proved algorithms using rounding to odd", 2008).
+    """
+    if isinstance(x, Apply) and x.function == "cast" and x.dtype is F32:
+        x = x.args[0]
+    if x.dtype is F64:
+        return _odd_f32(x)
+    # In f16 and f8 what f32 rounds is infinite.
+    if dtype is BF16 and x.dtype in (I32, U32, I64, U64):
+        return _collapsed(x)
+    return x
+
+
+def _odd_f32(x: Expr) -> Expr:
+    near = cast(x, F32)
+    back = cast(near, F64)
+    is_past, is_rounded = gt(absolute(back), absolute(x)), ne(back, x)
+    below = sub(to_bits(near), cast(is_past, U32))
+    return from_bits(bit_or(below, cast(is_rounded, U32)))
+
+
+def _collapsed(x: Expr) -> Expr:
+    """Return an integer that f32 holds exactly: of large ones all bits below some are one bit."""
+    mask = literal(0, x.dtype)
+    for power, count in _COLLAPSED:
+        if power < x.dtype.bits:
+            limit = literal(1 << power, x.dtype)
+            is_large = ge(x, limit)
+            if x.dtype.kind is Kind.SIGNED:
+                is_large = logical_or(is_large, le(x, literal(-1 << power, x.dtype)))
+            mask = select(is_large, literal((1 << count) - 1, x.dtype), mask)
+    low = bit_and(x, mask)
+    highest = sub(mask, shr(mask, literal(1, x.dtype)))
+    return bit_or(sub(x, low), select(ne(low, literal(0, x.dtype)), highest, low))
 
 
 def _ternary(x: Expr, dtype: DType) -> Expr:

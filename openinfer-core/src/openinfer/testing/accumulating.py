@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from openinfer.dtypes import F64, DType, Kind
+from openinfer.float_formats import FORMATS
 from openinfer.ops.calls import compute_type
+from openinfer.scalars import round_to
 from openinfer.testing.values import exact, stored
 
 if TYPE_CHECKING:
@@ -30,23 +33,23 @@ def accumulated(values: Exact, settings: Mapping[str, SettingValue], out: DType)
 
 
 def converted(values: Exact, out: DType) -> Exact:
-    """Return values converted as by ``cast`` with its defaults: fractions dropped, integers clamped to the range."""
+    """Return values converted as by ``cast`` with its defaults: to integers without fractions and clamped to the range,
+    to floats in one rounding, to nearest and ties to even."""
     if out.is_float:
-        return values.astype(np.float64) if values.dtype != object or out is F64 else _as_f32(values)
+        if out is F64:
+            return values.astype(np.float64)
+        round_one = partial(_nearest, out) if values.dtype == object else partial(round_to, out)
+        rounded = np.empty(values.shape)
+        rounded.reshape(-1)[:] = [round_one(value) for value in values.reshape(-1).tolist()]
+        return rounded
     whole = np.empty(values.shape, dtype=object)
     whole.reshape(-1)[:] = [clipped(value, out) for value in values.reshape(-1).tolist()]
     return whole
 
 
-def _as_f32(integers: Exact) -> Exact:
-    """Return integers rounded once to f32, to nearest and ties to even, as doubles."""
-    rounded = np.empty(integers.shape)
-    rounded.reshape(-1)[:] = [_nearest_f32(int(value)) for value in integers.reshape(-1).tolist()]
-    return rounded
-
-
-def _nearest_f32(value: int) -> float:
-    step = 1 << max(abs(value).bit_length() - 24, 0)
+def _nearest(dtype: DType, value: int) -> float:
+    """Return an integer rounded to the significant bits of a float type, of any exponent."""
+    step = 1 << max(abs(value).bit_length() - FORMATS[dtype.name].fraction - 1, 0)
     return float(round(Fraction(value, step)) * step)
 
 

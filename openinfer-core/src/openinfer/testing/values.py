@@ -97,7 +97,8 @@ def specials(dtype: DType) -> Array:
     if not dtype.is_float:
         low, high = _range(dtype)
         near = {low, low + 1, high, high - 1, 0, 1, -1, 2, -2, 3, 7, -7, high // 2, low // 2, high // 3}
-        near |= {(1 << 24) + 1, (1 << 54) + (1 << 30) + 1}  # a tie in f32, and what rounds to one by way of f64
+        # A tie in f32, what rounds to one by way of f64, and what rounds to one of bf16 by way of f32.
+        near |= {(1 << 24) + 1, (1 << 54) + (1 << 30) + 1, (1 << 30) + (1 << 22) + 1, -(1 << 30) - (1 << 22) - 1}
         legal = sorted(v for v in near if low <= v <= high and (dtype.name != "t1" or v))
         return np.array(legal, dtype=storage_dtype(dtype))
     form = FORMATS[dtype.name]

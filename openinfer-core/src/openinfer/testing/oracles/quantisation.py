@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from openinfer.dtypes import F32, I32, U8
+from openinfer.dtypes import F32, F64, I32, U8
+from openinfer.scalars import round_to
+from openinfer.testing.accumulating import converted
 from openinfer.testing.elements import ByElement, Elements
 from openinfer.testing.oracles.convolution import convolved
 from openinfer.testing.oracles.linear_algebra import inner_dims_differ, multiplied
@@ -58,9 +61,20 @@ def _code(real: float, zero_point: int, dtype: DType) -> Any:
     return min(max(round(real) + zero_point, low), high)
 
 
-def _quotient(a: Any, b: Any) -> float:
+def _computed_in(call: OpCall) -> DType:
+    """Return the float type in which reals are computed with."""
+    kinds = [kind.dtype for kind in (*call.inputs, *call.outputs) if kind is not None]
+    return F64 if F64 in kinds or (not kinds[0].is_float and kinds[0].bits == 32) else F32
+
+
+def _quotient(a: Any, b: Any, dtype: DType) -> float:
+    """Return a quotient rounded to f32 or f64.
+
+    That of doubles has more than twice the bits of f32: rounding it again is rounding the exact one (Figueroa, "When is
+    double rounding innocuous?", 1995).
+    """
     with np.errstate(all="ignore"):
-        return float(np.float64(a) / np.float64(b))
+        return round_to(dtype, float(np.float64(a) / np.float64(b)))
 
 
 def _dequantised(x: Exact, scale: Exact, zero_point: Exact | None, axis: int, block: int) -> Elements:
@@ -77,10 +91,10 @@ def _axis(settings: Settings, rank: int) -> int:
 def _quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     x, scale, zero_point = np.asarray(inputs[0]), np.asarray(inputs[1]), _given(inputs, 2)
     axis, block = _axis(call.settings, x.ndim), cast("int", call.settings["block_size"])
-    out = call.outputs[0].dtype
+    out, wide = call.outputs[0].dtype, _computed_in(call)
 
     def rule(place: Place) -> Any:
-        real = _quotient(x[place], _at(scale, place, axis, block))
+        real = _quotient(x[place], _at(scale, place, axis, block), wide)
         return _code(real, _at(zero_point, place, axis, block), out)
 
     return Elements(x.shape, np.float64 if out.is_float else object, rule)
@@ -88,8 +102,11 @@ def _quantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
 
 def _dequantize_linear(inputs: Sequence[Exact | None], call: OpCall) -> Elements:
     x, scale = np.asarray(inputs[0]), np.asarray(inputs[1])
-    block = cast("int", call.settings["block_size"])
-    return _dequantised(x, scale, _given(inputs, 2), _axis(call.settings, x.ndim), block)
+    block, out = cast("int", call.settings["block_size"]), call.outputs[0].dtype
+    exact = _dequantised(x, scale, _given(inputs, 2), _axis(call.settings, x.ndim), block)
+    if _computed_in(call) is F32:
+        return exact
+    return replace(exact, finish=partial(converted, out=out))
 
 
 def _reals(call: OpCall, declared: Sequence[TensorType]) -> Sequence[DType]:
