@@ -289,13 +289,12 @@ def _before_rounding(x: Expr, dtype: DType) -> Expr:
     of the low float, so that nothing becomes a tie and no tie is lost (Boldo and Melquiond, "Emulation of a FMA and
     correctly rounded sums: proved algorithms using rounding to odd", 2008).
     """
-    if isinstance(x, Apply) and x.function == "cast" and x.dtype is F32:
-        x = x.args[0]
-    if x.dtype is F64:
-        return _odd_f32(x)
+    wide = x.args[0] if isinstance(x, Apply) and x.function == "cast" and x.dtype is F32 else x
+    if wide.dtype is F64:
+        return _odd_f32(wide)
     # In f16 and f8 what f32 rounds is infinite.
-    if dtype is BF16 and x.dtype in (I32, U32, I64, U64):
-        return _collapsed(x)
+    if dtype is BF16 and wide.dtype in (I32, U32, I64, U64):
+        return _collapsed(wide)
     return x
 
 
