@@ -101,3 +101,35 @@ def test_celu_is_x_where_the_quotient_by_alpha_overflows(tmp_path: Path) -> None
     path = saved(model([node("Celu", "x", "y", alpha=1e-30)], [info("x", [2])], [info("y", None)]), tmp_path)
     x = np.array([1e10, -1e10], np.float32)
     np.testing.assert_allclose(run(load(path), {"x": x})[0], [1e10, -1e-30])
+
+
+NEAR_ZERO = [sign * 10.0**-power for power in (1, 2, 3, 5, 7, 10) for sign in (1, -1)]
+
+CANCELLING: dict[str, tuple[dict[str, float], Callable[[float], float]]] = {
+    "Celu": ({"alpha": -2.0}, lambda x: x if x > 0 else -2 * math.expm1(x / -2)),
+    "Elu": ({"alpha": 0.5}, lambda x: x if x > 0 else 0.5 * math.expm1(x)),
+    "Selu": ({"alpha": 2.0, "gamma": 0.5}, lambda x: x / 2 if x > 0 else math.expm1(x)),
+    "Softplus": ({}, lambda x: math.log1p(math.exp(x))),
+    "Mish": ({}, lambda x: x * math.tanh(math.log1p(math.exp(x)))),
+    "Tanh": ({}, math.tanh),
+}
+
+
+@pytest.mark.parametrize("op", CANCELLING)
+def test_nothing_cancels_near_zero(op: str, tmp_path: Path) -> None:
+    attributes, exact = CANCELLING[op]
+    x = np.array(NEAR_ZERO, np.float32)
+    proto = model([node(op, "x", "y", **attributes)], [info("x", [x.size])], [info("y", None)], opset=18)
+
+    (found,) = run(load(saved(proto, tmp_path)), {"x": x})
+
+    np.testing.assert_allclose(found, [exact(float(value)) for value in x], rtol=4e-7)
+
+
+def test_celu_of_a_negative_alpha_has_its_limits(tmp_path: Path) -> None:
+    proto = model([node("Celu", "x", "y", alpha=-1.0)], [info("x", [5])], [info("y", None)])
+    x = np.array([-math.inf, -200.0, 0.0, 3.0, math.nan], np.float32)
+
+    (found,) = run(load(saved(proto, tmp_path)), {"x": x})
+
+    np.testing.assert_array_equal(found, np.array([-math.inf, -math.inf, 0.0, 3.0, math.nan], np.float32))

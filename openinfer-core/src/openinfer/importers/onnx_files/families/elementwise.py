@@ -120,12 +120,12 @@ def _celu(node: Node) -> Value:
         return node.call("elu", x)
     alpha = node.number(number, x.dtype)
     quotient = node.call("div", x, alpha)
-    # Of a negative alpha the quotient is above 0 where x is below, and elu would return it as it is.
-    power = (
-        node.call("elu", quotient)
-        if number > 0
-        else node.call("sub", node.call("exp", quotient), node.number(1, x.dtype))
-    )
+    if number > 0:
+        power = node.call("elu", quotient)
+    else:
+        # The quotient is above 0 where x is below: elu would return it as it is, and e^q - 1 cancels near 0.
+        falling = node.call("elu", node.call("neg", quotient))
+        power = node.call("neg", node.call("mul", falling, node.call("exp", quotient)))
     return node.call("where", node.call("gt", x, node.number(0, x.dtype)), x, node.call("mul", power, alpha))
 
 
