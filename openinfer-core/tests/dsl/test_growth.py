@@ -162,6 +162,17 @@ TEXTS: dict[str, Text] = {
     "data of the model": of_statements(lambda n: lines(n // 8, 'op neg(model["w#"]) >> y;')),
 }
 
+EARLIER: dict[str, Text] = {
+    "divisions without ends": of_statements(lambda n: "op div(" * n),
+    "divisions in divisions": of_statements(lambda n: "op div(" * (n // 2) + ")" * (n // 2)),
+    "effects without ends": of_statements(lambda n: "{effect write(" * (n // 2)),
+    "effects of values without ends": of_statements(lambda n: lines(n // 2, "{effect write(c, value=a // #")),
+    "formals without ends": of_declarations(lambda n: "b(" + "{b(" * (n // 2)),
+    "buffers in buffers": of_declarations(lambda n: "b: buffer(" * (n // 4) + ")" * (n // 4)),
+    "outputs of outputs": of_statements(lambda n: "a, b = " * n + "op neg(a);"),
+}
+"""Texts of the earlier syntax, for its reader alone."""
+
 
 def checked(text: str) -> None:
     with suppress(oi.OpenInferError):
@@ -194,7 +205,7 @@ READINGS = [
     pytest.param(read, text, id=f"{name}-{read.__name__}")
     for number, (name, text) in enumerate(TEXTS.items())
     for read in (checked, OTHERS[number % len(OTHERS)])
-]
+] + [pytest.param(upgrade, text, id=name) for name, text in EARLIER.items()]
 
 
 @pytest.mark.parametrize(("read", "text"), READINGS)

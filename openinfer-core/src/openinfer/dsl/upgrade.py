@@ -15,7 +15,7 @@ from openinfer.diagnostics import Source
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.positions import Positions
 from openinfer.dsl.tokens import Token, scan
-from openinfer.dsl.upgrade_model import ModelUse, linked, model_uses, replacement, undeclared
+from openinfer.dsl.upgrade_model import ModelUse, by_shape, linked, model_uses, replacement, undeclared
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def upgraded(text: str, *, name: str = "<text>") -> str:
 def _model_data(words: Sequence[Token]) -> tuple[list[_Edit], list[ModelUse]]:
     """Return the names of the variables that are declared for model data, and the uses that nothing is declared for."""
     variables = linked(words)
-    named = [(use, replacement(use, variables)) for use in model_uses(words)]
+    patterns = by_shape(variables)
+    named = [(use, replacement(use, variables, patterns)) for use in model_uses(words)]
     edits = [
         _Edit(use.start, use.end, f'named the variable `{written}` for the model data "{use.data}"', written)
         for use, written in named
@@ -217,8 +218,10 @@ def _buffers(words: Sequence[Token], ends: _Ends) -> Iterator[_Edit]:
 
 def _assigned(words: Sequence[Token], ends: _Ends) -> Iterator[_Edit]:
     """Write ``y = op f(x) with { … };`` as ``op f(x) >> y with { … };``, and effects as cache statements."""
+    done = 0
     for position, word in enumerate(words):
-        if word.text not in ("op", "effect"):
+        # What is inside of the parentheses of an effect is part of that.
+        if word.text not in ("op", "effect") or position < done:
             continue
         before = words[position - 1].text if position else ""
         outputs = _outputs(words, position - 1) if before == "=" else ()
@@ -229,7 +232,8 @@ def _assigned(words: Sequence[Token], ends: _Ends) -> Iterator[_Edit]:
         first = outputs[0] if outputs else word
         names = ", ".join(name.text for name in outputs if name.kind == "name")
         if word.text == "effect":
-            inside = words[position + 3 : min(ends.bracket(position + 2), end)]
+            done = min(ends.bracket(position + 2), end)
+            inside = words[position + 3 : done]
             yield from _effect(words[position + 1].text, inside, first, words[end], names)
         elif (closing := ends.bracket(position + 2)) < end:
             what = (
@@ -285,14 +289,16 @@ def _arguments(words: Sequence[Token]) -> dict[str, str]:
 def _masks(words: Sequence[Token], ends: _Ends) -> list[_Edit]:
     """Return the masks that keep NaN as the result of divisions by 0, which is 0 for integers."""
     edits: list[_Edit] = []
+    written = [position for position, word in enumerate(words) if word.text == _MASK]
     for position, word in enumerate(words):
         if word.text != "op" or _texts(words, position + 2, 1) != ("(",) or words[position + 1].text not in _DIVISIONS:
             continue
-        closing = ends.bracket(position + 2)
-        if _MASK not in _texts(words, position, closing - position):
-            comma = "" if words[closing - 1].text in (",", "(") else ", "
-            what = f"gave `op {words[position + 1].text}` its earlier result for a divisor of 0: {_MASK}=nan"
-            edits.append(_Edit(words[closing].start, words[closing].start, what, f"{comma}{_MASK}=nan"))
+        closing = ends.closing.get(position + 2)
+        if closing is None or bisect_left(written, position) < bisect_left(written, closing):
+            continue
+        comma = "" if words[closing - 1].text in (",", "(") else ", "
+        what = f"gave `op {words[position + 1].text}` its earlier result for a divisor of 0: {_MASK}=nan"
+        edits.append(_Edit(words[closing].start, words[closing].start, what, f"{comma}{_MASK}=nan"))
     return edits
 
 

@@ -76,17 +76,30 @@ def linked(words: Sequence[Token]) -> dict[str, Declared]:
 def _formals(words: Sequence[Token], start: int) -> tuple[str, ...]:
     """Return the names in the parentheses at ``start``, if there are any."""
     rest = (words[position] for position in range(start, len(words)))
-    inner = takewhile(lambda word: word.text not in (")", ":", ";"), rest)
+    inner = takewhile(lambda word: word.text not in (")", ":", ";", "{", "}"), rest)
     return tuple(word.text for word in inner if word.kind == "name")
 
 
-def replacement(use: ModelUse, variables: dict[str, Declared]) -> str | None:
-    """Return the variable that replaces a use of model data, or None if none is declared for it."""
+def by_shape(variables: dict[str, Declared]) -> dict[str, list[tuple[str, Declared]]]:
+    """Return patterns and their variables by the pattern without the names in its braces."""
+    shapes: dict[str, list[tuple[str, Declared]]] = {}
+    for pattern, variable in variables.items():
+        if "{" in pattern:
+            shapes.setdefault(_BRACES.sub("{}", pattern), []).append((pattern, variable))
+    return shapes
+
+
+def replacement(
+    use: ModelUse, variables: dict[str, Declared], patterns: dict[str, list[tuple[str, Declared]]]
+) -> str | None:
+    """Return the variable that replaces a use of model data, or None if none is declared for it.
+
+    Args:
+        patterns: what `by_shape` returns for the variables.
+    """
     if not use.is_pattern:
         return variables[use.data].name if use.data in variables else None
-    for pattern, variable in variables.items():
-        if "{" not in pattern or _BRACES.sub("{}", pattern) != _BRACES.sub("{}", use.data):
-            continue
+    for pattern, variable in patterns.get(_BRACES.sub("{}", use.data), ()):
         pairs = {*zip(_BRACES.findall(pattern), _BRACES.findall(use.data), strict=True)}
         written = dict(pairs)
         if len(pairs) == len(written) and set(variable.formals) <= set(written):
