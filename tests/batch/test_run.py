@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -282,10 +283,74 @@ def test_a_process_that_hangs_while_it_starts_delays_no_input_or_is_replaced(
 
 def test_processes_that_all_hang_while_they_start_end_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     pids = stop_at_start(monkeypatch, lambda _: True)
-    with pytest.raises(oi.OpenInferError, match=r"no worker starts, tried [23] times: it was not ready") as caught:
+    with pytest.raises(
+        oi.OpenInferError, match=r"no worker starts, tried 2 times: process \d+ was not ready after 0\.5 s"
+    ) as caught:
         list(oi.run_batch(MODEL, GRAPH, MIXED, workers=2, retries=1, start_timeout=0.5))
     assert caught.value.code == "worker-lost"
     assert alive(pids) == []
+
+
+HANGING = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(1000)"])
+with open(os.environ["PIDS"], "a") as file:
+    file.write(f"{os.getpid()} {child.pid}\\n")
+time.sleep(1000)
+"""
+"""A module that starts a process and hangs when it is imported."""
+
+
+@pytest.fixture
+def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let processes that are started from here on hang when they import NumPy; return where they write numbers."""
+    (tmp_path / "numpy.py").write_text(HANGING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PIDS", str(tmp_path / "pids"))
+    return tmp_path / "pids"
+
+
+def numbers(file: Path) -> list[int]:
+    return [int(word) for word in file.read_text().split()] if file.exists() else []
+
+
+def left_alive(pids: list[int]) -> list[int]:
+    """Return which processes are left after some time."""
+    deadline = time.monotonic() + limit_s(20)
+    while (left := alive(pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return left
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
+def test_what_a_worker_starts_while_it_hangs_ends_with_it(hanging: Path) -> None:
+    with pytest.raises(oi.OpenInferError, match="was not ready"):
+        list(oi.run_batch(MODEL, GRAPH, MIXED, workers=1, retries=0, start_timeout=limit_s(2)))
+    assert len(numbers(hanging)) == 2
+    assert left_alive(numbers(hanging)) == []
+
+
+PARENT = """
+import os, sys
+import openinfer as oi
+os.environ["PYTHONPATH"] = sys.argv[1]
+graph = oi.graph("dynamic { x: f32; } block entry { return x; }")
+list(oi.run_batch(oi.Model.from_arrays({}), graph, [{"x": 1.0}], runner="processes", workers=1))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
+def test_a_worker_that_imports_ends_with_its_parent(hanging: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH")
+    with subprocess.Popen([sys.executable, "-c", PARENT, str(hanging.parent)]) as parent:
+        deadline = time.monotonic() + limit_s(60)
+        while len(numbers(hanging)) < 2 and parent.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        parent.kill()
+    assert len(numbers(hanging)) == 2
+    assert left_alive(numbers(hanging)) == []
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="device c needs a C compiler")

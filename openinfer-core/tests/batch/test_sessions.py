@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ import openinfer as oi
 from openinfer.batch import Job, Session, WorkerLostError
 from openinfer.batch.answers import Outcome, encode_outputs
 from openinfer.batch.frames import decode_values
+from openinfer.batch.job import START_SECONDS
 from openinfer.batch.schedule import Task, outcomes
 from openinfer.simulate.values import Tensor
 from openinfer.testing.waiting import interruptible, limit_s
@@ -293,12 +295,37 @@ def test_a_start_that_takes_too_long_is_replaced() -> None:
 @pytest.mark.parametrize(("workers", "retries"), [(1, 0), (1, 2), (3, 2)])
 def test_a_batch_whose_workers_all_hang_at_start_ends_with_an_error(workers: int, retries: int) -> None:
     runner = Stuck(workers, lambda _: True)
-    with pytest.raises(oi.OpenInferError, match=r"it was not ready after 0\.05 s") as caught:
+    with pytest.raises(oi.OpenInferError, match=r"worker \d was not ready after 0\.05 s") as caught:
         run(runner, 100, retries=retries, job=job_of(start_timeout=0.05))
     assert caught.value.code == "worker-lost"
     assert str(caught.value).startswith("no worker starts, tried" if retries else "no worker starts: ")
-    assert runner.begun <= retries + workers
+    assert runner.begun == max(workers, retries + 1)
     assert len(runner.ended) == runner.begun
+
+
+def test_a_limit_of_starts_that_is_the_default_is_a_limit() -> None:
+    for seconds, is_refused in ((START_SECONDS, True), (None, False)):
+        runner = Runner(1)
+        runner.inline = True
+        with pytest.raises(oi.OpenInferError, match="a time limit takes processes") if is_refused else nullcontext():
+            assert results(run(runner, 3, job=job_of(start_timeout=seconds))) == [0, 1, 2]
+
+
+def test_a_worker_that_starts_after_failures_brings_the_others_back() -> None:
+    """One start fails and one is under way, which are all attempts; when that one is ready, two inputs run at once."""
+    both = threading.Barrier(2)
+
+    class Failing(Stuck):
+        def start(self, job: Job) -> Worker:
+            if self.begun == 0:
+                self.begun += 1
+                raise WorkerLostError("it died")
+            time.sleep(0.1)
+            return super().start(job)
+
+    runner = Failing(2, lambda _: False)
+    runner.before = lambda _: both.wait(limit_s(20))
+    assert results(run(runner, 2, retries=1)) == [0, 1]
 
 
 def test_a_worker_that_always_dies_while_it_starts_ends_the_batch() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from openinfer.plugins.environment import Environment
 
 START_SECONDS = 120.0
-"""How long a worker may take to be ready, where nothing else is requested."""
+"""How long a worker may take to be ready by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,7 +36,7 @@ class Job:
         keep_state: whether persistent memory goes on from input to input of a worker.
         send_model: whether workers get the bytes of the model's file instead of its path.
         environment: what plugins offer, where the caller does not use the default.
-        start_timeout: seconds in which a worker starts, imports, and opens the job; see `Runner.start`.
+        start_timeout: seconds in which a worker has to start, import, and open the job; None: nothing was requested.
     """
 
     graph: Graph
@@ -51,7 +51,12 @@ class Job:
     placement: bool = False
     send_model: bool = False
     environment: Environment | None = None
-    start_timeout: float = START_SECONDS
+    start_timeout: float | None = None
+
+    @property
+    def start_seconds(self) -> float:
+        """Seconds in which a worker has to be ready: ``start_timeout``, or the default; see `Runner.start`."""
+        return START_SECONDS if self.start_timeout is None else self.start_timeout
 
     @property
     def carries_state(self) -> bool:

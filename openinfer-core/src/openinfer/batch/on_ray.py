@@ -91,7 +91,7 @@ class Ray:
         worker = RayWorker(self._ray, actor)
         with self._lock:
             self._actors.append(worker)
-        worker.open(self._job, job.start_timeout)
+        worker.open(self._job, job.start_seconds)
         return worker
 
     def close(self) -> None:

@@ -26,7 +26,8 @@ class Pool:
     delays nobody as long as another worker runs.
 
     Args:
-        attempts: starts that may fail in a row. After these, workers that run go on alone; without any, the batch ends.
+        attempts: starts in a row that may fail before none is replaced any more. Workers that run then go on alone;
+            without any, the batch ends.
     """
 
     def __init__(self, runner: Runner, job: Job, *, attempts: int) -> None:
@@ -37,6 +38,7 @@ class Pool:
         self._idle: list[Worker] = []
         self._all: list[Worker] = []
         self._starts: list[_Start] = []
+        self._begun = 0
         self._waiting = 0
         self._failed = 0
         self._error: OpenInferError | None = None
@@ -108,15 +110,19 @@ class Pool:
 
     def _start_missing(self) -> None:
         """Start as many workers as threads wait for, unless too many failed to; needs the lock."""
-        expected = len(self._idle) + sum(not start.is_settled for start in self._starts)
-        for _ in range(self._waiting - expected):
-            if self._failed < self._attempts and not self.is_closed:
-                self._starts.append(_Start())
-                threading.Thread(target=self._start, args=(self._starts[-1],), daemon=True).start()
+        starting = sum(not start.is_settled for start in self._starts)
+        missing = self._waiting - len(self._idle) - starting
+        if self._failed:
+            # Starts under way may fail as well: they count among the attempts.
+            missing = min(missing, self._attempts - self._failed - starting)
+        for _ in range(0 if self.is_closed else missing):
+            self._begun += 1
+            self._starts.append(_Start(self._begun))
+            threading.Thread(target=self._start, args=(self._starts[-1],), daemon=True).start()
 
     def _start(self, start: _Start) -> None:
-        seconds = self._job.start_timeout
-        timer = threading.Timer(seconds * GRACE, self._lose, (start, overdue(seconds)))
+        seconds = self._job.start_seconds
+        timer = threading.Timer(seconds * GRACE, self._lose, (start, overdue(f"worker {start.number}", seconds)))
         timer.daemon = True
         timer.start()
         try:
@@ -140,6 +146,7 @@ class Pool:
                 self._failed = 0
                 self._all.append(worker)
                 self._idle.append(worker)
+                self._start_missing()
                 self._changed.notify_all()
         if is_late:
             worker.close()
@@ -163,7 +170,9 @@ class Pool:
 class _Start:
     """A worker that is being started; settled once it is ready, lost, or takes too long."""
 
-    is_settled = False
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.is_settled = False
 
 
 def _started(runner: Runner, job: Job) -> Worker:

@@ -1,7 +1,8 @@
 """A worker process: the job on standard input, then requests; answers on standard output.
 
 Each message starts with its length: 8 bytes, little-endian. The end of the input means that the parent has exited; it
-ends the process, even a busy one.
+ends the process, even a busy one, and what it started. This file runs as a script: nothing else of the package is
+imported before the input is read.
 """
 
 from __future__ import annotations
@@ -78,9 +79,19 @@ def _receive(requests: IO[bytes], messages: SimpleQueue[bytes | None]) -> None:
         messages.put(message)
     messages.put(None)
     time.sleep(GRACE_SECONDS)
-    signal.raise_signal(signal.SIGTERM)
+    _signal_group(signal.SIGTERM)
     time.sleep(GRACE_SECONDS)
+    if sys.platform != "win32":
+        _signal_group(signal.SIGKILL)
     os._exit(LOST_PARENT)
+
+
+def _signal_group(number: signal.Signals) -> None:
+    """Signal this process, and what it started where it leads a process group."""
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), number)
+    else:
+        signal.raise_signal(number)
 
 
 def _channels() -> tuple[IO[bytes], IO[bytes]]:

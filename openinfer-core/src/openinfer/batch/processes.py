@@ -11,8 +11,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from openinfer.batch import process_worker
 from openinfer.batch.answers import decode_answer
-from openinfer.batch.process_worker import read_message, write_message
 from openinfer.batch.runner import WorkerLostError, overdue
 from openinfer.errors import MissingDependencyError
 
@@ -51,7 +51,7 @@ class Processes:
                 self._frame = job.to_bytes()
             worker = ProcessWorker()
             self._workers.append(worker)
-        worker.open(self._frame, job.start_timeout)
+        worker.open(self._frame, job.start_seconds)
         return worker
 
     def close(self) -> None:
@@ -71,8 +71,9 @@ class ProcessWorker:
     def __init__(self) -> None:
         if not sys.executable:
             raise MissingDependencyError("there is no Python interpreter to start worker processes with")
-        # -P: what lies in the current directory must not take the place of installed modules.
-        command = [sys.executable, "-P", "-m", "openinfer.batch.process_worker"]
+        # -P: what lies in the current directory must not take the place of installed modules. As a file, not as a
+        # module, whose packages Python would import first: the worker has to notice the end of its parent from then on.
+        command = [sys.executable, "-P", process_worker.__file__]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **_apart())
         self._busy = threading.Lock()
 
@@ -96,7 +97,7 @@ class ProcessWorker:
 
         def end() -> None:
             late.set()
-            self._process.kill()
+            self._kill()
 
         timer = threading.Timer(seconds, end)
         timer.daemon = True
@@ -105,7 +106,7 @@ class ProcessWorker:
             answer = self.run(job)
         except WorkerLostError as error:
             if late.is_set():
-                raise overdue(seconds) from None
+                raise overdue(f"process {self.pid}", seconds) from None
             if self._process.returncode < 0:
                 raise
             message = f"worker processes do not start: {error}; what it wrote to standard error says why"
@@ -124,8 +125,8 @@ class ProcessWorker:
             raise WorkerLostError(f"process {process.pid} has no pipes")
         with self._busy:
             try:
-                write_message(process.stdin, request)
-                answer = read_message(process.stdout)
+                process_worker.write_message(process.stdin, request)
+                answer = process_worker.read_message(process.stdout)
             except (OSError, ValueError):
                 answer = None
             if answer is None:
@@ -143,7 +144,7 @@ class ProcessWorker:
         """Let the process end: by the end of its input where it waits for some, else by a signal."""
         if not self._busy.acquire(blocking=False):
             # Its pipes are in use by another thread, which closes them when it finds the process ended.
-            self._process.terminate()
+            self._signal(signal.SIGTERM)
             return
         try:
             self._close_pipes()
@@ -155,8 +156,22 @@ class ProcessWorker:
         try:
             self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._kill()
             self._process.wait()
+
+    def _kill(self) -> None:
+        if sys.platform != "win32":
+            self._signal(signal.SIGKILL)
+        self._process.kill()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Signal the process and what it started, if it was not waited for: its number is its own until then."""
+        if sys.platform == "win32":
+            self._process.send_signal(number)
+            return
+        with contextlib.suppress(ProcessLookupError):
+            if self._process.poll() is None and os.getpgid(self.pid) == self.pid:
+                os.killpg(self.pid, number)
 
     def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
@@ -167,7 +182,10 @@ class ProcessWorker:
 
 
 def _apart() -> dict[str, Any]:
-    """Return options that keep an interrupt from the keyboard away from the process: its parent ends it."""
+    """Return options for a process group of its own.
+
+    An interrupt from the keyboard does not reach it, and what it starts ends with it.
+    """
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"process_group": 0}

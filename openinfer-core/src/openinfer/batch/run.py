@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from openinfer import programs
 from openinfer.batch.guarded_runner import opened_runner
 from openinfer.batch.inputs import open_inputs
-from openinfer.batch.job import START_SECONDS, Job
+from openinfer.batch.job import Job
 from openinfer.batch.schedule import Task, is_limited, outcomes
 from openinfer.boundary import public
 from openinfer.diagnostics import Diagnostic, near_or_known
@@ -113,7 +113,7 @@ def run_batch(
         placement=placement,
         send_model=send_model,
         environment=environment,
-        start_timeout=START_SECONDS if start_timeout is None else start_timeout,
+        start_timeout=start_timeout,
     )
     check_job(job)
     make = runner_of(runner, workers, job, timeout)

@@ -20,9 +20,9 @@ class WorkerLostError(OpenInferError):
     default_code = "worker-lost"
 
 
-def overdue(seconds: float) -> WorkerLostError:
+def overdue(worker: str, seconds: float) -> WorkerLostError:
     """Return the error for a worker that was not ready within its limit."""
-    message = f"it was not ready after {seconds:g} s, which includes opening program, model and device"
+    message = f"{worker} was not ready after {seconds:g} s, which includes opening program, model and device"
     return WorkerLostError(f"{message}; start_timeout (--start-timeout) sets this limit")
 
 
@@ -62,7 +62,7 @@ class Runner(Protocol):
         """Return a new worker whose session has opened the job; called from several threads, also after losses.
 
         Raises:
-            WorkerLostError: the worker was lost before it was ready, or took longer than ``job.start_timeout``. Whoever
+            WorkerLostError: the worker was lost before it was ready, or took longer than ``job.start_seconds``. Whoever
                 can end such a worker does; this one is no longer waited for, whatever it does.
             OpenInferError: no worker can be started, or the job cannot be opened: the batch ends.
         """

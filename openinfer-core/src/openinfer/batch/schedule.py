@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from openinfer.batch.answers import Outcome, decode_answer
 from openinfer.batch.frames import encode_values
 from openinfer.batch.guarded_runner import GuardedRunner
-from openinfer.batch.job import START_SECONDS
 from openinfer.batch.pool import Pool
 from openinfer.batch.runner import WorkerLostError
 from openinfer.errors import DTypeError, ExecutionError, OpenInferError, PluginError, SerializationError
@@ -64,7 +63,7 @@ TIMEOUT = "input-timeout"
 
 def is_limited(job: Job, timeout: float | None) -> bool:
     """Whether a batch has an explicit time limit."""
-    return timeout is not None or job.start_timeout != START_SECONDS
+    return timeout is not None or job.start_timeout is not None
 
 
 def outcomes(

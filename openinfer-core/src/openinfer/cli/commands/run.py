@@ -178,7 +178,7 @@ def _run_batch(
     *,
     as_json: bool,
 ) -> None:
-    from openinfer.batch.job import START_SECONDS, Job
+    from openinfer.batch.job import Job
     from openinfer.cli.batch_run import run_batch_command
     from openinfer.model import ModelLoader
 
@@ -190,7 +190,7 @@ def _run_batch(
             steps=steps,
             keep_state=batch.state_per == "worker",
             send_model=batch.send_model,
-            start_timeout=START_SECONDS if batch.start_timeout is None else batch.start_timeout,
+            start_timeout=batch.start_timeout,
             **common,
         )
         run_batch_command(job, batch, inputs, wanted, seed=seed, as_json=as_json)
