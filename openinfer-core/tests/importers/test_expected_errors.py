@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -50,6 +52,73 @@ def test_iterations_of_a_loop_add_up_too() -> None:
     once = tolerance_of("f32", "op matmul(x, w) >> y;").relative
     looped = "op matmul(x, w) >> y; loop l (i in 0..99) { op matmul(y, w) >> y; }"
     assert tolerance_of("f32", looped).relative == pytest.approx(once * 10)
+
+
+@pytest.mark.parametrize("turns", [1, 2, 7, 8, 9, 31, 1000])
+@pytest.mark.parametrize("body", ["op matmul(y, w) >> y;", "op matmul(y, w) >> a; op matmul(a, w) >> y;"])
+def test_iterations_that_are_not_followed_are_extrapolated(turns: int, body: str) -> None:
+    looped = tolerance_of("f32", f"op add(x, x) >> y; loop l (i in 0..{turns}) {{ {body} }}").relative
+    products = turns * body.count("matmul")
+    assert looped == pytest.approx(MARGIN * math.sqrt(products * (64 * EPSILON) ** 2), rel=0.01)
+
+
+def test_iterations_of_nested_loops_multiply() -> None:
+    loops = "loop l (i in 0..20) { loop m (j in 0..30) { loop n (k in 0..40) {"
+    nested = f"op matmul(x, w) >> y; {loops} op matmul(y, w) >> y; }} }} }}"
+    assert tolerance_of("f32", nested).relative == pytest.approx(MARGIN * math.sqrt(24_001) * 64 * EPSILON, rel=0.01)
+
+
+def test_what_an_iteration_computes_anew_does_not_add_up() -> None:
+    once = tolerance_of("f32", "op matmul(x, w) >> y;")
+    anew = "loop l (i in 0..500) { loop m (j in 0..500) { op matmul(x, w) >> y; } }"
+    assert tolerance_of("f32", anew) == once
+
+
+def test_variables_that_iterations_swap_grow_alike() -> None:
+    body = "op matmul(y, w) >> t; transfer a >> y; transfer t >> a;"
+    swapped = f"op matmul(x, w) >> y; op add(x, x) >> a; loop l (i in 0..99) {{ {body} }}"
+    assert tolerance_of("f32", swapped).relative == pytest.approx(MARGIN * math.sqrt(51) * 64 * EPSILON, rel=0.05)
+
+
+NESTED = "loop l (i in 0..1000) { loop m (j in 0..1000) { op matmul(y, w) >> y; } } "
+BLOCKS = "block p { op matmul(y, w) >> y; } block q { op add(y, y) >> y; }"
+
+
+def of_nests(count: int) -> str:
+    loops = "".join(f"loop l{number} (i{number} in 0..1000) {{ " for number in range(count))
+    return f"block entry {{ {loops} op matmul(y, w) >> y; {'}' * count} return y; }}"
+
+
+def of_calls(count: int) -> str:
+    calls = "".join(f"block b{n} {{ branch c b{n + 1} b{n + 1}; branch b{n + 1}; }} " for n in range(count))
+    return f"block entry {{ branch b0; return y; }} {calls} block b{count} {{ op matmul(y, w) >> y; }}"
+
+
+GROWING: dict[str, tuple[int, Callable[[int], str]]] = {
+    "nested loops": (50, lambda n: f"block entry {{ {NESTED * n} return y; }}"),
+    "loops in loops": (15, of_nests),
+    "branches": (200, lambda n: f"block entry {{ {'branch c p q; ' * n} return y; }} {BLOCKS}"),
+    "blocks that call the next one twice": (15, of_calls),
+}
+
+
+def seconds(count: int, blocks: Callable[[int], str]) -> float:
+    head = "dynamic { c: bool; } volatile { w: f32[8, 8]; y: f32[8, 8]; }"
+    program = resolve(oi.graph(f"{head} {blocks(count)}"), oi.Model.from_arrays({"w": np.zeros((8, 8), np.float32)}))
+    start = time.process_time()
+    expected_errors(program, Environment.default())
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_time_grows_as_the_program(name: str) -> None:
+    short, blocks = GROWING[name]
+    # 4 is linear, 16 quadratic. Whatever else the machine does makes a measurement longer, never shorter.
+    assert any(seconds(4 * short, blocks) / max(0.02, seconds(short, blocks)) < 12 for _ in range(5))
+
+
+def test_blocks_that_call_themselves_are_followed_to_an_end() -> None:
+    assert seconds(1, lambda _: "block entry { branch p; return y; } block p { branch c q p; } block q { }") < 60
 
 
 def test_branches_that_join_have_the_error_of_the_worse() -> None:

@@ -7,7 +7,9 @@ Stability of Numerical Algorithms, section 2.8). All are shares of the largest m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -17,11 +19,12 @@ from openinfer.ir.nodes import Branch, CacheRead, CacheWrite, Loop, Transfer
 from openinfer.ops.calls import compute_type
 from openinfer.ops.precision import ulps_of
 from openinfer.ops.schema import Elementwise
+from openinfer.random_inputs.flow import CARRYING
 from openinfer.tolerances import EXACT, OF_OUTPUTS, Tolerance
 from openinfer.validate.kernels import call_of_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.ir.nodes import Node
@@ -34,13 +37,20 @@ MARGIN = 8.0
 QUANTISED_MARGIN = 2.0
 """The same of steps of quantised values: few elements are off by one."""
 
-MOST_ITERATIONS = 1000
-"""Iterations of a loop that are followed."""
+PASSES = (8, 4, 2, 1)
+"""Iterations that are followed of loops, by how many loops they are in; the rest is extrapolated.
+
+Half of them lets errors arrive that variables hand on from one iteration to the next, the other half measures growth.
+"""
+
+MOST_ENTRIES = 1000
+"""How often a block is followed: calls may double the number of entries from block to block."""
+
+MOST_CALLS = 100
+"""Blocks that call each other, one inside of the other, that are followed."""
 
 STEPS = 3
 """Steps whose roundings add up in states."""
-
-_CARRYING = frozenset({"movement", "indexing"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,14 @@ class Error:
             max(self.floor, other.floor),
         )
 
+    def grown(self, before: Error, times: float) -> Error:
+        """Return the error after it has grown from ``before`` to this one, and then by so many times this growth."""
+        return replace(
+            self,
+            rounding=self.rounding + max(0.0, self.rounding - before.rounding) * times,
+            quantisations=self.quantisations + round(max(0, self.quantisations - before.quantisations) * times),
+        )
+
     def tolerance(self, dtype: DType, scale: float = 1.0) -> Tolerance:
         """Return what is allowed of a value of some type with this error, where inputs have a magnitude ``scale``."""
         quantised = QUANTISED_MARGIN * sqrt(self.quantisations) * self.step
@@ -98,26 +116,30 @@ class _Walk:
         self._program = program
         self._environment = environment
         self._own: dict[int, Error] = {}
+        self._entries: Counter[str] = Counter()
+        self._records: list[dict[str, Error]] = []
+        self._depth = 0
+        self._active = 0
         self.errors: dict[str, Error] = {}
 
     def block(self, name: str) -> None:
-        """Follow the statements of a block; after a branch, errors are the greater of both ways."""
-        self._nodes(self._program.graph.blocks[name].nodes)
+        """Follow the statements of a block, unless it is entered too often, as it may be by blocks that call it."""
+        if self._entries[name] < MOST_ENTRIES:
+            self._entries[name] += 1
+            self._active += 1
+            if self._active <= MOST_CALLS:
+                self._nodes(self._program.graph.blocks[name].nodes)
+            self._active -= 1
 
     def _nodes(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
             match node.kind:
-                case Branch(then_block, _, else_block):
-                    before = dict(self.errors)
+                case Branch(then_block, None):
                     self.block(then_block)
-                    after_then, self.errors = self.errors, before
-                    if else_block is not None:
-                        self.block(else_block)
-                    for variable, error in after_then.items():
-                        self._write((variable,), error.joined(self.errors.get(variable, Error())))
+                case Branch(then_block, _, else_block):
+                    self._branch(then_block, else_block)
                 case Loop(body=body):
-                    for _ in range(min(self._iterations(node.kind), MOST_ITERATIONS)):
-                        self._nodes(body)
+                    self._loop(body, self._iterations(node.kind))
                 case Transfer(src, dst):
                     self._write((dst,), self._read([src.name]))
                 case CacheRead(src, dst):
@@ -127,6 +149,50 @@ class _Walk:
                 case _:
                     if (op := self._program.ops.get(node.index)) is not None:
                         self._op(node.index, op)
+
+    def _branch(self, then_block: str, else_block: str | None) -> None:
+        """Follow both ways; errors are the greater of both."""
+        with self._recorded() as before:
+            self.block(then_block)
+        after_then = {name: self.errors[name] for name in before}
+        self.errors.update(before)
+        with self._recorded() as before_else:
+            if else_block is not None:
+                self.block(else_block)
+        for name in {**before, **before_else}:
+            other = after_then.get(name, before_else.get(name, Error()))
+            self._write((name,), self.errors[name].joined(other))
+
+    def _loop(self, body: Sequence[Node], turns: int) -> None:
+        """Follow some iterations; what still grows then does so in those that are left."""
+        self._depth += 1
+        followed = min(turns, PASSES[min(self._depth, len(PASSES)) - 1])
+        growing = followed - followed // 2
+        before: dict[str, Error] = {}
+        for number in range(followed):
+            if number == growing:
+                before = {}
+            with self._recorded() as changed:
+                self._nodes(body)
+            before = changed | before
+        self._depth -= 1
+        if turns > followed:
+            measured = followed // 2 or followed
+            for name, error in before.items():
+                self._write((name,), self.errors[name].grown(error, (turns - followed) / measured))
+
+    @contextmanager
+    def _recorded(self) -> Generator[dict[str, Error]]:
+        """Collect what variables had before the block wrote them."""
+        before: dict[str, Error] = {}
+        self._records.append(before)
+        try:
+            yield before
+        finally:
+            self._records.pop()
+            if self._records:
+                for name, error in before.items():
+                    self._records[-1].setdefault(name, error)
 
     def _iterations(self, loop: Loop) -> int:
         """Return how often a loop runs; 1 where that is known at run time only."""
@@ -139,7 +205,7 @@ class _Walk:
     def _op(self, number: int, op: ResolvedOp) -> None:
         before = self._read(ref.name for ref in op.inputs if ref is not None)
         schema = self._environment.op(op.op)
-        if schema.category in _CARRYING:
+        if schema.category in CARRYING:
             self._write(op.outputs, before)
             return
         if number not in self._own:
@@ -186,4 +252,6 @@ class _Walk:
 
     def _write(self, names: Iterable[str], error: Error) -> None:
         for name in names:
+            if self._records:
+                self._records[-1].setdefault(name, self.errors.get(name, Error()))
             self.errors[name] = error

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Intervals: TypeAlias = "dict[str, Interval | None]"
 """By variable; None: any value of the type. Variables that nothing has written are missing."""
 
-_CARRYING = frozenset({"movement", "indexing"})
+CARRYING = frozenset({"movement", "indexing"})
 """Categories of operators whose results are elements of their inputs, or settings."""
 
 _PASSES = 8
@@ -49,7 +49,7 @@ class Statement:
         if self.schema is None or self.op is None:
             return True
         updates = self.op.settings.get("reduction", "none") != "none"
-        return self.schema.category in _CARRYING and not updates and self.op.mode is not Mode.ACCUMULATE
+        return self.schema.category in CARRYING and not updates and self.op.mode is not Mode.ACCUMULATE
 
     @property
     def is_elementwise(self) -> bool:

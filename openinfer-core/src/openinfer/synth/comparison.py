@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import BY_NAME
+from openinfer.array_types import dtype_of_array
 from openinfer.errors import SynthesisError
 from openinfer.tolerances import EXACT, OF_OUTPUTS, Tolerance
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.synth.target import Array
-
-TOLERANCES = {BY_NAME[name].storage: tolerance for name, tolerance in OF_OUTPUTS.items()}
-"""`OF_OUTPUTS` by the NumPy name of the element type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +74,8 @@ def compare(name: str, expected: Array, found: Array, tolerance: Tolerance | Non
             shapes=shapes,
         )
     left, right = expected.reshape(-1), found.reshape(-1)
-    allowed = tolerance or TOLERANCES.get(expected.dtype.name, EXACT)
+    dtype = dtype_of_array(expected)
+    allowed = tolerance or OF_OUTPUTS.get(dtype.name if dtype else "", EXACT)
     if expected.dtype.kind in "biu":
         return _integers(name, left, right, allowed)
     return _floats(name, left.astype(np.float64), right.astype(np.float64), allowed)
