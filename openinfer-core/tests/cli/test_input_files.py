@@ -52,3 +52,15 @@ def test_a_file_with_an_array_is_read(tmp_path: Path) -> None:
     file = tmp_path / "x.npy"
     file.write_bytes(GOOD)
     assert Input("x", str(file)).value(TensorType(F32, (4,)), (0,)).tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("source", "value"), [("4,0,7", [4, 0, 7]), ("[4, 0]", [4, 0]), ("[1, 2],[3, 4]", None), ("4,", None)]
+)
+def test_numbers_with_commas_are_a_list(source: str, value: list[int] | None) -> None:
+    wanted = TensorType(F32, (3,))
+    if value is None:
+        with pytest.raises(ExecutionError, match="expected a file ending in .npy"):
+            Input("x", source).value(wanted, (0,))
+    else:
+        assert Input("x", source).value(wanted, (0,)) == value

@@ -51,9 +51,11 @@ def test_a_program_is_not_replaced_where_the_container_cannot_be(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--set", "s=empty.npy"], "Invalid value for --set: 'empty.npy' is not an array"),
-        (["--verify", "--input", "s=empty.npy"], "Invalid value for --input: 'empty.npy' is not an array"),
-        (["--verify", "--input", "s=one"], "Invalid value for --input: expected a number"),
+        (["--set", "s=empty.npy"], "'empty.npy' is not an array file (.npy): it is empty"),
+        (["--set", "s=random"], "`s`: expected a file ending in .npy, a number, true, false or a list"),
+        (["--verify", "--input", "s=empty.npy"], "'empty.npy' is not an array file (.npy): it is empty"),
+        (["--verify", "--input", "s=one"], "`s`: expected a file ending in .npy, random, zeros, a number, true"),
+        (["--verify", "--input", "s"], "expected NAME=FILE.npy, NAME=random, NAME=zeros or NAME=VALUE, found 's'"),
         (["--set", "a=true"], "dimension 'a' is a number, found True"),
         (["--set", "s=2.7,2"], "the value for input 's' has the element 2.7, which its type i64 cannot hold"),
         (["--name", "../evil"], "expected a name without a folder, found '../evil'"),

@@ -152,16 +152,28 @@ def test_verification_begins_with_the_values_that_are_given(tmp_path: Path) -> N
         verify(path, imported, initial={"hidden": HIDDEN[0]})
 
 
-def test_verification_finds_what_only_the_first_values_show(tmp_path: Path) -> None:
-    w = np.array([2, 4], np.float32)
+KEPT = np.array([2, 4], np.float32)
+
+
+def keeping(folder: Path) -> Path:
+    """Write a model whose state and input are zeros as long as nobody gives them other values."""
     nodes = [node("Mul", "h w", "kept"), node("Add", "kept x", "hn")]
-    path = saved(model(nodes, [info("x", [2]), info("h", [2])], [info("hn", [2])], weights(w=w)), tmp_path)
+    ports = [info("x", [2]), info("h", [2])]
+    return saved(model(nodes, ports, [info("hn", [2])], weights(w=KEPT)), folder, "keeping.onnx")
+
+
+def spoilt(imported: ImportedModel) -> ImportedModel:
+    """Return the program of `keeping` with other weights."""
+    return replace(imported, model=Model.from_arrays({"w": KEPT + 1}))
+
+
+def test_verification_finds_what_only_the_first_values_show(tmp_path: Path) -> None:
+    path = keeping(tmp_path)
     imported = load(path)
-    spoilt = replace(imported, model=Model.from_arrays({"w": w + 1}))
     given: dict[str, Any] = {"inputs": {"x": np.zeros(2, np.float32)}, "steps": 1}
-    assert verify(path, spoilt, **given).agrees
+    assert verify(path, spoilt(imported), **given).agrees
     assert verify(path, imported, **given, initial={"h": [3.0, 5.0]}).agrees
-    assert verify(path, spoilt, **given, initial={"h": [3.0, 5.0]}).first.startswith("'kept' by ")
+    assert verify(path, spoilt(imported), **given, initial={"h": [3.0, 5.0]}).first.startswith("'kept' by ")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +210,8 @@ def test_the_command_says_which_inputs_become_states(arguments: list[str], state
         (["--feed", "", "--feed", "totaln=total"], 2, "'' is for no states, found 'totaln=total' too"),
         (["--feed", "total"], 2, "expected OUT=IN, or '' for no states, found 'total'"),
         (["--initial", "hidden=1,2,3"], 2, "go with --verify, which is not given"),
-        (["--verify", "--initial", "hidden=1", "--initial", "hidden=2"], 2, "'hidden' is given twice"),
+        (["--verify", "--initial", "hidden=1", "--initial", "hidden=2"], 2, "--initial hidden=... is given twice"),
+        (["--verify", "--initial", "hidden=[1]"], 1, "'hidden' has the shape [1], expected [1, 3]"),
     ],
 )
 def test_options_of_states_that_do_not_fit_are_refused(
@@ -214,11 +227,23 @@ def test_a_file_after_no_feed_is_not_taken_for_a_name(tmp_path: Path) -> None:
 
 
 def test_the_command_verifies_from_first_values(tmp_path: Path) -> None:
-    np.save(tmp_path / "hidden.npy", HIDDEN)
-    result = converted(decoder(tmp_path), "--verify", "--initial", f"hidden={tmp_path / 'hidden.npy'}")
-    assert result.exit_code == 0, result.output
+    np.save(tmp_path / "h.npy", np.array([3, 5], np.float32))
+    path = keeping(tmp_path)
+    sources = {str(tmp_path / "h.npy"): True, "3,5": True, "random": True, "zeros": False}
+    for source, is_shown in sources.items():
+        arguments = ["--verify", "--input", "x=zeros", "--steps", "1", "--initial", f"h={source}"]
+        right = converted(path, *arguments)
+        assert (right.exit_code, "agrees with" in right.output) == (0, True), right.output
+        with pytest.MonkeyPatch.context() as patch:
+            wrong = spoilt(load(path))
+            patch.setattr("openinfer.importers.load", lambda *_, wrong=wrong, **__: wrong)
+            result = converted(path, *arguments)
+        assert (result.exit_code, "first: 'kept' by" in result.output) == (int(is_shown), is_shown), result.output
+
+
+def test_the_command_says_what_a_state_is(tmp_path: Path) -> None:
+    result = converted(decoder(tmp_path), "--verify")
     assert "`hidden` is a state: each step takes what `hidden_out` was before, the first one zeros" in result.output
-    assert "agrees with" in result.output
 
 
 def converted(path: Path, *arguments: str) -> Result:

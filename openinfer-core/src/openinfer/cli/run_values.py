@@ -1,4 +1,4 @@
-"""Inputs and outputs of `openinfer run` as they are written on the command line."""
+"""Inputs and outputs of programs as they are written on the command line."""
 
 from __future__ import annotations
 
@@ -53,6 +53,35 @@ class Input:
         if self.source.endswith((".npy", ".npz")):
             return self._fitting(_viewed(_array(self.source), wanted), wanted)
         return _repeated(_literal(self.name, self.source), wanted)
+
+    def check(self) -> None:
+        """Check the value before there is a variable that it has to fit.
+
+        Raises:
+            ExecutionError: the file cannot be read as an array, or the text is not a value.
+        """
+        if self.source.endswith((".npy", ".npz")):
+            _array(self.source)
+        elif self.source not in ("random", "zeros"):
+            _literal(self.name, self.source)
+
+    def sizing_value(self, wanted: TensorType, seed: tuple[int, ...]) -> Any:
+        """Return the value for a variable whose sizes the value may decide: a file has a shape of its own.
+
+        Raises:
+            ExecutionError, DTypeError: as `value` and `entries`.
+        """
+        is_file = self.source.endswith((".npy", ".npz"))
+        return self.entries(wanted.dtype) if is_file else self.value(wanted, seed)
+
+    def constant(self) -> Any:
+        """Return the value without a type: the array of a file, a number, or a list.
+
+        Raises:
+            ExecutionError: the file cannot be read as an array, or the text is not a value.
+        """
+        is_file = self.source.endswith((".npy", ".npz"))
+        return _array(self.source) if is_file else _literal(self.name, self.source, drawn="")
 
     def entries(self, dtype: DType) -> Any:
         """Return all entries of a table, whose shape a file or list decides.
@@ -162,20 +191,20 @@ def _viewed(array: Any, wanted: TensorType) -> Any:
     return array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array
 
 
-def _literal(name: str, text: str) -> Any:
+def _literal(name: str, text: str, drawn: str = "random, zeros, ") -> Any:
     special = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
     if text in special:
         return special[text]
     value: Any
     try:
-        value = json.loads(text)
+        # Numbers with commas are a list.
+        value = json.loads(f"[{text}]" if "," in text and text[:1] != "[" else text)
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, bool | int | float | list):
         return cast("Any", value)
-    message = (
-        f"`{name}`: expected a file ending in .npy, random, zeros, a number, true, false or a list, found {text!r}"
-    )
+    expected = f"a file ending in .npy, {drawn}a number, true, false or a list"
+    message = f"`{name}`: expected {expected}, found {text!r}"
     raise ExecutionError(message, code="input-value")
 
 

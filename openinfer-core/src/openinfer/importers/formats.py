@@ -86,8 +86,10 @@ def verify(
         path: the file that was imported.
         values: what was fixed at import, as `load` was given it.
         inputs: inputs by the names of the model, numbers for all elements of one; the others are random, and sizes grow
-            from step to step. One more step has special floats among them.
-        initial: what states hold before the first step, by the names of inputs in the model; the others hold zeros.
+            from step to step. One more step has special floats among them. A function is called with the type of the
+            input and the number of the step.
+        initial: what states hold before the first step, by the names of inputs in the model; the others hold zeros. A
+            function is called with the type of the state.
         tolerances: by element type, or under ``""`` for all floats, in place of those that follow from the program:
             absolute, or relative to the largest magnitude of an output; of integers, in steps.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +51,9 @@ class OutputComparison:
         self._program = program
         self._environment = environment
         self._notes: dict[str, str] = {}
+        self._moves: dict[tuple[str, bool], list[_Move]] = {}
+        self._step = ""
+        self._added = 0
         self._scale = 1.0
         self._errors: dict[str, Error] | None = None
         self.differences: dict[str, Difference] = {}
@@ -57,7 +61,7 @@ class OutputComparison:
     @property
     def notes(self) -> tuple[str, ...]:
         """What else a reader should know, each once."""
-        return tuple(self._notes.values())
+        return (*self._notes.values(), *(self._moved(*key, moves) for key, moves in self._moves.items()))
 
     def note(self, text: str, of: str = "") -> None:
         """Add a note, the only one that is ``of`` something."""
@@ -78,6 +82,8 @@ class OutputComparison:
             special: whether special floats are among it, so that results need not be finite.
         """
         is_beyond = False
+        self._added += 1
+        self._step = "the one with special floats" if special else str(self._added)
         largest = max([1.0, *(_magnitude(np.asarray(value)) for value in given.values())])
         self._scale = min(largest, LARGEST_SCALE)
         for name, ours in self._imported.report.outputs.items():
@@ -118,11 +124,19 @@ class OutputComparison:
         apart, without = compare(name, theirs, again, tolerance), compare(name, again, ours, tolerance)
         if apart.within:
             return difference
-        share = f"{apart.largest:.3g}, {apart.relative:.3g} of the largest magnitude"
-        finite = f", and {apart.mismatched} elements to or from NaN or infinity" if apart.mismatched else ""
-        moved = f"output {name}: the optimisations of {self._original.runner} move it by {share}{finite}"
-        self.note(f"{moved}; without them it {'agrees, which counts' if without.within else 'differs too'}")
+        self._moves.setdefault((name, without.within), []).append(_Move(self._step, apart))
         return without if without.within else difference
+
+    def _moved(self, name: str, agrees: bool, moves: list[_Move]) -> str:
+        """Return the note about what optimisations change of an output, in all steps alike."""
+        apart = worst(move.apart for move in moves)
+        share = f"{apart.largest:.3g}, {apart.relative:.3g} of the largest magnitude"
+        mismatched = max(move.apart.mismatched for move in moves)
+        finite = f", and {mismatched} elements to or from NaN or infinity" if mismatched else ""
+        steps = f"step{'s' if len(moves) > 1 else ''} {' and '.join(_joined([move.step for move in moves]))}"
+        by = f"move it by {'up to ' if len(moves) > 1 else ''}{share}{finite}"
+        verdict = "agrees, which counts" if agrees else "differs too"
+        return f"output {name}: the optimisations of {self._original.runner} {by} ({steps}); without them it {verdict}"
 
     def _where_finite(self, ours: Array, theirs: Array, difference: Difference) -> Difference:
         """Return the difference without elements that an evaluator lets overflow and the program does not."""
@@ -136,6 +150,19 @@ class OutputComparison:
         why = f"they are finite in the program, and not in {self._original.runner}, whose exponentials overflow"
         self.note(f"output {difference.name}: {count}: {why}; install onnxruntime to compare them")
         return compare(difference.name, theirs[compared], ours[compared], difference.tolerance)
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """How far optimisations of the original move an output in a step."""
+
+    step: str
+    apart: Difference
+
+
+def _joined(words: list[str]) -> list[str]:
+    """Return words to be joined by "and": all but the last with commas."""
+    return [", ".join(words[:-1]), words[-1]] if len(words) > 1 else words
 
 
 def _magnitude(values: Array) -> float:

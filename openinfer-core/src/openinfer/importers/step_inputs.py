@@ -58,7 +58,7 @@ class StepInputs(Mapping[str, "Array"]):
 
 def step_inputs(
     imported: ImportedModel,
-    given: Mapping[str, Array],
+    given: Mapping[str, Any],
     step: int,
     seed: int,
     *,
@@ -69,7 +69,8 @@ def step_inputs(
     """Return the inputs of a step: those given, random ones for the others.
 
     Args:
-        given: by the names of the model; a single number is repeated over the shape of its input.
+        given: by the names of the model; a single number is repeated over the shape of its input, a function is
+            called with the type of the input in this step and the number of the step.
         special: the special floats among random ones.
         masks: what wide integers are drawn from, in place of their own range.
 
@@ -91,7 +92,8 @@ def step_inputs(
     for number, (name, ours) in enumerate(imported.report.inputs.items()):
         kind = program.variables[ours].type
         if name in given:
-            value = given_array(name, given[name], kind.dtype)
+            value = given[name]
+            value = given_array(name, value(kind, step) if callable(value) else value, kind.dtype)
             values[name] = value if value.ndim else np.full(kind.shape, value)
             texts[name] = f"{kind.dtype} given"
             continue

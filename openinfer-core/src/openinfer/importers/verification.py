@@ -14,6 +14,7 @@ from openinfer.importers.output_comparison import OutputComparison
 from openinfer.importers.step_inputs import MASKS, StepInputs, step_inputs
 from openinfer.importers.verification_report import Verification
 from openinfer.ir.nodes import Op
+from openinfer.ir.types import TensorType
 from openinfer.plugins.environment import Environment
 from openinfer.random_inputs import Specials
 from openinfer.simulate import Simulator
@@ -36,7 +37,7 @@ def verified(
     imported: ImportedModel,
     original: Original,
     *,
-    inputs: Mapping[str, Array] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     initial: Mapping[str, Any] | None = None,
     steps: int = 2,
     seed: int = 0,
@@ -46,8 +47,10 @@ def verified(
     """Compare a program with its original over several steps, and one more with special floats among the inputs.
 
     Args:
-        inputs: values by the names of the model; the others are random, and so are sizes from the second step on.
-        initial: what states hold before the first step, by the names of the model; the others hold zeros.
+        inputs: values by the names of the model, or functions of the type and the number of a step; the others are
+            random, and so are sizes from the second step on.
+        initial: what states hold before the first step, by the names of the model, or functions of the type; the others
+            hold zeros.
         tolerances: by element type, or under ``""`` for all floats, in place of those that follow from the program:
             absolute, or relative to the largest magnitude of an output; of integers, in steps.
 
@@ -103,7 +106,7 @@ class _Drawing:
         self,
         imported: ImportedModel,
         original: Original,
-        inputs: Mapping[str, Array],
+        inputs: Mapping[str, Any],
         seed: int,
         environment: Environment,
     ) -> None:
@@ -177,7 +180,9 @@ def _first_values(imported: ImportedModel, initial: Mapping[str, Any]) -> dict[s
             what = "is a cache, which starts empty" if name in values else "is not a state"
             message = f"{name!r} {what}; inputs that became states: {', '.join(states) or 'none'}"
             raise ModelImportError(message, code="import-value")
-        array = given_array(name, value, imported.report.starts[name][0])
+        dtype = imported.report.starts[name][0]
+        wanted = TensorType(dtype, values[name].shape)
+        array = given_array(name, value(wanted) if callable(value) else value, dtype)
         if not array.ndim:
             array = np.full(values[name].shape, array)
         if array.shape != values[name].shape:

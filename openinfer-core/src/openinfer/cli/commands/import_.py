@@ -9,14 +9,17 @@ import click
 
 from openinfer.cli.difference_document import difference_document
 from openinfer.cli.options import seed_option
+from openinfer.cli.program_options import initial_option, input_option
+from openinfer.cli.run_values import Input
 from openinfer.cli.terminal import print_document
 from openinfer.cli.tolerance_option import tolerance_option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from openinfer.importers import ImportedModel
     from openinfer.importers.verification_report import Verification
+    from openinfer.ir.types import TensorType
     from openinfer.tolerances import Tolerance
 
 
@@ -96,27 +99,14 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
 @click.option("--no-roll", is_flag=True, help="Write repeated layers one after the other, not as a loop.")
 @click.option("--keep-norms", is_flag=True, help="Do not fold batch norms into the layers before them.")
 @click.option("--verify", is_flag=True, help="Compare with the original, run by onnxruntime or by onnx itself.")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_pairs("NAME=VALUE"),
-    help="With --verify: an input as for --set, one number for all its elements; the others are random.",
-)
+@input_option("With --verify: an input, as for `openinfer run`; the others are drawn to suit the program.")
 @tolerance_option("With --verify: accept this difference, absolute or of the largest magnitude of an output.")
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
     help="With --verify: steps, each on other inputs (2), and one with special floats.",
 )
-@click.option(
-    "--initial",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_pairs("NAME=VALUE"),
-    help="With --verify: the first value of a state, by its name in the model; the others are zeros.",
-)
+@initial_option("With --verify: the first value of a state, by its name in the model; the others are zeros.")
 @seed_option
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(
@@ -130,8 +120,8 @@ def command(
     no_roll: bool,
     keep_norms: bool,
     verify: bool,
-    inputs: dict[str, str],
-    initial: dict[str, str],
+    inputs: list[Input],
+    initial: list[Input],
     tolerances: Mapping[str, Tolerance],
     steps: int | None,
     seed: int,
@@ -152,9 +142,9 @@ def command(
         raise click.UsageError("--input, --initial, --tolerance and --steps go with --verify, which is not given")
     if no_feed and feeds is not None:
         raise click.UsageError("--feed names all states, --no-feed is about those that names imply: leave out one")
-    given = {key: _value(text, "--set") for key, text in values.items()}
-    arrays = {key: _value(text, "--input") for key, text in inputs.items()}
-    starts = {key: _value(text, "--initial") for key, text in initial.items()}
+    given = {key: Input(key, text).constant() for key, text in values.items()}
+    for item in (*inputs, *initial):
+        item.check()
     feeds = {} if "" in no_feed else feeds
     found = importers.load(
         file, values=given, feeds=feeds, kept_inputs=no_feed, roll=not no_roll, keep_norms=keep_norms
@@ -166,8 +156,8 @@ def command(
             file,
             found,
             values=given,
-            inputs=arrays,
-            initial=starts,
+            inputs={item.name: _value_of(item, seed, place) for place, item in enumerate(inputs)},
+            initial={item.name: _first_value_of(item, seed, place) for place, item in enumerate(initial)},
             steps=steps or 2,
             seed=seed,
             tolerances=tolerances,
@@ -181,36 +171,14 @@ def command(
         raise SystemExit(1)
 
 
-def _value(text: str, option: str) -> Any:
-    """Return what an option gives: an array of a file, a number, or a list of numbers.
-
-    Raises:
-        BadParameter: it is none of these.
-    """
-    import numpy as np
-
-    if text.endswith(".npy"):
-        try:
-            return np.load(text, allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise click.BadParameter(f"{text!r} is not an array: {error}", param_hint=option) from error
-    try:
-        numbers = [_number(part) for part in text.strip("[]").split(",") if part.strip()]
-    except ValueError as error:
-        message = f"expected a number, numbers with commas or a .npy file, found {text!r}"
-        raise click.BadParameter(message, param_hint=option) from error
-    return numbers[0] if len(numbers) == 1 and not text.startswith("[") else numbers
+def _value_of(item: Input, seed: int, place: int) -> Callable[[TensorType, int], Any]:
+    """Return what returns an input's value for its type in a step."""
+    return lambda wanted, step: item.sizing_value(wanted, (seed, place, step))
 
 
-def _number(text: str) -> int | float | bool:
-    words = {"true": True, "false": False}
-    plain = text.strip()
-    if plain in words:
-        return words[plain]
-    try:
-        return int(plain)
-    except ValueError:
-        return float(plain)
+def _first_value_of(item: Input, seed: int, place: int) -> Callable[[TensorType], Any]:
+    """Return what returns a state's value for its type; the seed is that of `give_first_values`."""
+    return lambda wanted: item.value(wanted, (seed, place, 0, 1))
 
 
 def _document(found: ImportedModel, program: Path, container: Path, checked: Verification | None) -> Mapping[str, Any]:
