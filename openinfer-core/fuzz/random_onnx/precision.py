@@ -16,9 +16,10 @@ from openinfer.importers.imported import ImportedModel, ImportOptions
 from openinfer.importers.onnx_files.loading import imported
 from openinfer.importers.onnx_files.reading import model_of as source_of
 from openinfer.ir.resolved import ResolvedGraph
+from openinfer.ops.precision import ELEMENTWISE_ULPS, OTHER_ULPS
 from openinfer.ops.schema import Elementwise
 from openinfer.plugins.environment import Environment
-from openinfer.testing.precision import ELEMENTWISE_ULPS, FLAT, OTHER_ULPS
+from openinfer.testing.precision import FLAT
 from openinfer.testing.values import FORMATS
 from openinfer.validate import resolve
 from random_onnx.graphs import Array, Source, fractions, model_of

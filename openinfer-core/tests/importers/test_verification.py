@@ -324,6 +324,34 @@ def test_a_step_of_special_values_finds_what_usual_ones_do_not(tmp_path: Path) -
     assert "over 2 steps, and one with special values" in str(found)
 
 
+SMALL_ERRORS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
+    "where inputs are large": (
+        [node("Tanh", "x", "y")],
+        [node("Tanh", "x", "t"), node("Min", "t limit", "y")],
+        {"limit": np.float32(0.99)},
+    ),
+    "where inputs are zero": (
+        [node("Abs", "x", "y")],
+        [node("Abs", "x", "a"), node("Equal", "x zero", "is_zero"), node("Where", "is_zero small a", "y")],
+        {"zero": np.float32(0), "small": np.float32(0.01)},
+    ),
+}
+"""Nodes of a model, and of one that differs by 0.01, though only for special floats; constants."""
+
+
+@pytest.mark.parametrize("name", SMALL_ERRORS)
+def test_large_inputs_hide_no_error_of_what_does_not_grow_with_them(name: str, tmp_path: Path) -> None:
+    right, wrong, constants = SMALL_ERRORS[name]
+    ports = [info("x", [8, 50])], [info("y", [8, 50])]
+    path = saved(model(right, *ports), tmp_path)
+    spoilt_path = saved(model(wrong, *ports, weights(**constants)), tmp_path, "wrong.onnx")
+    assert verify(path, load(path)).agrees
+    found = verify(path, load(spoilt_path))
+    assert not found.agrees
+    assert found.outputs["y"].largest == pytest.approx(0.01, rel=0.01)
+    assert found.outputs["y"].elements == 400
+
+
 def test_a_model_without_inputs_is_compared(tmp_path: Path) -> None:
     initial = weights(w=np.linspace(-2, 2, 8, dtype=np.float32))
     path = saved(model([node("Sin", "w", "y")], [], [info("y", [8])], initial), tmp_path)

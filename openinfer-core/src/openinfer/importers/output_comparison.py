@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from openinfer.importers.expected_errors import Error, expected_errors
 from openinfer.importers.original import DoubtedOriginal
-from openinfer.synth.comparison import compare, worst
+from openinfer.synth.comparison import compare, united, worst
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy.typing as npt
 
     from openinfer.importers.imported import ImportedModel
+    from openinfer.importers.large_floats import Reach
     from openinfer.importers.original import Original
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.plugins.environment import Environment
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from openinfer.tolerances import Tolerance
 
     Array = npt.NDArray[Any]
+    Measure = Callable[[str, Array, Array], Difference]
+
+REACH_MARGIN = 4.0
+"""Times that an output may be off by what rounding large floats otherwise moves it."""
 
 LARGEST_SCALE = 32768.0
 """Magnitude of inputs that counts at most, that of the large special floats: larger ones are masks, such as -3e38."""
@@ -73,24 +78,27 @@ class OutputComparison:
         theirs: Mapping[str, Array],
         given: Mapping[str, Array],
         *,
-        special: bool,
+        reach: Mapping[str, Reach] | None = None,
     ) -> bool:
         """Compare the outputs of a step with the original's; return whether one is beyond its tolerance.
 
         Args:
             given: what both ran on, by the names of the model.
-            special: whether special floats are among it, so that results need not be finite.
+            reach: what large floats among it do to outputs, in a step with special floats, whose results need not be
+                finite.
         """
         is_beyond = False
         self._added += 1
-        self._step = "the one with special floats" if special else str(self._added)
+        self._step = "the one with special floats" if reach is not None else str(self._added)
         largest = max([1.0, *(_magnitude(np.asarray(value)) for value in given.values())])
         self._scale = min(largest, LARGEST_SCALE)
         for name, ours in self._imported.report.outputs.items():
-            difference = compare(name, theirs[name], np.asarray(outputs[name]), self.tolerance(ours))
+            measure = self._measure(ours, None if reach is None else reach[name])
+            difference = measure(name, theirs[name], np.asarray(outputs[name]))
             if not difference.within and difference.shapes is None and isinstance(self._original, DoubtedOriginal):
-                difference = self._doubted(self._original, difference, np.asarray(outputs[name]), theirs[name], given)
-            elif difference.not_finite and difference.within and not special:
+                ran = np.asarray(outputs[name]), theirs[name]
+                difference = self._doubted(self._original, difference, measure, *ran, given)
+            elif difference.not_finite and difference.within and reach is None:
                 count = f"{difference.not_finite} of {difference.elements} elements are NaN or infinite"
                 advice = "give inputs that fit with --input, or first values with --initial"
                 self.note(f"output {name}: {count}, in the program too; {advice}", of=name)
@@ -100,28 +108,57 @@ class OutputComparison:
 
     def tolerance(self, variable: str) -> Tolerance:
         """Return what is allowed of a variable of the program: as requested, or else as its statements round."""
+        return self._override(variable) or self._expected(variable, self._scale)
+
+    def share(self) -> float:
+        """Return the largest share of an input that counts as a rounding error in an output."""
+        return max((self._expected(ours, 1.0).absolute for ours in self._imported.report.outputs.values()), default=0.0)
+
+    def _override(self, variable: str) -> Tolerance | None:
         dtype = self._program.variables[variable].type.dtype
-        override = self._overrides.get(dtype.name, self._overrides.get("") if dtype.is_float else None)
-        if override is not None:
-            return override
+        return self._overrides.get(dtype.name, self._overrides.get("") if dtype.is_float else None)
+
+    def _expected(self, variable: str, scale: float) -> Tolerance:
         if self._errors is None:
             self._errors = expected_errors(self._program, self._environment)
-        return self._errors.get(variable, Error()).tolerance(dtype, self._scale)
+        dtype = self._program.variables[variable].type.dtype
+        return self._errors.get(variable, Error()).tolerance(dtype, scale)
+
+    def _measure(self, variable: str, reach: Reach | None) -> Measure:
+        """Return what compares the values of an output: elements that large floats reach apart from the others."""
+        is_float = self._program.variables[variable].type.dtype.is_float
+        if reach is None or not is_float or self._override(variable) is not None:
+            return partial(compare, tolerance=self.tolerance(variable))
+        narrow, wide = self._expected(variable, 1.0), self._expected(variable, self._scale)
+        absolute = min(wide.absolute, max(narrow.absolute, REACH_MARGIN * reach.moved))
+        reached = replace(narrow, absolute=absolute)
+
+        def measure(name: str, expected: Array, values: Array) -> Difference:
+            if expected.shape != values.shape or expected.shape != reach.reached.shape:
+                return compare(name, expected, values, wide)
+            apart = [
+                compare(name, expected[group], values[group], tolerance)
+                for group, tolerance in ((reach.reached, reached), (~reach.reached, narrow))
+            ]
+            return united(apart)
+
+        return measure
 
     def _doubted(
         self,
         original: DoubtedOriginal,
         difference: Difference,
+        measure: Measure,
         ours: Array,
         theirs: Array,
         given: Mapping[str, Array],
     ) -> Difference:
         """Return how far an output is from what the original should have returned, which may be wrong itself."""
-        name, tolerance = difference.name, difference.tolerance
+        name = difference.name
         if not original.guards_overflow:
             return self._where_finite(ours, theirs, difference)
         again = original.unoptimised(given)[name]
-        apart, without = compare(name, theirs, again, tolerance), compare(name, again, ours, tolerance)
+        apart, without = measure(name, theirs, again), measure(name, again, ours)
         if apart.within:
             return difference
         self._moves.setdefault((name, without.within), []).append(_Move(self._step, apart))

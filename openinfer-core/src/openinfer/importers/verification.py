@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from openinfer import symbolic
 from openinfer.array_types import storage_dtype
 from openinfer.errors import ModelImportError, OpenInferError
 from openinfer.importers.given_values import given_array
+from openinfer.importers.large_floats import reach_of_large_floats
 from openinfer.importers.output_comparison import OutputComparison
 from openinfer.importers.step_inputs import MASKS, StepInputs, step_inputs
 from openinfer.importers.verification_report import Verification
@@ -17,7 +19,7 @@ from openinfer.ir.nodes import Op
 from openinfer.ir.types import TensorType
 from openinfer.plugins.environment import Environment
 from openinfer.random_inputs import Specials
-from openinfer.simulate import Simulator
+from openinfer.simulate import Executor, Simulator, Snapshot
 from openinfer.synth.comparison import compare
 
 if TYPE_CHECKING:
@@ -73,16 +75,21 @@ def verified(
                 break
             try:
                 drawn, theirs = drawing.step(step, state, special=is_special)
+                before = executor.snapshot() if is_special else None
                 history.append({imported.report.inputs[name]: value for name, value in drawn.items()})
                 executor.step(**history[-1])
+                outputs = {name: executor.fetch(ours) for name, ours in imported.report.outputs.items()}
+                reach = None
+                if before is not None:
+                    run = partial(_run_both, imported, original, executor, before, state)
+                    reach = reach_of_large_floats(run, drawn, share=comparison.share(), seed=seed)
             except OpenInferError as error:
                 if not is_special:
                     raise
                 comparison.note(f"no step with special values among the inputs is compared: {error}")
                 break
             given = {**drawn, **state}
-            outputs = {name: executor.fetch(ours) for name, ours in imported.report.outputs.items()}
-            is_beyond = comparison.add(outputs, theirs, given, special=is_special)
+            is_beyond = comparison.add(outputs, theirs, given, reach=reach)
             if is_beyond and not first:
                 written_values = original.values(given)
                 first = first_difference(imported, simulator, begin, history, written_values, comparison.tolerance)
@@ -97,6 +104,21 @@ def verified(
         notes=comparison.notes,
         first=first,
     )
+
+
+def _run_both(
+    imported: ImportedModel,
+    original: Original,
+    executor: Executor,
+    before: Snapshot,
+    state: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+) -> list[Mapping[str, Array]]:
+    """Return the outputs of a step of the program and of the original, from the same state."""
+    executor.restore(before)
+    executor.step(**{imported.report.inputs[name]: value for name, value in inputs.items()})
+    outputs = {name: np.asarray(executor.fetch(ours)) for name, ours in imported.report.outputs.items()}
+    return [outputs, original.run({**inputs, **state})]
 
 
 class _Drawing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,6 +103,17 @@ def compare_steps(name: str, expected: Sequence[Array], found: Array, tolerance:
 def worst(differences: Iterable[Difference]) -> Difference:
     """Return the difference that is largest as a share of what is allowed of it."""
     return max(differences, key=_badness)
+
+
+def united(differences: Sequence[Difference]) -> Difference:
+    """Return the difference of all elements, given those of groups of them: the worst, with what is beyond in any."""
+    return replace(
+        worst(differences),
+        elements=sum(difference.elements for difference in differences),
+        beyond=sum(difference.beyond for difference in differences),
+        mismatched=sum(difference.mismatched for difference in differences),
+        not_finite=sum(difference.not_finite for difference in differences),
+    )
 
 
 def _badness(difference: Difference) -> tuple[bool, int, float]:
