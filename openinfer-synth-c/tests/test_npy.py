@@ -323,7 +323,12 @@ def test_no_damage_to_a_header_does_harm(program, tmp_path, data):
         (("--input", "x=again.npy"), "--input x=again.npy: it has a file already"),
         (("--bogus", "1"), "--bogus 1: there is no such option"),
         (("--bogus",), "--bogus: there is no such option"),
-        (("--steps",), "--steps: an argument is missing"),
+        (("bogus",), "bogus: there is no such option"),
+        *(
+            ((option, *rest), f"{option}: its value is missing")
+            for option in ("--input", "--output", "--feed", "--steps", "--repeat")
+            for rest in ((), ("--steps", "2"), ("--help",))
+        ),
     ],
 )
 def test_wrong_arguments_are_named_before_the_usage(program, tmp_path, options, reported):
@@ -331,6 +336,30 @@ def test_wrong_arguments_are_named_before_the_usage(program, tmp_path, options, 
 
     assert finished.returncode == 2
     assert finished.stderr.startswith(f"model: {reported}\nusage: model ")
+
+
+def test_options_come_in_any_order(running, tmp_path):
+    np.save(tmp_path / "h.npy", np.array([1, 2], np.float32))
+    np.save(tmp_path / "x.npy", np.array([[1, 0], [2, 0], [3, 1]], np.float32))
+    np.save(tmp_path / "count.npy", np.array(1, np.int32))
+    pairs = [
+        ("--input", "h=h.npy"),
+        ("--input", "x=x.npy"),
+        ("--output", "next=next.npy"),
+        ("--feed", "next=h"),
+        ("--initial", "count=count.npy"),
+        ("--steps", "3"),
+        ("--repeat", "2"),
+    ]
+    for turn in range(len(pairs)):
+        for order in (pairs[turn:] + pairs[:turn], (pairs[turn:] + pairs[:turn])[::-1]):
+            (tmp_path / "next.npy").unlink(missing_ok=True)
+            command = [running, *(word for pair in order for word in pair)]
+            finished = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=limit_s(20), cwd=tmp_path
+            )
+            assert finished.returncode == 0, finished.stderr
+            np.testing.assert_array_equal(np.load(tmp_path / "next.npy"), [[2, 2], [4, 2], [7, 3]])
 
 
 @pytest.mark.parametrize(

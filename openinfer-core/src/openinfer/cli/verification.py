@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,7 @@ MOST_RUNS = 10
 """Runs of a step that are timed at most."""
 
 LONGEST_TIMING = 2.0
-"""Seconds for them, by the time of the simulator, which is slower than most targets."""
+"""Seconds for them, by the time that the target takes without repeating."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,22 +103,21 @@ def verify(
     largest: dict[str, Difference] = {}
     micros: list[float] = []
     first: FirstDifference | None = None
-    repeat = MOST_RUNS
-    every = [*sequences, special] if special is not None else sequences
-    for sequence, inputs in enumerate(every, 1):
-        is_timed = sequence <= len(sequences)
-        start = monotonic()
+    # The first run, special or not, takes as long as it takes, and says how often others may be repeated.
+    numbered = [*enumerate(sequences, 1)]
+    untimed = (len(numbered) + 1, special) if special is not None else numbered[0]
+    repeat = 1
+    for number, (sequence, inputs) in enumerate([untimed, *numbered]):
         expected = _simulated(synthesis, simulator, inputs, steps, initial or {})
-        if is_timed:
-            repeat = min(repeat, max(1, int(LONGEST_TIMING / max(monotonic() - start, 1e-9))))
-        runs = repeat if is_timed else 1
-        found = synthesis.run(inputs, steps=steps, repeat=runs, timeout=timeout, initial=begin)
-        micros += [found.micros] if is_timed else []
+        found = synthesis.run(inputs, steps=steps, repeat=repeat, timeout=timeout, initial=begin)
+        micros += [found.micros] if number else []
+        repeat = repeat if number else _repeats(found.micros * steps / 1e6, timeout)
         for name, array in found.outputs.items():
             difference = compare_steps(name, expected[name], array, allowed[name])
             largest[name] = worst([largest.get(name, difference), difference])
-        if first is None:
-            first = _first_of(sequence, inputs, expected, found.outputs, allowed, steps)
+        difference_of_sequence = _first_of(sequence, inputs, expected, found.outputs, allowed, steps)
+        if difference_of_sequence is not None and (first is None or sequence < first.sequence):
+            first = difference_of_sequence
     return Verification(
         differences=tuple(largest.values()),
         micros=float(np.mean(micros)),
@@ -127,6 +125,13 @@ def verify(
         first=first,
         inputs=texts or {},
     )
+
+
+def _repeats(seconds: float, timeout: float) -> int:
+    """Return how often a sequence may be run, given the seconds of one run; one more does not count."""
+    if not seconds > 0:
+        return 1
+    return max(1, min(MOST_RUNS, int(min(LONGEST_TIMING, timeout / 2) / seconds) - 1))
 
 
 def _simulated(
