@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -370,3 +371,49 @@ def test_axes_that_an_input_does_not_have_are_refused(tmp_path: Path) -> None:
 def test_an_image_becomes_one_of_no_places(tmp_path: Path) -> None:
     x = rand(1, 1, 4, 4)
     assert resized(tmp_path, x, sizes=[1, 1, 0, 4], mode="linear", antialias=1).shape == (1, 1, 0, 4)
+
+
+NOT_IMPORTED: dict[str, tuple[dict[str, Any], str]] = {
+    "roi of nan": (
+        {"roi": [math.nan, 1], "coordinate_transformation_mode": "tf_crop_and_resize"},
+        r"roi=\[nan, 1.0\]: expected numbers",
+    ),
+    "roi of inf": (
+        {"roi": [0, math.inf], "coordinate_transformation_mode": "tf_crop_and_resize"},
+        r"roi=\[0.0, inf\]: expected numbers",
+    ),
+    "coefficient of nan": ({"mode": "cubic", "cubic_coeff_a": math.nan}, "cubic_coeff_a=nan: expected at most 1e"),
+    "coefficient of 1e30": ({"mode": "cubic", "cubic_coeff_a": 1e30}, "cubic_coeff_a=1.0*15.*: expected at most 1e"),
+    "scale of 1e30": ({"scale": 1e30}, "8e.30 places along axis 0: at most 67108864 can be imported"),
+}
+
+
+def extreme(scale: float = 2.0, roi: list[float] | None = None, **attributes: Any) -> Any:
+    """Return a model that resizes eight places."""
+    constants = weights(s=np.array([scale], np.float32), r=np.array(roi or [0, 1], np.float32))
+    return model([node("Resize", "x r s", "y", **attributes)], [info("x", [8])], [info("y", None)], constants, opset=19)
+
+
+@pytest.mark.parametrize("case", NOT_IMPORTED)
+def test_extremes_are_refused_by_name(case: str, tmp_path: Path) -> None:
+    settings, message = NOT_IMPORTED[case]
+    with pytest.raises(ModelImportError, match=message):
+        load(saved(extreme(**settings), tmp_path))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_a_region_far_outside_is_the_extrapolated_value(mode: str, tmp_path: Path) -> None:
+    crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
+    proto = extreme(roi=[1e30, 3e38], mode=mode, **crop)
+
+    (found,) = run(load(saved(proto, tmp_path)), {"x": np.ones(8, np.float32)})
+
+    assert found.tolist() == [7.0] * 16
+
+
+def test_a_scale_that_leaves_nothing_leaves_nothing(tmp_path: Path) -> None:
+    proto = extreme(scale=1e-30, mode="linear", antialias=1)
+
+    (found,) = run(load(saved(proto, tmp_path)), {"x": np.ones(8, np.float32)})
+
+    assert found.shape == (0,)

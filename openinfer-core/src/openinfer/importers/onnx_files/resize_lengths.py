@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Element
 
 
+MOST_PLACES = 1 << 26
+"""Places of the longest axis of a result: tables of places are made while the model is imported."""
+
+
 def axes_of(node: Node) -> list[int]:
     """Return the axes that scales, sizes and the region are for.
 
@@ -57,10 +61,20 @@ def resized_axes(node: Node, transformation: str) -> list[ResizedAxis]:
     Axes whose scale is 1, or whose size is what it was, are left out, unless a region selects a part of them.
 
     Raises:
-        UnsupportedNodeError: inputs contradict one another, or a length depends on sizes.
+        UnsupportedNodeError: inputs contradict one another, a length depends on sizes or is too large, or the region is
+            not finite.
         NeedsValueError: scales, sizes or the region are not known.
     """
-    axes, scales = axes_of(node), scales_of(node)
+    resized = _resized_axes(node, axes_of(node), scales_of(node), transformation)
+    for axis in resized:
+        if axis.after > MOST_PLACES:
+            node.refuse(f"{float(axis.after):.6g} places along axis {axis.axis}: at most {MOST_PLACES} can be imported")
+    return resized
+
+
+def _resized_axes(
+    node: Node, axes: Sequence[int], scales: Sequence[float] | None, transformation: str
+) -> list[ResizedAxis]:
     regions = (
         _regions(node, len(axes))
         if transformation == "tf_crop_and_resize"
@@ -122,6 +136,8 @@ def _regions(node: Node, count: int) -> list[tuple[Fraction, Fraction]]:
     if roi is None or roi.size != 2 * count:
         found = "none" if roi is None else f"{roi.size} numbers"
         node.refuse(f"tf_crop_and_resize: expected a region of {2 * count} numbers, found {found}")
+    if not np.isfinite(roi).all():
+        node.refuse(f"roi={roi.reshape(-1).tolist()}: expected numbers")
     bounds = [Fraction(float(bound)) for bound in roi.reshape(-1)]
     return list(zip(bounds[:count], bounds[count:], strict=True))
 

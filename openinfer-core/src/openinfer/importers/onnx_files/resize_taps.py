@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.resize_axes import ResizedAxis
     from openinfer.importers.onnx_files.source import Array
 
+LARGEST_COEFFICIENT = 1e6
+"""Of the cubic kernel: weights that are larger lose their sum, which is 1."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
@@ -60,7 +63,8 @@ def taps(axis: ResizedAxis, at: Sequence[Fraction], kernel: Filter) -> tuple[Arr
         return np.zeros((1, 0), np.int64), np.zeros((1, 0), np.float64)
     stretch = min(float(axis.scale), 1.0) if kernel.antialias else 1.0
     reach = math.ceil(kernel.radius / stretch)
-    low = np.array([math.floor(coordinate) for coordinate in at], np.int64)
+    # Further outside nothing changes, and numbers fit.
+    low = np.array([min(max(math.floor(part), -reach - 1), axis.before + reach) for part in at], np.int64)
     parts = np.array([float(coordinate - math.floor(coordinate)) for coordinate in at], np.float64)
     offsets = np.arange(1 - reach, reach + 1)
     places = low + offsets[:, None]

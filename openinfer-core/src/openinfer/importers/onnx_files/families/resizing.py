@@ -5,8 +5,11 @@ Along an axis a place of the result is one of the original, or the sum of a few 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.diagnostics import counted
@@ -29,7 +32,7 @@ from openinfer.importers.onnx_files.resize_in_f32 import (
     nearest_in_f32,
 )
 from openinfer.importers.onnx_files.resize_lengths import axes_of, resized_axes, scales_of
-from openinfer.importers.onnx_files.resize_taps import Filter, taps
+from openinfer.importers.onnx_files.resize_taps import LARGEST_COEFFICIENT, Filter, taps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +67,9 @@ def _resize(node: Node) -> Value:
     if native is not None:
         return native
     axes = [axis for axis in resized_axes(node, modes.transformation) if not axis.is_kept]
-    for axis in axes:
-        _note_of_runtime(node, axis, modes, all(other.before == other.after for other in axes))
+    with np.errstate(all="ignore"):  # a large region is infinite in f32
+        for axis in axes:
+            _note_of_runtime(node, axis, modes, all(other.before == other.after for other in axes))
     if _is_native(x, axes, modes):
         size = {2: x.dims[2], 3: x.dims[3]} | {axis.axis: axis.after for axis in axes}
         return node.call("resize2d", x, size=(size[2], size[3]), **_native_mode(modes))
@@ -90,6 +94,8 @@ def _modes(node: Node) -> _Modes:
         antialias=node.flag("antialias"),
         exclude_outside=node.flag("exclude_outside"),
     )
+    if kernel.is_cubic and not abs(kernel.cubic_coefficient) <= LARGEST_COEFFICIENT:
+        node.refuse(f"cubic_coeff_a={kernel.cubic_coefficient}: expected at most {LARGEST_COEFFICIENT:g} either way")
     if mode not in ("nearest", "linear", "cubic"):
         node.refuse(f"mode={mode}")
     if transformation not in TRANSFORMATIONS:
@@ -177,6 +183,8 @@ def _with_outside(node: Node, x: Value, axis: ResizedAxis, modes: _Modes) -> Val
     outside = is_outside(axis, coordinates(axis, modes.transformation), modes.transformation)
     if not outside.any():
         return x
+    if not (x.dtype.is_float or math.isfinite(modes.extrapolated)):
+        node.refuse(f"extrapolation_value={modes.extrapolated} of {x.dtype}: expected a number")
     value = modes.extrapolated if x.dtype.is_float else int(modes.extrapolated)
     return node.call("where", node.numbers(_across(outside, x, axis)), node.number(value, x.dtype), x)
 
