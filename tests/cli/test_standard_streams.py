@@ -74,7 +74,12 @@ READING = ("openinfer check -", "openinfer fmt -", "openinfer graph -", f"openin
 
 FORKS = """
 import json, os, sys
-import openinfer.cli.program, openinfer_oinf.cli
+import numpy
+import openinfer.cli.program, openinfer_oinf.cli, openinfer.plan.make_plan, openinfer.simulate, openinfer.synth
+from openinfer.plugins.environment import Environment
+
+# What most commands import and read, once for all.
+Environment.default()
 
 def run(command, way):
     error = os.open("error.txt", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
