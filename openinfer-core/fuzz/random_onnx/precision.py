@@ -26,6 +26,9 @@ from random_onnx.graphs import Array, Source, fractions, model_of
 
 FORMAT_OF = {"float16": FORMATS["f16"], "float32": FORMATS["f32"], "float64": FORMATS["f64"]}
 
+RUNTIME = "ONNX Runtime"
+"""What notes of an import name where its results are others, such as places of Resize: these are not compared."""
+
 THEIRS = 4.0
 """How many times as far onnxruntime may be off as the conformance kit allows: it approximates functions."""
 
@@ -49,14 +52,12 @@ class Precision:
 
     def rounded(self, array: Array, number: int, random: np.random.Generator) -> Array:
         """Return a variant with what is not defined changed at random: integers by one step, floats by their bound."""
+        if np.isscalar(self.reach) and not np.isfinite(self.reach):
+            return anything(array, number, random)
         if array.dtype.kind == "b":
             return array
         if array.dtype.kind in "iu":
             return array if self.is_exact else _stepped(array, random)
-        if np.isscalar(self.reach) and not np.isfinite(self.reach):
-            # Some of these pass any threshold, and none decides what follows.
-            half = float(np.finfo(array.dtype).max) / 2
-            return np.asarray(np.full(array.shape, (np.nan, 1.0, half, -half)[number % 4], array.dtype))
         signs = random.choice([-1.0, 1.0], array.shape)
         with np.errstate(all="ignore"):
             flipped = np.where(array == 0, np.copysign(0.0, signs), array)
@@ -67,6 +68,19 @@ class Precision:
             moved = self.ulps * np.maximum(size * FORMAT_OF[array.dtype.name].epsilon, least)
             moved = moved * (0.5 + fractions(random, array) / 2)
             return np.asarray(flipped.astype(np.float64) + signs * moved).astype(array.dtype)
+
+
+def anything(like: Array, number: int, random: np.random.Generator) -> Array:
+    """Return other elements, in one variant at least such that no result of them is compared."""
+    if like.dtype.kind == "f":
+        # Some of these pass any threshold, and none decides what follows.
+        half = float(np.finfo(like.dtype).max) / 2
+        return np.full(like.shape, (np.nan, 1.0, half, -half)[number % 4], like.dtype)
+    if like.dtype.kind == "b":
+        return np.asarray(like if number % 2 else ~like)
+    limits = np.iinfo(like.dtype)
+    small = np.floor(fractions(random, like) * 100)
+    return np.asarray(small if number else np.where(like > 0, limits.min, limits.max))
 
 
 def _stepped(array: Array, random: np.random.Generator) -> Array:
@@ -102,6 +116,8 @@ def precision_of(
         made = _imported(opset, node, inputs, known, results, environment)
     if isinstance(made, ModelImportError):
         raise made
+    if any(RUNTIME in note for note in made.report.notes):
+        return {output: Precision(is_exact=False, reach=math.inf) for output in made.report.outputs}
     program = resolve(made.graph, made.model, environment=environment)
     levels = levels_of(program, environment)
     precisions: dict[str, Precision] = {}

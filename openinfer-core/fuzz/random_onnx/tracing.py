@@ -20,7 +20,7 @@ from openinfer.errors import ModelImportError
 from openinfer.plugins.environment import Environment
 from random_onnx.graphs import Array, OnnxGraph, Source, check, fractions, model_of
 from random_onnx.known_differences import unreliable
-from random_onnx.precision import Precision, precision_of
+from random_onnx.precision import Precision, anything, precision_of
 from random_onnx.runtime import RefusedError, Runtime
 
 VARIANTS = 4
@@ -182,22 +182,10 @@ def _scattered(variants: Variants, mask: Array | None, name: str) -> Variants:
     first, *others = variants
     with np.errstate(all="ignore"):
         changed = [
-            np.where(mask, _anything(first, number, random), array).astype(first.dtype)
+            np.where(mask, anything(first, number, random), array).astype(first.dtype)
             for number, array in enumerate(others)
         ]
     return (first, *changed)
-
-
-def _anything(like: Array, number: int, random: np.random.Generator) -> Array:
-    """Return other elements, in one variant at least such that no result of them is compared."""
-    if like.dtype.kind == "f":
-        half = float(np.finfo(like.dtype).max) / 2
-        return np.full(like.shape, (np.nan, 1.0, half, -half)[number % 4], like.dtype)
-    if like.dtype.kind == "b":
-        return np.asarray(like if number % 2 else ~like)
-    limits = np.iinfo(like.dtype)
-    small = np.floor(fractions(random, like) * 100)
-    return np.asarray(small if number else np.where(like > 0, limits.min, limits.max))
 
 
 __all__ = ["InvalidError", "RefusedError", "Trace", "TracedNode", "Variants", "traced"]

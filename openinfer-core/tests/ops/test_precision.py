@@ -14,6 +14,7 @@ from openinfer.expr.tree import Expr
 from openinfer.expr.verify import functions
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
+from openinfer.ops.calls import OpCall
 from openinfer.ops.dtype_sets import FLOATS
 from openinfer.ops.elementwise import elementwise, of_elements
 from openinfer.ops.examples import example_call
@@ -78,3 +79,10 @@ def test_operators_of_exact_categories_are_exact(op: str) -> None:
         for dtype in FLOATS & (example.dtypes or schema.dtypes):
             call = example_call(schema, example, ENVIRONMENT.dtypes[dtype], ENVIRONMENT.dtypes)
             assert math.isclose(ulps_of(schema, call), 0.0), (op, dtype)
+
+
+def test_what_is_moved_by_a_place_that_is_known_at_run_time_is_exact() -> None:
+    rows, row = TensorType(F32, (3, 4)), TensorType(F32, (4,))
+    call = OpCall(op="select", inputs=(rows,), outputs=(row,), settings={"axis": 0})
+
+    assert ulps_of(ENVIRONMENT.op("select"), call) == 0

@@ -8,7 +8,7 @@ from openinfer.compute.stage import expressions_of
 from openinfer.expr.linear import linearise
 from openinfer.ops.applying import scalar_expression
 from openinfer.ops.computations import computation_of
-from openinfer.ops.schema import Compute, Elementwise
+from openinfer.ops.schema import Compute, Elementwise, OpTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,11 @@ def _is_defined(schema: OpSchema, call: OpCall) -> bool:
         return not _calls_library(float_functions(schema, call))
     if not isinstance(schema.definition, Compute):
         return False
-    stages = computation_of(schema, call).stages
+    try:
+        stages = computation_of(schema, call).stages
+    except OpTypeError:
+        # A setting that is known at run time only is a place or a size of what is moved.
+        return True
     return not any(_calls_library(_functions(expr)) for stage in stages for expr in expressions_of(stage))
 
 
