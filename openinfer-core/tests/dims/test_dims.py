@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openinfer import dims
+from openinfer import dims, symbolic
 from openinfer.affine import IndexSyntaxError, Var
-from openinfer.dims import Dim, NeedsNumberError, Path, Space, parse_dim
+from openinfer.dims import Dim, NeedsNumberError, Path, Space, expression, parse_dim
+from openinfer.dims.knowledge import Knowledge
+from openinfer.symbolic import IntExpr
 
 BOUNDS = {"T": (0, 12), "U": (0, 12), "N": (1, 12), "p": (-8, 8)}
 NAMES = tuple(BOUNDS)
@@ -100,6 +102,49 @@ def test_the_text_of_a_size_reads_back(rule: Rule):
         if path.error is None:
             index = dims.index_of(path.value)
             assert parse_dim(str(index), symbols) == index
+
+
+@given(rules(), SIZES)
+def test_an_expression_of_the_language_has_the_value_of_the_size(rule: Rule, values: dict[str, int]):
+    space, sizes = space_of_sizes()
+    for path in space.explore(lambda: rule(sizes)):
+        if path.is_taken(values) and path.error is None:
+            written = as_written(path.value, path.knowledge)
+            assert written is None or symbolic.evaluate(written, values.__getitem__) == number(path, values)
+
+
+def as_written(size: Any, knowledge: Knowledge) -> IntExpr | None:
+    return expression(dims.index_of(size), lambda condition: knowledge.certain(condition) is True)
+
+
+WRITTEN: dict[str, Rule] = {
+    "0": lambda n: n["T"] - n["T"],
+    "2*T+1": lambda n: 2 * n["T"] + 1,
+    "T-U": lambda n: -n["U"] + n["T"],
+    "T*U": lambda n: n["U"] * n["T"],
+    "floor(T/2)": lambda n: n["T"] // 2,
+    "T/2": lambda n: n["T"] // 2 if n["T"] % 2 == 0 else None,
+    "floor((T-1)/2)": lambda n: (n["T"] - 3) // 2 + 1 if n["T"] >= 3 else None,
+    "T%4": lambda n: n["T"] % 4,
+    "floor(U/(T+1))": lambda n: n["U"] // (n["T"] + 1),
+}
+
+
+@pytest.mark.parametrize(("text", "rule"), WRITTEN.items(), ids=WRITTEN)
+def test_a_size_is_written_as_the_language_writes_it(text: str, rule: Rule):
+    space, sizes = space_of_sizes()
+    (path,) = (path for path in space.explore(lambda: rule(sizes)) if path.value is not None)
+    written = as_written(path.value, path.knowledge)
+    assert written is not None
+    assert symbolic.text(written) == text
+
+
+@pytest.mark.parametrize("rule", [dims.max, dims.from_end, lambda t, u: (t - u) // 2], ids=["max", "end", "negative"])
+def test_what_the_language_has_no_expression_for_is_not_written(rule: Callable[[Any, Any], Any]):
+    space = Space()
+    t, u = space.size("T", None, 64), space.size("U", 0, 64)
+    (path,) = space.explore(lambda: rule(t, u))
+    assert as_written(path.value, path.knowledge) is None
 
 
 @pytest.mark.parametrize("text", ["max(T)", "abs(T)", "T /", "V", "max(T, 0, key=1)", "T[0]", "T + U"])

@@ -8,8 +8,9 @@ both answers, so that each `Path` through a rule has guards, which say where it 
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim, Ratio, index_of
 from openinfer.dims.errors import NeedsNumberError
+from openinfer.dims.expressions import expression
 from openinfer.dims.functions import from_end, length, max, min, range, slice, surely, unasked  # noqa: A004
-from openinfer.dims.lets import Let, LetKind, evaluated, substituted
+from openinfer.dims.lets import Let, LetKind, evaluated, sources, substituted
 from openinfer.dims.space import Path, Space
 from openinfer.dims.text import parse_dim
 
@@ -24,6 +25,7 @@ __all__ = [
     "Relation",
     "Space",
     "evaluated",
+    "expression",
     "from_end",
     "index_of",
     "length",
@@ -32,6 +34,7 @@ __all__ = [
     "parse_dim",
     "range",
     "slice",
+    "sources",
     "substituted",
     "surely",
     "unasked",

@@ -1,0 +1,76 @@
+"""Sizes as dimensions of the language: ``2*B``, ``T-1``, ``floor((H-1)/2)``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Quotient, Remainder
+from openinfer.dims.condition import Condition, Relation
+from openinfer.dims.lets import Let, LetKind
+from openinfer.symbolic import BinOp, Const, Name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openinfer.affine.index import Atom
+    from openinfer.symbolic import IntExpr
+
+
+def expression(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
+    """Return a size as the language writes it, or None where it has no expression for it, such as ``max(T, U)``.
+
+    The language divides what is not negative only, and ``/`` leaves no remainder: where that is not certain, there is
+    no expression.
+    """
+    quotient = _shifted_quotient(index, is_certain)
+    return _sum(index, is_certain) if quotient is None else _atom(quotient, is_certain)
+
+
+def _shifted_quotient(index: Index, is_certain: Callable[[Condition], bool]) -> Quotient | None:
+    """Return a quotient less a number as one quotient: ``(H+1)//2 - 1`` is ``(H-1)//2``."""
+    for term in index.terms:
+        atoms, factor = term
+        rest = (index - Index((term,))).constant
+        if factor == len(atoms) == 1 and isinstance(atoms[0], Quotient) and rest is not None and rest < 0:
+            dividend = atoms[0].of + atoms[0].by * rest
+            if is_certain(Condition(dividend, Relation.AT_LEAST)):
+                return Quotient(dividend, atoms[0].by)
+    return None
+
+
+def _sum(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
+    """Return a sum: what is added first, then what is subtracted, then the number."""
+    total: IntExpr | None = None
+    for atoms, factor in sorted(index.terms, key=lambda term: (term[1] < 0, not term[0])):
+        term = _product(atoms, abs(factor), is_certain)
+        if term is None:
+            return None
+        if total is None:
+            total = term if factor > 0 else BinOp("-", Const(0), term)
+        else:
+            total = BinOp("+" if factor > 0 else "-", total, term)
+    return Const(0) if total is None else total
+
+
+def _product(atoms: tuple[Atom, ...], factor: int, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
+    product: IntExpr | None = Const(factor) if factor != 1 or not atoms else None
+    for atom in atoms:
+        written = _atom(atom, is_certain)
+        if written is None:
+            return None
+        product = written if product is None else BinOp("*", product, written)
+    return product
+
+
+def _atom(atom: Atom, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
+    if isinstance(atom, Let):
+        return expression(atom.parts[0], is_certain) if atom.kind is LetKind.SUM else None
+    if not isinstance(atom, Quotient | Remainder):
+        return Name(atom.name)
+    of, by = expression(atom.of, is_certain), expression(atom.by, is_certain)
+    if of is None or by is None or not is_certain(Condition(atom.of, Relation.AT_LEAST)):
+        return None
+    if isinstance(atom, Remainder):
+        return BinOp("%", of, by)
+    is_exact = is_certain(Condition(atom.of % atom.by, Relation.EQUAL))
+    return BinOp("/" if is_exact else "floor", of, by)
