@@ -18,10 +18,10 @@ from openinfer.validate import resolve
 from openinfer.validate.inference import inferred_types
 from openinfer_oinf import SizeVar, write_oinf
 
-SIZES = {"B": 2, "D": 4, "H": 8, "K": 2, "Dh": 2}
+SIZES = {"B": 2, "D": 4, "H": 8, "K": 2, "Dh": 2, "T": 4, "U": 4}
 MODEL = oi.Model.from_arrays({"W": np.eye(4, dtype=np.float32)}, sizevars=SIZES)
 DECLARED = """
-dynamic { x: f32[B, D]; image: f32[1, 3, H, H]; ids: i64[B]; flag: bool; }
+dynamic { x: f32[B, D]; image: f32[1, 3, H, H]; ids: i64[B]; flag: bool; row: f32[T]; other: f32[U]; }
 constant { W: f32[D, D]; kernel: f32[5, 3, 3, 3] @init(0.5); }
 volatile { y: f32[B, D]; grid: f32[H/2, D]; }
 persistent { C(l, t): f32[D] @table; F(l, t): f32[D] @table @fixed(t=16); A(i): f32[D] @auto_dim(i); n: i32; }
@@ -57,6 +57,13 @@ TYPES = {
     "cache.read C[0, ] >> s; op matmul(s, W) >> t;": "t: f32[?, D]",
     "cache.read C[0, ] >> s; op sum_axis(s, axes=[0]) >> t;": "t: f32[D]",
     "cache.read n >> k; op narrow(x, axis=1, start=0, length=k) >> t;": "t: f32[B, ?]",
+    "cache.read n >> k; op select(image, axis=0, index=k) >> t;": "t: f32[3, H, H]",
+    "op add(row, row) >> t;": "t: f32[T]",
+    "op add(row, other) >> t;": "t: f32[?]",
+    "op slice(x, axes=[0], starts=[1], ends=[B]) >> t;": "t: f32[?, D]",
+    "op avg_pool2d(image, kernel=[3, 3], stride=[2, 2], padding=[1, 1]) >> t;": (
+        "t: f32[1, 3, floor((H+1)/2), floor((H+1)/2)]"
+    ),
     "loop one (i in 0..1) { op select(image, axis=0, index=i) >> t; }": "t: f32[3, H, H]",
     "branch after; op neg(t) >> y;": "t: f32[B, D]",
     "op exp(x) >> t; loop l (i in 0..3) { op add(t, x) >> t; }": "t: f32[B, D]",
@@ -87,6 +94,8 @@ def test_declaring_what_was_inferred_changes_nothing(statements: str) -> None:
         "x": rng.standard_normal((2, 4), np.float32),
         "image": rng.standard_normal((1, 3, 8, 8), np.float32),
         "ids": np.array([3, 1]),
+        "row": rng.standard_normal(4, np.float32),
+        "other": rng.standard_normal(4, np.float32),
     }
     found = []
     for text_ in (program(statements), program(declarations + statements)):
@@ -105,6 +114,21 @@ MISTAKES = {
     "before": ("op exp(t) >> y; op exp(x) >> t;", "temporary-unset", "before anything has written it"),
     "two shapes": ("op exp(x) >> t; op sum_axis(x, axes=[1]) >> t;", "shape-mismatch", "`t` is f32[2,4]"),
     "two types": ("op exp(x) >> t; op cast(x, to=i32) >> t;", "output-dtype", "`t` is f32[2,4]"),
+    "a rank that memory decides": (
+        "cache.read C[0, ] >> s; op squeeze(s) >> t;",
+        "cannot-infer",
+        "known only when the program runs (yields f32[D] or f32[s.shape[0],D])",
+    ),
+    "a rank that an input decides": (
+        "op sum_axis(x, axes=[0], keepdims=flag) >> t;",
+        "cannot-infer",
+        "known only when the program runs (yields f32[1,4] or f32[4])",
+    ),
+    "what no size allows": (
+        "cache.read C[0, ] >> s; op matmul(s, image) >> t;",
+        "cannot-infer",
+        "shapes [s.shape[0],D] and [1,3,8,8] have no product",
+    ),
     "an operator's own mistake": ("op matmul(x, x) >> t;", "shape-mismatch", "have no product"),
     "assign of another shape": ("assign t: f32[D]; op exp(x) >> t;", "shape-mismatch", "`t` is declared f32[4]"),
     "a loop index": ("loop l (t in 0..2) { op exp(x) >> t; }", "write-readonly", "is read-only"),
@@ -188,6 +212,19 @@ def test_a_row_of_an_axis_of_one_place_has_a_type() -> None:
     with oi.Simulator(model, oi.graph(text)).make_executor() as executor:
         executor.step(x=np.array([[1, 2]], np.float32))
         assert executor.fetch("y").tolist() == [1, 2]
+
+
+def test_an_inferred_shape_is_right_in_every_step() -> None:
+    """Which of two sizes a sum has depends on the step: no declaration says it."""
+    resolved = resolve(oi.graph(program("op add(row, other) >> t;")), MODEL)
+    (found,) = inferred_types(resolved, MODEL, Environment.default())
+    assert not found.is_known
+    with oi.Simulator(MODEL, program("op add(row, other) >> t;")).make_executor() as executor:
+        for row, other, shape in ((4, 4, (4,)), (1, 3, (3,)), (3, 1, (3,)), (0, 1, (0,))):
+            ones = {"x": (2, 4), "image": (1, 3, 8, 8), "row": (row,), "other": (other,)}
+            given = {name: np.ones(extents, np.float32) for name, extents in ones.items()}
+            executor.step(**given, ids=np.zeros(2, np.int64), flag=True)
+            assert executor.outputs()["t"].shape == shape
 
 
 def test_a_part_between_two_values_of_the_running_program_has_the_shape_that_they_say() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import pytest
 
@@ -26,6 +26,8 @@ MOST = 12
 """How many times longer the longer text may take: 4 is linear, 16 quadratic."""
 
 Text: TypeAlias = Callable[[int], str]
+
+Read = TypeVar("Read", str, oi.Graph)
 
 
 def program(declarations: str = "", statements: str = "", blocks: str = "") -> str:
@@ -188,15 +190,15 @@ def highlighted(text: str) -> None:
     list(OpenInferLexer().get_tokens(text))
 
 
-def seconds(read: Callable[[str], object], text: str) -> float:
+def seconds(read: Callable[[Read], object], program: Read) -> float:
     start = time.process_time()
-    read(text)
+    read(program)
     return time.process_time() - start
 
 
-def growth(read: Callable[[str], object], text: Text) -> float:
-    """Return how many times longer a text of four times the length takes."""
-    return seconds(read, text(4 * SHORT)) / max(SHORTEST_S, seconds(read, text(SHORT)))
+def growth(read: Callable[[Read], object], made: Callable[[int], Read]) -> float:
+    """Return how many times longer a program of four times the length takes."""
+    return seconds(read, made(4 * SHORT)) / max(SHORTEST_S, seconds(read, made(SHORT)))
 
 
 # Every text is checked; the other readers share the texts, since they are built on the same scanner.
@@ -215,11 +217,42 @@ def test_time_grows_as_the_text(read: Callable[[str], object], text: Text) -> No
     assert any(growth(read, text) < MOST for _ in range(5))
 
 
-def bound(text: str) -> None:
-    resolve(oi.graph(text), oi.Model.from_arrays({}))
+def bound(program: oi.Graph) -> None:
+    resolve(program, oi.Model.from_arrays({}))
+
+
+def parsed(text: Text) -> Callable[[int], oi.Graph]:
+    return lambda n: oi.graph(text(n))
 
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if "consumer" in name])
 def test_time_to_bind_consumers_grows_as_their_number(name: str) -> None:
-    bound(program())
-    assert any(growth(bound, TEXTS[name]) < MOST for _ in range(5))
+    bound(oi.graph(program()))
+    assert any(growth(bound, parsed(TEXTS[name])) < MOST for _ in range(5))
+
+
+def against_the_order_of_blocks(n: int) -> str:
+    """Blocks that each read what the next one by name writes."""
+    numbers = range(n // 8)
+    chain = "".join(f"block b{number:05} {{ op neg(t{number + 1}) >> t{number}; return; }}\n" for number in numbers)
+    calls = "".join(f"branch b{number:05};\n" for number in reversed(numbers))
+    return program(statements=f"op neg(a) >> t{n // 8};\n{calls} transfer t0 >> y;", blocks=chain)
+
+
+READ_OF_TABLE = "cache.read K[0, ] >> t#; op neg(t#) >> u#;"
+
+TEMPORARIES: dict[str, tuple[Text, float]] = {
+    "copies": (of_statements(lambda n: lines(n, "transfer a >> t#;")), 9),
+    "reads of a table": (
+        lambda n: "persistent { K(l, t): f32[2] @table; }" + program(statements=lines(n // 16, READ_OF_TABLE)),
+        MOST,
+    ),
+    "against the order of blocks": (against_the_order_of_blocks, MOST),
+}
+"""Programs with temporaries, and how many times longer four times as many may take."""
+
+
+@pytest.mark.parametrize(("text", "most"), TEMPORARIES.values(), ids=TEMPORARIES)
+def test_time_to_bind_temporaries_grows_as_their_number(text: Text, most: float) -> None:
+    bound(oi.graph(program()))
+    assert any(growth(bound, parsed(text)) < most for _ in range(5))

@@ -1,16 +1,20 @@
 """Types of undeclared temporaries, inferred from statements (``specification: language.temporaries``).
 
 A statement is taken once everything that it reads has a type, in written order, ``entry`` first; the first one that
-yields a name gives it its type. Extents that only the running program knows are names of their own, such as
-``K#0``, whose values here are stand-ins.
+yields a name gives it its type. The extents of what is read from memory are known only when the program runs, and so
+are those that follow from them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
+from openinfer.dims import NeedsNumberError
+from openinfer.errors import OpenInferError, PluginError
 from openinfer.ir.findings import Findings
 from openinfer.ir.nodes import CacheRead, Op, Transfer
 from openinfer.ir.places import part, span_of
@@ -18,10 +22,15 @@ from openinfer.ir.resolved import Filled, ResolvedVar, Storage
 from openinfer.ir.temporaries import outputs, undeclared_outputs, with_indices
 from openinfer.ir.text import type_text
 from openinfer.ir.types import TensorType
-from openinfer.symbolic import Const, Name
+from openinfer.ir.uses import reads
+from openinfer.ops.schema import OpTypeError
+from openinfer.symbolic import Const
 from openinfer.validate.caches import symbolic_extents
-from openinfer.validate.op_inference import infer_op
-from openinfer.validate.symbolic_shapes import symbolic_shapes
+from openinfer.validate.inferred_shapes import Statement, integer_settings, results, supplied
+from openinfer.validate.op_inference import DependsOnDeclarationError
+from openinfer.validate.settings import SettingError
+from openinfer.validate.signature import match_signature
+from openinfer.validate.step_sizes import step_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,10 +45,8 @@ if TYPE_CHECKING:
     from openinfer.model import Model
     from openinfer.plugins.environment import Environment
     from openinfer.symbolic import IntExpr
+    from openinfer.validate.inferred_shapes import Dims, Result
     from openinfer.validate.scope import Scope
-
-STAND_IN = 1
-"""The value of an extent that is known only when the program runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,121 +79,152 @@ class InferredType:
         return f"{self.name}: {self.dtype.name}[{shown}]" if self.dims else f"{self.name}: {type_text(self.dtype, ())}"
 
 
-def infer_temporaries(
-    graph: Graph, scope: Scope, environment: Environment, doubts: Doubts
-) -> Mapping[str, ResolvedVar]:
-    """Return the temporaries whose types follow from what is declared; mistakes are left to the check of statements."""
+def infer_temporaries(graph: Graph, scope: Scope, environment: Environment, doubts: Doubts) -> Scope:
+    """Return a scope with the temporaries whose types follow from what is declared.
+
+    Mistakes are left to the check of statements: the scope says why other temporaries have no type.
+    """
     inference = _Inference(graph, scope, environment, doubts)
     inference.run()
-    return inference.found
+    return replace(inference.scope, uninferred=inference.uninferred)
 
 
 def inferred_types(resolved: ResolvedGraph, model: Model, environment: Environment) -> tuple[InferredType, ...]:
-    """Return the temporaries of a program that nothing declares, with extents as expressions of sizes if they are."""
+    """Return the temporaries of a program that nothing declares, with extents as expressions of sizes if they are.
+
+    An expression is right in every step, whatever the sizes are that may differ from step to step.
+    """
     from openinfer.ir.doubts import NO_DOUBTS
     from openinfer.validate.scope import Scope
 
-    declared = {name: found for name, found in resolved.variables.items() if not found.inferred}
+    declared = {name: variable for name, variable in resolved.variables.items() if not variable.inferred}
     names = frozenset((*resolved.variables, *resolved.tables))
     scope = Scope(
         model=model, sizes=resolved.sizes, variables=declared, tables=resolved.tables, names=names, indices={}
     )
-    inference = _Inference(resolved.graph, scope, environment, NO_DOUBTS, symbolic=True)
+    named = _Named(step_sizes(resolved.graph, model), resolved.variables)
+    inference = _Inference(resolved.graph, scope, environment, NO_DOUBTS, named)
     inference.run()
     return tuple(inference.types())
 
 
-@dataclass
-class _Inference:
-    """One pass over a graph, repeated until it finds nothing more.
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What is needed to infer extents as expressions of sizes, where numbers were inferred before.
 
     Attributes:
-        unknown: extents that only the running program knows, with their stand-ins.
-        dims: extents of what was found, as expressions.
+        step_sizes: sizes that may differ from step to step.
+        variables: what has the numbers.
+    """
+
+    step_sizes: frozenset[str]
+    variables: Mapping[str, ResolvedVar]
+
+    def rank(self, name: str) -> int | None:
+        """Return the number of dims of a variable."""
+        variable = self.variables.get(name)
+        return None if variable is None else len(variable.type.shape)
+
+
+@dataclass
+class _Inference:
+    """One pass over a graph; a statement that reads what has no type yet waits for it.
+
+    Attributes:
+        named: whether extents are expressions of sizes; None: they are numbers.
+        dims: extents of the temporaries that were inferred.
+        uninferred: why outputs have no type.
     """
 
     graph: Graph
     scope: Scope
     environment: Environment
     doubts: Doubts
-    symbolic: bool = False
-    found: dict[str, ResolvedVar] = field(default_factory=dict[str, ResolvedVar])
-    unknown: dict[str, int] = field(default_factory=dict[str, int])
-    dims: dict[str, tuple[IntExpr, ...]] = field(default_factory=dict[str, "tuple[IntExpr, ...]"])
+    named: _Named | None = None
+    dims: dict[str, Dims] = field(default_factory=dict[str, "Dims"])
+    uninferred: dict[str, OpenInferError] = field(default_factory=dict[str, OpenInferError])
     _first: dict[str, tuple[Block, Node]] = field(default_factory=dict[str, "tuple[Block, Node]"])
+    _waiting: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
+
+    def __post_init__(self) -> None:
+        # One table that grows: a copy for each statement would take time that grows as the square of their number.
+        self._visible = dict(self.scope.variables)
+        self.scope = replace(self.scope, variables=self._visible)
 
     def run(self) -> None:
-        pending = list(self._pending())
-        while pending:
-            left = [(block, node, indices) for block, node, indices in pending if not self._take(block, node, indices)]
-            if len(left) == len(pending):
-                return
-            pending = left
+        """Take every statement once what it reads has a type: in written order, and again from the start."""
+        missing = undeclared_outputs(self.graph).keys() - self.doubts.names
+        statements = list(self._statements(missing))
+        queue = [(0, number) for number in range(len(statements))]
+        while queue:
+            turn, number = heappop(queue)
+            block, node, indices = statements[number]
+            noted = self._take(block, node, indices)
+            if noted is None:
+                for name in missing & reads(node) - self._visible.keys():
+                    self._waiting.setdefault(name, []).append(number)
+            for name in noted or ():
+                for waiting in self._waiting.pop(name, ()):
+                    heappush(queue, (turn if waiting > number else turn + 1, waiting))
 
     def types(self) -> Iterator[InferredType]:
         for name, (block, node) in self._first.items():
-            dims = (None if self._is_unknown(dim) else dim for dim in self.dims[name])
-            yield InferredType(name, self.found[name].type.dtype, tuple(dims), block.name, node)
+            yield InferredType(name, self._visible[name].type.dtype, tuple(self.dims[name]), block.name, node)
 
-    def _pending(self) -> Iterator[tuple[Block, Node, tuple[str, ...]]]:
-        missing = undeclared_outputs(self.graph).keys() - self.doubts.names
+    def _statements(self, missing: Set[str]) -> Iterator[tuple[Block, Node, tuple[str, ...]]]:
         for name in sorted(self.graph.blocks, key=lambda n: (n != "entry", n)) if missing else ():
             block = self.graph.blocks[name]
             for node, indices in with_indices(block.nodes):
                 if node.index not in self.doubts.nodes and not missing.isdisjoint(outputs(node)):
                     yield block, node, indices
 
-    def _take(self, block: Block, node: Node, indices: tuple[str, ...]) -> bool:
-        """Note the types of what a statement yields; return whether it needs no other look."""
+    def _take(self, block: Block, node: Node, indices: tuple[str, ...]) -> Sequence[str] | None:
+        """Note the types of what a statement yields; return the names, or None where it needs another look."""
         names = outputs(node)
-        missing = [name for name in names if name not in self.scope.names or name not in self._visible()]
-        if all(name in self._visible() for name in names):
-            return True
-        scope = replace(self.scope, variables=self._visible(), indices={**self.scope.indices, **dict.fromkeys(indices)})
+        if all(name in self._visible for name in names):
+            return ()
+        scope = self.scope
+        if indices:
+            scope = replace(scope, indices={**scope.indices, **dict.fromkeys(indices)})
         results = self._results(node, scope)
         if results is None:
-            return False
-        for name, (dtype, dims) in zip(names, results, strict=False):
-            if name in missing and name not in self.found:
-                self._note(name, dtype, dims, block, node)
-        return True
+            return None
+        noted = [
+            (name, dtype, dims)
+            for name, (dtype, dims) in zip(names, results, strict=False)
+            if name not in self._visible
+        ]
+        for name, dtype, dims in noted:
+            self._note(name, dtype, dims, block, node)
+        return [name for name, _, _ in noted]
 
-    def _visible(self) -> Mapping[str, ResolvedVar]:
-        return {**self.scope.variables, **self.found} if self.found else self.scope.variables
-
-    def _note(self, name: str, dtype: DType, dims: Sequence[IntExpr], block: Block, node: Node) -> None:
-        sizes = {**self.scope.sizes, **self.unknown}
-        extents = tuple(symbolic.evaluate(dim, sizes.__getitem__) for dim in dims)
-        self.dims[name] = tuple(dims)
+    def _note(self, name: str, dtype: DType, dims: Dims, block: Block, node: Node) -> None:
+        self.dims[name] = dims
         self._first[name] = (block, node)
-        self.found[name] = ResolvedVar(
+        # A step starts with nothing in what it reads from memory.
+        lookup = self.scope.sizes.__getitem__
+        extents = tuple(0 if dim is None else symbolic.evaluate(dim, lookup) for dim in dims)
+        self._visible[name] = ResolvedVar(
             name=name,
             storage=Storage.TEMPORARY,
             type=TensorType(dtype, extents),
             initial=Filled(0),
-            dims=tuple(
-                Const(extent) if self._is_unknown(dim) else dim for dim, extent in zip(dims, extents, strict=True)
-            ),
+            dims=tuple(map(Const, extents)),
             span=_output_span(node, name),
-            varying=any(map(self._is_unknown, dims)),
+            varying=None in dims,
             inferred=True,
         )
 
-    def _is_unknown(self, dim: IntExpr) -> bool:
-        return any(name in self.unknown for name in symbolic.names(dim))
-
-    def _new(self, label: str, stand_in: int = STAND_IN) -> IntExpr:
-        name = f"{label}#{len(self.unknown)}"
-        self.unknown[name] = stand_in
-        return Name(name)
-
     # Statements
 
-    def _results(self, node: Node, scope: Scope) -> Sequence[tuple[DType, Sequence[IntExpr]]] | None:
+    def _results(self, node: Node, scope: Scope) -> Sequence[Result] | None:
         match node.kind:
             case Transfer(src):
                 kind = scope.type_of(src.name)
-                return None if kind is None else [(kind.dtype, self._dims_of(src, scope))]
+                if kind is None:
+                    return None
+                dims = self._dims_of(src, scope)
+                return [(kind.dtype, tuple(map(Const, kind.shape)) if dims is None else dims)]
             case CacheRead(access):
                 return self._read(access.base, node.kind, scope)
             case Op():
@@ -194,76 +232,53 @@ class _Inference:
             case _:
                 return None
 
-    def _read(self, base: str, read: CacheRead, scope: Scope) -> Sequence[tuple[DType, Sequence[IntExpr]]] | None:
+    def _read(self, base: str, read: CacheRead, scope: Scope) -> Sequence[Result] | None:
         source = scope.variables.get(base)
         if source is None or source.storage is not Storage.PERSISTENT:
             return None
-        known = {name: size for name, size in scope.sizes.items() if scope.is_size(name)}
-        dims = symbolic_extents(read.src, source, known)
-        return [(source.type.dtype, [self._new(base) if dim is None else dim for dim in dims])]
+        sizes = {name: size for name, size in scope.sizes.items() if scope.is_size(name)}
+        return [(source.type.dtype, symbolic_extents(read.src, source, sizes))]
 
-    def _dims_of(self, ref: Ref, scope: Scope) -> Sequence[IntExpr]:
-        """Return the extents of an operand as expressions; each of a varying variable is a name of its own."""
-        if ref.name in self.dims:
-            return self.dims[ref.name]
-        if ref.name in scope.indices:
-            return ()
-        declared = next(iter(scope.declared(ref.name)), None)
-        if declared is None:
-            return ()
+    def _dims_of(self, ref: Ref, scope: Scope) -> Dims | None:
+        """Return the extents of an operand as expressions, None where only the running program knows one.
+
+        None: they are the numbers of its type.
+        """
+        declared = None if ref.name in scope.indices else next(iter(scope.declared(ref.name)), None)
         if isinstance(declared, ResolvedVar) and declared.varying:
-            self.dims[ref.name] = tuple(self._new(ref.name, extent) for extent in declared.type.shape)
-            return self.dims[ref.name]
-        return declared.dims if self.symbolic else tuple(map(Const, declared.type.shape))
-
-    def _op(self, op: Op, scope: Scope) -> Sequence[tuple[DType, Sequence[IntExpr]]] | None:
-        findings = Findings()
-        inferred = infer_op(op, self.environment, scope, findings)
-        if inferred is None:
+            return self.dims.get(ref.name, (None,) * len(declared.type.shape))
+        if declared is None or self.named is None:
             return None
-        by_input = [None if ref is None else self._dims_of(ref, scope) for ref in inferred.inputs]
-        groups = [dims for dims in by_input if dims is not None]
-        pseudo = {name: self._new(name) for name in inferred.late_names}
-        groups += [
-            [_renamed(expr, pseudo) for expr in exprs] for exprs in inferred.setting_exprs if self.symbolic or pseudo
-        ]
-        base = {**self.scope.sizes, **self.unknown}
+        return self.dims.get(ref.name, declared.dims)
 
-        def rule(sizes: Mapping[str, int]) -> Sequence[tuple[int, ...]] | None:
-            late_values = {name: sizes[made.name] for name, made in pseudo.items() if isinstance(made, Name)}
-            return inferred.shapes(by_input, sizes, late_values)
-
-        shapes = rule(base)
-        if shapes is None and pseudo:
-            # An index into an extent of 1 has no other value.
-            zeros = {made.name: 0 for made in pseudo.values() if isinstance(made, Name)}
-            self.unknown.update(zeros)
-            base.update(zeros)
-            shapes = rule(base)
-        if shapes is None:
+    def _op(self, op: Op, scope: Scope) -> Sequence[Result] | None:
+        matched = match_signature(op, self.environment, Findings(), lambda ref: scope.type_of(ref.name))
+        if matched is None:
             return None
-        dims = symbolic_shapes(rule, base, shapes, groups)
-        hidden = any(self._is_unknown(dim) for group in groups for dim in group)
-        known = [self._with_numbers(op.op, *each, hidden=hidden) for each in zip(shapes, dims, strict=True)]
-        return list(zip(inferred.dtypes, known, strict=True))
-
-    def _with_numbers(
-        self, label: str, shape: Sequence[int], dims: Sequence[IntExpr | None], *, hidden: bool
-    ) -> list[IntExpr]:
-        """Return extents with numbers for those without an expression, or names where the running program decides."""
-        return [
-            dim if dim is not None else self._new(label, extent) if hidden else Const(extent)
-            for extent, dim in zip(shape, dims, strict=True)
-        ]
-
-
-def _renamed(expr: IntExpr, pseudo: Mapping[str, IntExpr]) -> IntExpr:
-    """Return an expression with other names for those that only the running program knows."""
-    if isinstance(expr, Name):
-        return pseudo.get(expr.name, expr)
-    if isinstance(expr, Const):
-        return expr
-    return replace(expr, left=_renamed(expr.left, pseudo), right=_renamed(expr.right, pseudo))
+        try:
+            inputs, settings = supplied(matched, scope)
+            types = [None if ref is None else scope.type_of(ref.name) for ref in inputs]
+            if any(kind is None and ref is not None for ref, kind in zip(inputs, types, strict=True)):
+                return None
+            return results(
+                Statement(
+                    schema=matched.schema,
+                    inputs=inputs,
+                    types=types,
+                    dims=[None if ref is None else self._dims_of(ref, scope) for ref in inputs],
+                    settings=settings,
+                    exprs=integer_settings(matched, settings, named=self.named is not None),
+                    count=len(op.outputs),
+                    scope=scope,
+                    step_sizes=self.named.step_sizes if self.named is not None else frozenset(),
+                    ranks=[self.named.rank(name) for name in op.outputs] if self.named is not None else (),
+                )
+            )
+        except (DependsOnDeclarationError, NeedsNumberError, OpTypeError, PluginError) as error:
+            self.uninferred |= dict.fromkeys(op.outputs, error)
+        except SettingError:
+            pass
+        return None
 
 
 def _output_span(node: Node, name: str) -> Span | None:

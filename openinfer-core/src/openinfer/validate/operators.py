@@ -14,7 +14,7 @@ from openinfer.ir.text import call_text
 from openinfer.ir.values import VarValue
 from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError, Required, SettingType
-from openinfer.validate.op_inference import DependsOnDeclarationError, known_settings, stand_in, yielded
+from openinfer.validate.op_inference import DependsOnDeclarationError, stand_in
 from openinfer.validate.references import readable_type
 from openinfer.validate.settings import SettingError, setting_value
 from openinfer.validate.signature import Matched, match_signature
@@ -124,24 +124,22 @@ class _Resolution:
             return
         place = part(self.findings.places.writes, self.op.outputs.index(missing[0]))
         hint = f"declare it in front: `assign {missing[0]}: DTYPE[DIMS];`"
-        known = known_settings(self.schema, settings, self.scope.sizes)
-        try:
-            with self._about(inputs):
-                yielded(self.schema, types, known, len(self.op.outputs))
-        except PluginError as error:
+        error = self.scope.uninferred.get(missing[0])
+        if isinstance(error, PluginError):
             self.findings.fault(error, self.findings.places.name)
-        except DependsOnDeclarationError:
+        elif isinstance(error, DependsOnDeclarationError):
             message = f"the type of `{missing[0]}` does not follow from {self.schema.name}: it yields what is declared"
             self.findings.error("cannot-infer", message, place=place, hint=hint)
-        except OpTypeError as error:
-            if not self._varies(inputs) and not any(
-                isinstance(v, RuntimeInts | RuntimeScalar) for v in settings.values()
-            ):
-                with self._about(inputs):
-                    self._record(error, self._sized(inputs, error.code))
-                return
+        elif isinstance(error, OpTypeError) and not self._waits(inputs, settings):
+            with self._about(inputs):
+                self._record(error, self._sized(inputs, error.code))
+        elif error is not None:
             message = f"the type of `{missing[0]}` is known only when the program runs ({error})"
             self.findings.error("cannot-infer", message, place=place, hint=hint)
+
+    def _waits(self, inputs: Sequence[Ref | None], settings: Mapping[str, SettingValue | UnresolvedSetting]) -> bool:
+        """Whether only the running program knows a shape or a setting here."""
+        return self._varies(inputs) or any(isinstance(v, RuntimeInts | RuntimeScalar) for v in settings.values())
 
     def _settings(self) -> dict[str, SettingValue | UnresolvedSetting]:
         values: dict[str, SettingValue | UnresolvedSetting] = {}

@@ -191,5 +191,4 @@ def _declared(
     varying = varying_names(graph, variables, sizes)
     shaped = {n: replace(v, varying=True) if n in varying else v for n, v in variables.items()}
     declared = replace(scope, variables=shaped)
-    inferred = infer_temporaries(graph, declared, environment, doubts)
-    return replace(declared, variables={**shaped, **inferred})
+    return infer_temporaries(graph, declared, environment, doubts)

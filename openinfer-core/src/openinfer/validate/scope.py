@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import did_you_mean
@@ -13,6 +13,7 @@ from openinfer.ir.types import TensorType
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from openinfer.errors import OpenInferError
     from openinfer.ir.resolved import PrefixTable, ResolvedVar
     from openinfer.model import Model
 
@@ -27,6 +28,7 @@ class Scope:
     Attributes:
         names: every name that is declared or assigned, rightly or not.
         inferable: names that are outputs and have no declaration.
+        uninferred: why those of them without a type have none, if an operator yields them.
         indices: loop indices around the statement with the values they take (half-open), where those are known.
     """
 
@@ -36,6 +38,7 @@ class Scope:
     tables: Mapping[str, PrefixTable]
     names: frozenset[str]
     inferable: frozenset[str] = frozenset()
+    uninferred: Mapping[str, OpenInferError] = field(default_factory=dict[str, "OpenInferError"])
     indices: Mapping[str, range | None]
 
     def declared(self, *names: str) -> tuple[ResolvedVar | PrefixTable, ...]:
