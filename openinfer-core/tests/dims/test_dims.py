@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -191,6 +192,43 @@ def test_a_size_is_never_a_number_in_silence():
         with pytest.raises(NeedsNumberError, match="`T` is known at run time only") as caught:
             use(size)
         assert caught.value.sizes == {"T"}
+
+
+NUMBERS_ALONE: dict[str, Callable[[Any], Any]] = {
+    "2 ** T": lambda t: 2**t,
+    "T ** T": lambda t: t**t,
+    "T << 1": lambda t: t << 1,
+    "1 >> T": lambda t: 1 >> t,
+    "T & 3": lambda t: t & 3,
+    "3 | T": lambda t: 3 | t,
+    "T ^ 1": lambda t: t ^ 1,
+    "T / 2.5": lambda t: t / 2.5,
+    "5 / T": lambda t: 5 / t,
+    "T + 1.5": lambda t: t + 1.5,
+    "1.5 - T": lambda t: 1.5 - t,
+    "T // 2.0": lambda t: t // 2.0,
+    "T % 0.5": lambda t: t % 0.5,
+    "range(0, T, 1)": lambda t: len(dims.range(t)),
+    "range(2, T + 1, 1)": lambda t: list(dims.range(2, t + 1)),
+    "range(T, 9, 1)": lambda t: 3 in dims.range(t, 9),
+    "range(0, 2*T, 1)": lambda t: dims.range(2 * t)[5],
+    "T": lambda t: (~t, round(t, 1), math.floor(t), f"{t:d}"),
+}
+"""What sizes do not have, by the expression that the message shows."""
+
+
+@pytest.mark.parametrize(("shown", "use"), NUMBERS_ALONE.items(), ids=NUMBERS_ALONE)
+def test_what_numbers_alone_can_do_names_the_size(shown: str, use: Callable[[Any], Any]):
+    size = Space().size("T")
+    with pytest.raises(NeedsNumberError, match=re.escape(f"`{shown}`")) as caught:
+        use(size)
+    assert caught.value.sizes == {"T"}
+
+
+def test_other_operands_are_left_to_python():
+    size = Space().size("T")
+    with pytest.raises(TypeError, match="unsupported operand"):
+        size + "a"
 
 
 def test_questions_are_followed_within_rules_alone():

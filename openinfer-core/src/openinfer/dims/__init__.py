@@ -6,7 +6,7 @@ both answers, so that each `Path` through a rule has guards, which say where it 
 """
 
 from openinfer.dims.condition import Condition, Relation
-from openinfer.dims.dim import Dim, Ratio, index_of
+from openinfer.dims.dim import Dim, Ratio, Size, index_of
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.expressions import expression
 from openinfer.dims.functions import from_end, length, max, min, range, slice, surely, unasked  # noqa: A004
@@ -23,6 +23,7 @@ __all__ = [
     "Path",
     "Ratio",
     "Relation",
+    "Size",
     "Space",
     "evaluated",
     "expression",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from openinfer.affine import Index
 from openinfer.dims.asking import Manner
@@ -12,7 +12,7 @@ from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.lets import divisor, evaluated, sources
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from openinfer.dims.asking import Asked
 
@@ -20,13 +20,13 @@ _MANTISSA_BITS = 53
 """Products of a size and a float with no more bits are exact in f64, so that flooring them is integer arithmetic."""
 
 
-def made(index: Index, asked: Asked) -> Dim | int:
+def made(index: Index, asked: Asked) -> Size:
     """Return an index as a size: a number where it is constant."""
     constant = index.constant
     return Dim(index, asked) if constant is None else constant
 
 
-def index_of(size: Dim | int) -> Index:
+def index_of(size: Size) -> Index:
     """Return a size as an index.
 
     Raises:
@@ -36,6 +36,20 @@ def index_of(size: Dim | int) -> Index:
     if index is None:
         raise NeedsNumberError(f"sizes and {size!r} have no common form: expected integers")
     return index
+
+
+def _refused(sign: str, left: Any, right: Any) -> Any:
+    """Raise `NeedsNumberError` for an operation that sizes do not have; other operands are left to Python."""
+    size, other = (left, right) if type(left) is Dim else (right, left)
+    if not isinstance(other, int | float):
+        return NotImplemented
+    message = f"`{left} {sign} {right}` needs numbers: `{size}` is known at run time only"
+    raise NeedsNumberError(message, sizes=sources(size.index))
+
+
+def _of_numbers(sign: str, *, is_reflected: bool = False) -> Callable[[Dim, Any], Any]:
+    """Return the method of an operator that sizes do not have."""
+    return lambda size, other: _refused(sign, *((other, size) if is_reflected else (size, other)))
 
 
 class Dim:
@@ -72,30 +86,30 @@ class Dim:
 
     def __add__(self, other: Any) -> Any:
         index = _index_or_none(other)
-        return NotImplemented if index is None else made(self.index + index, self.asked)
+        return _refused("+", self, other) if index is None else made(self.index + index, self.asked)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
         index = _index_or_none(other)
-        return NotImplemented if index is None else made(self.index - index, self.asked)
+        return _refused("-", self, other) if index is None else made(self.index - index, self.asked)
 
     def __rsub__(self, other: Any) -> Any:
         index = _index_or_none(other)
-        return NotImplemented if index is None else made(index - self.index, self.asked)
+        return _refused("-", other, self) if index is None else made(index - self.index, self.asked)
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, float):
             return Ratio(self, Fraction(other))
         index = _index_or_none(other)
-        return NotImplemented if index is None else made(self.index * index, self.asked)
+        return _refused("*", self, other) if index is None else made(self.index * index, self.asked)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
         if type(other) is int and other:
             return Ratio(self, Fraction(1, other))
-        return NotImplemented
+        return _refused("/", self, other)
 
     def __neg__(self) -> Any:
         return made(-self.index, self.asked)
@@ -106,7 +120,9 @@ class Dim:
     def __abs__(self) -> Any:
         return -self if self < 0 else self
 
-    def __pow__(self, power: int) -> Any:
+    def __pow__(self, power: int, modulus: Any = None) -> Any:
+        if type(power) is not int or modulus is not None:
+            return _refused("**", self, power)
         if power < 0:
             raise NeedsNumberError(f"`{self}` to the power of {power} is not an integer", sizes=sources(self.index))
         product: Any = 1
@@ -116,22 +132,25 @@ class Dim:
 
     def __floordiv__(self, other: Any) -> Any:
         index = _index_or_none(other)
-        return NotImplemented if index is None else _quotient(self.index, index, self.asked)
+        return _refused("//", self, other) if index is None else _quotient(self.index, index, self.asked)
 
     def __rfloordiv__(self, other: Any) -> Any:
         index = _index_or_none(other)
-        return NotImplemented if index is None else _quotient(index, self.index, self.asked)
+        return _refused("//", other, self) if index is None else _quotient(index, self.index, self.asked)
 
     def __mod__(self, other: Any) -> Any:
         index = _index_or_none(other)
-        return NotImplemented if index is None else _remainder(self.index, index, self.asked)
+        return _refused("%", self, other) if index is None else _remainder(self.index, index, self.asked)
 
     def __rmod__(self, other: Any) -> Any:
         index = _index_or_none(other)
-        return NotImplemented if index is None else _remainder(index, self.index, self.asked)
+        return _refused("%", other, self) if index is None else _remainder(index, self.index, self.asked)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
 
     # Questions
 
@@ -170,8 +189,18 @@ class Dim:
     def __index__(self) -> NoReturn:
         raise NeedsNumberError(f"`{self}` is known at run time only", sizes=sources(self.index))
 
-    __int__ = __float__ = __round__ = bit_length = __index__
+    __int__ = __float__ = __trunc__ = __floor__ = __ceil__ = __invert__ = bit_length = __index__
     __hash__ = __index__  # pyright: ignore[reportAssignmentType]
+
+    def __round__(self, digits: Any = None) -> NoReturn:
+        self.__index__()
+
+    __rtruediv__, __rpow__ = _of_numbers("/", is_reflected=True), _of_numbers("**", is_reflected=True)
+    __lshift__, __rlshift__ = _of_numbers("<<"), _of_numbers("<<", is_reflected=True)
+    __rshift__, __rrshift__ = _of_numbers(">>"), _of_numbers(">>", is_reflected=True)
+    __and__, __rand__ = _of_numbers("&"), _of_numbers("&", is_reflected=True)
+    __or__, __ror__ = _of_numbers("|"), _of_numbers("|", is_reflected=True)
+    __xor__, __rxor__ = _of_numbers("^"), _of_numbers("^", is_reflected=True)
 
     def __str__(self) -> str:
         return str(self.index)
@@ -179,7 +208,14 @@ class Dim:
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
+        try:
+            return format(str(self), spec)
+        except ValueError:
+            raise NeedsNumberError(f"`{self}` has no form {spec!r}", sizes=sources(self.index)) from None
+
+
+Size: TypeAlias = int | Dim
+"""An integer, known or known at run time only."""
 
 
 class Ratio:
@@ -225,13 +261,13 @@ def _positive(of: Index, by: Index, asked: Asked) -> tuple[Index, Index]:
     return (of, by) if asked.decide(Condition(by, Relation.AT_LEAST)) else (-of, -by)
 
 
-def _quotient(of: Index, by: Index, asked: Asked) -> Dim | int:
+def _quotient(of: Index, by: Index, asked: Asked) -> Size:
     of, by = _positive(of, by, asked)
     multiple, rest = of.divided(divisor(by))
     return made(multiple if _is_below(rest, by, asked) else of // divisor(by), asked)
 
 
-def _remainder(of: Index, by: Index, asked: Asked) -> Dim | int:
+def _remainder(of: Index, by: Index, asked: Asked) -> Size:
     dividend, positive = _positive(of, by, asked)
     # A remainder has the sign of its divisor: x % -n is -(-x % n).
     sign = 1 if dividend == of else -1

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import builtins
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from openinfer.affine import Index
 from openinfer.dims.asking import CURRENT, Manner, UndecidedError
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim, index_of, made
 from openinfer.dims.errors import NeedsNumberError
-from openinfer.dims.lets import Let, LetKind
+from openinfer.dims.lets import Let, LetKind, sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -128,7 +128,23 @@ class range:  # noqa: A001, N801
             return self.start
         if item == -1:
             return self.start + (self.count - 1) * self.step
-        raise NeedsNumberError(f"place {item} of a range whose length is known at run time only")
+        raise self._needs_number(f"place {item}")
+
+    def __len__(self) -> int:
+        raise self._needs_number("the length")
+
+    def __iter__(self) -> NoReturn:
+        raise self._needs_number("each place")
+
+    def __contains__(self, place: object) -> bool:
+        raise self._needs_number(f"whether {place} is a place")
+
+    def _needs_number(self, what: str) -> NeedsNumberError:
+        ends = [index_of(end) for end in (self.start, self.stop, self.step)]
+        text = f"range({', '.join(map(str, ends))})"
+        return NeedsNumberError(
+            f"{what} of `{text}` is known at run time only", sizes=frozenset[str]().union(*map(sources, ends))
+        )
 
 
 class slice:  # noqa: A001, N801

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from openinfer.affine import Index
-    from openinfer.dims import Path
+    from openinfer.dims import Path, Size
     from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue, UnresolvedSetting
     from openinfer.ir.values import AttrValue, Ref
@@ -157,7 +157,7 @@ class _Symbols:
     """
 
     space: Space
-    sizes: dict[str, int | Dim] = field(default_factory=dict[str, "int | Dim"])
+    sizes: dict[str, Size] = field(default_factory=dict[str, "Size"])
     late: dict[str, Dim] = field(default_factory=dict[str, Dim])
     extents: dict[tuple[str, int], Dim] = field(default_factory=dict[tuple[str, int], Dim])
     fixed: set[str] = field(default_factory=set[str])
