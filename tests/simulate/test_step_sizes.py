@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer import symbolic
+from openinfer.plugins.environment import Environment
 from openinfer.simulate.execute import bindings
 
 if TYPE_CHECKING:
@@ -47,6 +49,42 @@ def test_prefill_and_decoding_share_an_executor_and_its_caches() -> None:
         np.testing.assert_array_equal(y, prompt(length))
         np.testing.assert_array_equal(total, [seen, seen])
     assert executor.fetch("step") == seen
+
+
+RESHAPED = {
+    "a size": ("[T, 2]", "f32[2, T]", {3: (3, 2), 0: (0, 2)}),
+    "an expression": ("[2*T]", "f32[2, T]", {3: (6,), 0: (0,)}),
+    "a size at a place of another extent": ("[3*T, T]", "f32[3*T, T]", {2: (6, 2), 0: (0, 0)}),
+    "a written 0 before a computed one": ("[0, T]", "f32[2, T]", {3: (2, 3), 0: (2, 0)}),
+    "what is left": ("[2*T, 2, -1]", "f32[T, 12]", {3: (6, 2, 3)}),
+}
+
+
+@pytest.mark.rule("operators.shapes.6")
+@pytest.mark.parametrize(("shape", "x", "results"), RESHAPED.values(), ids=RESHAPED)
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+def test_an_extent_that_is_computed_to_be_0_copies_none(
+    device: str, shape: str, x: str, results: dict[int, tuple[int, ...]]
+) -> None:
+    if device not in {name.partition(":")[0] for name in Environment.default().devices}:
+        pytest.skip(f"device {device} is not installed")
+    program = f"dynamic {{ t: f32[T]; x: {x}; }} block entry {{ op reshape(x, shape={shape}) >> y; return y; }}"
+    with oi.Simulator(MODEL, program, device=device).make_executor() as executor:
+        for size, wanted in results.items():
+            extents = tuple(symbolic.evaluate(dim, {"T": size}.__getitem__) for dim in oi.graph(program).vars["x"].dims)
+            executor.step(t=np.zeros(size, np.float32), x=np.ones(extents, np.float32))
+            assert executor.outputs()["y"].shape == wanted
+
+
+@pytest.mark.rule("operators.shapes.6")
+def test_an_extent_that_is_read_as_0_copies_none() -> None:
+    program = "dynamic { x: f32[2, T]; k: i64; } block entry { op reshape(x, shape=[k, 2]) >> y; return y; }"
+    with oi.Simulator(MODEL, program).make_executor() as executor:
+        for size in (3, 0):
+            executor.step(x=np.ones((2, size), np.float32), k=size)
+            assert executor.outputs()["y"].shape == (size, 2)
+        with pytest.raises(oi.ExecutionError, match=r"6 elements, shape \[0,2\] has 0"):
+            executor.step(x=np.ones((2, 3), np.float32), k=0)
 
 
 def test_inputs_without_the_size_go_along_and_results_stay_until_the_next_step() -> None:

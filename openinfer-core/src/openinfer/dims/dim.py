@@ -243,7 +243,7 @@ class Ratio:
 def _index_or_none(value: object) -> Index | None:
     if type(value) is Dim:
         return value.index
-    return Index.of(int(value)) if type(value) in (int, bool) else None  # pyright: ignore[reportArgumentType]
+    return Index.of(int(value)) if isinstance(value, int) else None
 
 
 def _positive(of: Index, by: Index, asked: Asked) -> tuple[Index, Index]:

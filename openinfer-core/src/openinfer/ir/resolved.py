@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.symbolic import Const
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from openinfer.diagnostics import Diagnostic, Span
     from openinfer.dtypes import DType
@@ -132,6 +134,21 @@ class RuntimeInts:
 
     exprs: tuple[IntExpr, ...]
     is_list: bool
+
+
+class Computed(int):
+    """An integer of a list that a program computes: `reshape` copies a dim where a 0 is written, and not where one is
+    computed."""
+
+    __slots__ = ()
+
+
+def integers_of(exprs: Sequence[IntExpr], numbers: Sequence[int]) -> tuple[int, ...]:
+    """Return the values of the expressions of a list, in which a 0 that is computed is `Computed`."""
+    return tuple(
+        Computed(number) if type(number) is int and number == 0 and not isinstance(expr, Const) else number
+        for expr, number in zip(exprs, numbers, strict=True)
+    )
 
 
 SettingValue: TypeAlias = (

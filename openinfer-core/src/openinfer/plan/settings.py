@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
-from openinfer.ir.resolved import RuntimeInts, RuntimeScalar, Storage
+from openinfer.ir.resolved import RuntimeInts, RuntimeScalar, Storage, integers_of
 from openinfer.ir.text import ref_text
 from openinfer.plan.weights import scalar_of
 from openinfer.symbolic import Name
@@ -82,7 +82,7 @@ def known_setting(
         return int(_constant(setting, name, resolved, model, loop_indices))
 
     numbers = tuple(symbolic.evaluate(expr, lookup) for expr in value.exprs)
-    return numbers if value.is_list else numbers[0]
+    return integers_of(value.exprs, numbers) if value.is_list else numbers[0]
 
 
 def _constant(setting: str, name: str, resolved: ResolvedGraph, model: Model, loop_indices: frozenset[str]) -> Scalar:

@@ -15,7 +15,7 @@ from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, Space, ev
 from openinfer.dtypes import Kind
 from openinfer.errors import OpenInferError, PluginError
 from openinfer.ir.language import with_variables
-from openinfer.ir.resolved import RuntimeInts, RuntimeScalar
+from openinfer.ir.resolved import Computed, RuntimeInts, RuntimeScalar, integers_of
 from openinfer.ir.types import LARGEST_SIZE, TensorType
 from openinfer.ir.values import ExprListValue, ExprValue, VarValue
 from openinfer.ops.schema import OpTypeError, SettingType
@@ -101,7 +101,7 @@ def integer_settings(
 
 
 def _is_integer(value: SettingValue | UnresolvedSetting) -> bool:
-    return all(type(number) is int for number in value) if isinstance(value, tuple) else type(value) is int
+    return all(map(_is_integer, value)) if isinstance(value, tuple) else type(value) in (int, Computed)
 
 
 def _written(setting: str, value: AttrValue) -> tuple[IntExpr, ...]:
@@ -245,7 +245,7 @@ def _setting(
     if spec is not None and exprs is not None:
         numbers = tuple(map(symbols.in_settings, exprs))
         is_list = value.is_list if isinstance(value, RuntimeInts) else isinstance(value, tuple)
-        return numbers if is_list or spec.type is SettingType.INT_LIST else numbers[0]
+        return integers_of(exprs, numbers) if is_list or spec.type is SettingType.INT_LIST else numbers[0]
     if isinstance(value, RuntimeScalar) and spec is not None:
         return bool(symbols.late[value.name]) if spec.type is SettingType.BOOL else stand_in(spec, value)
     return value  # pyright: ignore[reportReturnType]

@@ -9,7 +9,7 @@ from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.dtype_names import near_dtype
 from openinfer.ir.language import with_variables
-from openinfer.ir.resolved import RuntimeInts, RuntimeScalar, Storage
+from openinfer.ir.resolved import RuntimeInts, RuntimeScalar, Storage, integers_of
 from openinfer.ir.values import (
     BoolValue,
     DoubleListValue,
@@ -176,7 +176,7 @@ def _integers(
         raise SettingError(
             f"setting `{spec.name}`: {symbolic.value_text(wide)} does not fit 64 bits", code="integer-range"
         )
-    return values if is_list or spec.type is SettingType.INT_LIST else values[0]
+    return integers_of(exprs, values) if is_list or spec.type is SettingType.INT_LIST else values[0]
 
 
 def _expected(spec: SettingSpec) -> str:

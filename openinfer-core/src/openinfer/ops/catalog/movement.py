@@ -75,22 +75,27 @@ def _reshape_types(
 
 
 def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the wanted shape with 0 replaced by the input's dim, and one -1 by what is left."""
+    """Return the wanted shape with a written 0 replaced by the input's dim, and one -1 by what is left."""
     if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
         raise OpTypeError(
             f"shape {shown(wanted)} may have one -1, and no dim below", code="setting-type", settings=("shape",)
         )
-    if any(dim == 0 and place >= len(shape) for place, dim in enumerate(wanted)):
+    if any(_copies(dim) and place >= len(shape) for place, dim in enumerate(wanted)):
         raise OpTypeError(
             f"shape {shown(wanted)} copies a dim (0) that the input {shown(shape)} does not have", settings=("shape",)
         )
-    copied = [shape[place] if dim == 0 else dim for place, dim in enumerate(wanted)]
+    copied = [shape[place] if _copies(dim) else +dim for place, dim in enumerate(wanted)]
     known, total = math.prod(dim for dim in copied if dim != -1), math.prod(shape)
     if -1 in copied and (known == 0 or total % known):
         raise OpTypeError(
             f"{total} elements of shape {shown(shape)} do not fill shape {shown(wanted)}", settings=("shape",)
         )
     return tuple(total // known if dim == -1 else dim for dim in copied)
+
+
+def _copies(dim: int) -> bool:
+    """Whether a dim is a 0 that is written: one that is computed, or a size that may be 0, is an extent."""
+    return type(dim) is int and dim == 0
 
 
 def _flatten_types(
@@ -197,7 +202,8 @@ RESHAPE = _movement(
             name="shape",
             type=SettingType.INT_LIST,
             default=None,
-            doc="0 copies the dim of x, one -1 is what is left; default the declared shape of the output",
+            doc="a written 0 copies the dim of x, a computed one is 0; one -1 is what is left; default the declared "
+            "shape of the output",
         ),
     ),
     onnx="Reshape",

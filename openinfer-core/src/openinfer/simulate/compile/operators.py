@@ -10,7 +10,7 @@ import numpy as np
 from openinfer.bound_calls import in_order
 from openinfer.dtypes import I64
 from openinfer.errors import FeatureMissingError, ShapeError
-from openinfer.ir.resolved import RuntimeScalar
+from openinfer.ir.resolved import RuntimeScalar, integers_of
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError, SettingType
@@ -277,7 +277,7 @@ def _setting(value: UnresolvedSetting, names: Names) -> Callable[[], SettingValu
         return names.scalar(value.name)
     readers = [names.integer(expr) for expr in value.exprs]
     if value.is_list:
-        return lambda: values_of(readers)
+        return lambda: integers_of(value.exprs, values_of(readers))
     return lambda: value_of(readers[0])
 
 
