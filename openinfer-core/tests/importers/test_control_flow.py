@@ -285,14 +285,6 @@ def test_branches_that_read_a_value_of_a_failed_node_are_not_reported_as_well(tm
     assert raised.value.nodes == ("NonZero 'a'",)
 
 
-def test_windows_that_fit_only_into_large_sizes_ask_for_the_size_that_decides(tmp_path: Path) -> None:
-    conv = node("Conv", "x w", "y", strides=[128])
-    proto = model([conv], [info("x", [1, 1, "samples"])], [info("y", None)], weights(w=rand(1, 1, 256)))
-    with pytest.raises(ModelImportError, match=r"depends on samples in a way .* fix a size with --set NAME=N"):
-        load(saved(proto, tmp_path))
-    assert load(saved(proto, tmp_path), values={"samples": 512}).report.statements == 1
-
-
 def test_weights_of_a_cell_whose_names_are_made_up_are_named_after_its_module(tmp_path: Path) -> None:
     gru = node("GRU", "x val_1 val_2 val_3", "- h", hidden_size=2, linear_before_reset=1)
     gru.name = "/net/memory/GRU"

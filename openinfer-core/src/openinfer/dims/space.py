@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from openinfer.affine import Index, Interval, Var
 from openinfer.dims.asking import CURRENT, Manner, UndecidedError
-from openinfer.dims.condition import Condition
+from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.knowledge import Knowledge
@@ -45,9 +45,15 @@ class Path(Generic[_Result]):
 
 
 class Space:
-    """Sizes that are known at run time only, with bounds and facts about them."""
+    """Sizes that are known at run time only, with bounds and facts about them.
 
-    def __init__(self) -> None:
+    Args:
+        answers_outside: whether comparisons outside of rules are true where they are certain, and false where they are
+            open (``!=`` where ``==`` is not certain); else open ones raise `NeedsNumberError` there.
+    """
+
+    def __init__(self, *, answers_outside: bool = False) -> None:
+        self._answers_outside = answers_outside
         self._bounds: dict[str, Interval] = {}
         self._facts: list[Condition] = []
         self.manner = Manner.FOLLOW
@@ -57,6 +63,11 @@ class Space:
         """Return the size of a name, with its least and largest value; None: no bound on that side."""
         self._bounds[name] = Interval(low, high)
         self._begin(())
+        return self.named(name)
+
+    def named(self, name: str) -> Dim:
+        """Return a size that was named before."""
+        low = self._bounds[name].low
         symbol = Var(name) if low is not None and low >= 0 else Signed(name)
         return Dim(Index.of(symbol), self)
 
@@ -64,6 +75,15 @@ class Space:
         """Take in a fact about sizes that every run may rely on."""
         self._facts.append(condition)
         self._begin(())
+
+    @property
+    def facts(self) -> tuple[Condition, ...]:
+        """What every run relies on beyond the bounds of sizes."""
+        return tuple(self._facts)
+
+    def bounds(self, name: str) -> Interval:
+        """Return the least and the largest value of a size."""
+        return self._bounds[name]
 
     def certain(self, condition: Condition) -> bool | None:
         """Return whether a condition holds, or None where that is open."""
@@ -87,6 +107,8 @@ class Space:
             raise UndecidedError
         if self.manner is Manner.DENY:
             return False
+        if self._answers_outside and CURRENT.get() is None:
+            return condition.relation is Relation.UNEQUAL
         if CURRENT.get() is not self:
             message = f"`{condition}` is known at run time only: ask within a rule that `Space.explore` runs"
             raise NeedsNumberError(message, sizes=sources(condition.index))

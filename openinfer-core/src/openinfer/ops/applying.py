@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openinfer.dims import surely
 from openinfer.expr import tree
 from openinfer.ir.types import LARGEST_SIZE
 from openinfer.ops.calls import Decomposition, OpCall, Step, compute_type
@@ -37,11 +38,16 @@ def call_of(
     check_dtypes(schema, inputs)
     filled = filled_settings(schema, settings)
     outputs = schema.infer(inputs, filled, declared)
-    past = next((made for made in outputs if not made.fits), None)
+    past = next((made for made in outputs if _is_too_large(made)), None)
     if past is not None:
         message = f"yields {past}: no tensor has more than {LARGEST_SIZE} elements or bytes"
         raise OpTypeError(message, of=schema.name, code="too-large")
     return OpCall(op=schema.name, inputs=tuple(inputs), outputs=outputs, settings=filled)
+
+
+def _is_too_large(made: TensorType) -> bool:
+    """Whether a type has too many elements or bytes at all sizes."""
+    return surely(lambda: not made.fits)
 
 
 def check_dtypes(schema: OpSchema, inputs: Sequence[TensorType | None]) -> None:

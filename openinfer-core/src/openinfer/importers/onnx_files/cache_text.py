@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.importers.onnx_files.caches import APPEND, appended, cache_of
-from openinfer.ir.text import type_text
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp, IntExpr, Name, text
+from openinfer.importers.onnx_files.sizes import is_name, size_text, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,8 +31,8 @@ def counter_lines(program: Program, names: Names) -> tuple[list[str], list[str],
 
 
 def _amount(counter: Counter) -> str:
-    shown = text(simplified(counter.step))
-    return shown if isinstance(simplified(counter.step), Name) else f"({shown})"
+    shown = size_text(counter.step)
+    return shown if is_name(counter.step) else f"({shown})"
 
 
 def cache_declaration(cache: Cache, name: str, layer: str, program: Program) -> str:
@@ -43,7 +41,7 @@ def cache_declaration(cache: Cache, name: str, layer: str, program: Program) -> 
     indices = list(before or [f"i{axis or ''}" for axis in range(cache.axis)])
     taken = {*program.sizes, *program.counters}
     shown = [f"{index}_" if index in taken else index for index in (*([layer] if layer else []), *indices, "t")]
-    entry = type_text(cache.dtype, cache.dims[cache.axis + 1 :])
+    entry = typed(cache.dtype, cache.dims[cache.axis + 1 :])
     return f"  {name}({', '.join(shown)}): {entry} @table;"
 
 
@@ -56,13 +54,13 @@ def cache_lines(call: Call, place: tuple[str, str], ref: Callable[[Value], str],
         target: what is read is called; None where nobody reads it.
     """
     cache, (name, layer) = cache_of(call), place
-    length, axis = Name(cache.length), cache.axis
-    front = [f"0..{text(dim)}" for dim in cache.dims[:axis]]
+    length, axis = cache.dims[cache.axis], cache.axis
+    front = [f"0..{size_text(dim)}" for dim in cache.dims[:axis]]
     front = [layer, *front] if layer else front
-    end: IntExpr = length
+    end = length
     if call.op == APPEND:
         new = appended(call)
-        end = simplified(BinOp("+", length, new.dims[axis]))
-        yield f"  cache.write {ref(new)} >> {name}[{', '.join([*front, f'{text(length)}..{text(end)}'])}];"
+        end = length + new.dims[axis]
+        yield f"  cache.write {ref(new)} >> {name}[{', '.join([*front, f'{size_text(length)}..{size_text(end)}'])}];"
     if target is not None:
-        yield f"  cache.read {name}[{', '.join([*front, f'0..{text(end)}'])}] >> {target};"
+        yield f"  cache.read {name}[{', '.join([*front, f'0..{size_text(end)}'])}] >> {target};"

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import I64
+from openinfer.importers.onnx_files.demands import LARGEST
+from openinfer.importers.onnx_files.sizes import at, is_name, names_of
 from openinfer.importers.onnx_files.values import Cache, Call, Counter, Value
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp, Const, IntExpr, Name, evaluate, names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.values import Program
 
 APPEND = "cache.append"
@@ -40,7 +41,7 @@ class Growth:
     call: Call
     axis: int
     length: str
-    step: IntExpr
+    step: Size
 
 
 def pairs_by_names(inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> dict[str, str]:
@@ -62,12 +63,12 @@ def growth(program: Program, before: Value, output: str, after: Value) -> Growth
     given = writer.settings.get("axis", 0)
     axis = given % before.rank if isinstance(given, int) else 0
     dim, added = before.dims[axis], writer.inputs[1]
-    if not isinstance(dim, Name) or added is None:
+    if not is_name(dim) or added is None:
         return None
-    others = [name for place, other in enumerate(before.dims) if place != axis for name in names(other)]
-    if dim.name in (*others, *(name for extent in added.dims for name in names(extent))):
+    others = [other for place, other in enumerate(before.dims) if place != axis]
+    if str(dim) in names_of(*others, *added.dims):
         return None
-    return Growth(before, output, writer, axis, dim.name, added.dims[axis])
+    return Growth(before, output, writer, axis, str(dim), added.dims[axis])
 
 
 def with_caches(program: Program, found: Sequence[Growth]) -> list[Growth]:
@@ -76,8 +77,8 @@ def with_caches(program: Program, found: Sequence[Growth]) -> list[Growth]:
     for length in dict.fromkeys(each.length for each in found):
         group = [each for each in found if each.length == length]
         grown = {id(each.before) for each in group}
-        is_shared = any(Name(length) in value.dims for value in program.inputs if id(value) not in grown)
-        if is_shared or any(simplified(BinOp("-", each.step, group[0].step)) != Const(0) for each in group):
+        is_shared = any(length in map(str, value.dims) for value in program.inputs if id(value) not in grown)
+        if is_shared or any(each.step != group[0].step for each in group):
             kept += group
             continue
         for each in group:
@@ -106,11 +107,11 @@ def _release(program: Program, length: str) -> None:
     for value in program.inputs:
         dims = list(value.dims)
         for axis, dim in enumerate(dims):
-            if length in names(dim):
+            if length in names_of(dim):
                 name = _unused(program, f"{re.sub(r'[^A-Za-z0-9]+', '_', value.name)}_{axis}")
-                program.sizes[name] = evaluate(dim, program.sizes.__getitem__)
+                program.sizes[name] = at(dim, program.sizes)
                 program.own_extents.append(name)
-                dims[axis] = Name(name)
+                dims[axis] = program.space.size(name, 0, LARGEST)
         if tuple(dims) != value.dims:
             own = Value(value.name, value.dtype, tuple(dims))
             program.inputs[program.inputs.index(value)] = own

@@ -10,15 +10,16 @@ from openinfer.dtypes import BOOL, I64
 from openinfer.importers.onnx_files.branches import Side
 from openinfer.importers.onnx_files.loops import Carried, Loop, needed
 from openinfer.importers.onnx_files.node import NeedsValueError, Node
-from openinfer.importers.onnx_files.values import Value, elements_of, expression, plain_element
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp, Const, IntExpr, Name, names
+from openinfer.importers.onnx_files.sizes import is_number, names_of
+from openinfer.importers.onnx_files.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.dims import Dim
+    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
-    from openinfer.importers.onnx_files.values import Call, Element
+    from openinfer.importers.onnx_files.values import Call
 
 Scope: TypeAlias = "dict[str, Value]"
 
@@ -52,7 +53,7 @@ def control_flow(node: Node, scope: Mapping[str, Value], translate: Translate) -
 
 def _if(node: Node, scope: Mapping[str, Value], translate: Translate) -> Sequence[Value] | None:
     condition = node.given(0)
-    if condition.dims and any(dim != Const(1) for dim in condition.dims):
+    if condition.dims and any(dim != 1 for dim in condition.dims):
         node.refuse("a condition of several elements")
     sides: list[Side] = []
     for attribute, name in (("then_branch", "when_true"), ("else_branch", "when_false")):
@@ -103,7 +104,7 @@ def _condition_stays(body: SourceGraph) -> bool:
     return payload is not None and bool(payload.load().reshape(-1)[0])
 
 
-def _count(node: Node, *, is_counted: bool) -> Element | Value:
+def _count(node: Node, *, is_counted: bool) -> Size | Value:
     """Return the maximum number of iterations."""
     given = node.input(0)
     if given is None:
@@ -113,7 +114,7 @@ def _count(node: Node, *, is_counted: bool) -> Element | Value:
         if given.dtype is not I64:
             node.refuse(f"turns counted as {given.dtype}")
         return given if not given.dims else node.call("reshape", given, shape=())
-    if not is_counted and isinstance(found[0], int) and found[0] > MOST_TURNS:
+    if not is_counted and is_number(found[0]) and found[0] > MOST_TURNS:
         reason = f"up to {found[0]} turns until a condition ends them, expected at most {MOST_TURNS}"
         node.refuse(f"{reason}; {LARGEST_COUNT}")
     return found[0]
@@ -122,7 +123,7 @@ def _count(node: Node, *, is_counted: bool) -> Element | Value:
 def _counted(
     node: Node,
     body: SourceGraph,
-    count: Element | Value,
+    count: Size | Value,
     initial: list[Value],
     scope: Mapping[str, Value],
     translate: Translate,
@@ -131,7 +132,7 @@ def _counted(
     needs_counter = _has_branches(body)
     given = [node.number(0, I64), *initial] if needs_counter else initial
 
-    def turn(index: IntExpr, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
+    def turn(index: Dim, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
         number = taken[0] if needs_counter else Value("", I64, (), elements=(index,))
         inner = dict(scope)
         inner[body.inputs[0].name] = number
@@ -152,7 +153,7 @@ def _counted(
 def _while(
     node: Node,
     body: SourceGraph,
-    count: Element | Value,
+    count: Size | Value,
     initial: list[Value],
     scope: Mapping[str, Value],
     translate: Translate,
@@ -161,7 +162,7 @@ def _while(
     condition = node.input(1) or node.number(True, BOOL)
     given = [node.reshaped(condition, ()), node.number(0, I64), *initial]
 
-    def turn(_index: IntExpr, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
+    def turn(_index: Dim, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
         inner = dict(scope) | _named([body.inputs[1], body.inputs[0], *body.inputs[2:]], taken)
         with node.emit.side() as calls:
             if not translate(body, inner):
@@ -201,9 +202,9 @@ def _scan(node: Node, scope: Mapping[str, Value], translate: Translate) -> Seque
     results = len(body.outputs) - len(states)
     out_axes = node.get("scan_output_axes", [0] * results)
     out_backward = node.get("scan_output_directions", [0] * results)
-    count = plain_element(scanned[0].dims[axes[0]])
+    count = scanned[0].dims[axes[0]]
 
-    def turn(index: IntExpr, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
+    def turn(index: Dim, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
         elements = [
             node.call("select", x, axis=axis, index=_place(index, count, is_backward=bool(reverse)))
             for x, axis, reverse in zip(scanned, axes, backward, strict=True)
@@ -222,10 +223,10 @@ def _scan(node: Node, scope: Mapping[str, Value], translate: Translate) -> Seque
     return [*found[: len(states)], *sequences]
 
 
-def _place(index: IntExpr, count: Element, *, is_backward: bool) -> IntExpr:
+def _place(index: Dim, count: Size, *, is_backward: bool) -> Size:
     if not is_backward:
         return index
-    return simplified(BinOp("-", BinOp("-", expression(count), Const(1)), index))
+    return count - 1 - index
 
 
 def _moved(node: Node, sequence: Value, axis: int) -> Value:
@@ -248,24 +249,24 @@ class _Row:
     is_backward: bool = False
 
 
-_Turn: TypeAlias = "Callable[[IntExpr, list[Value]], tuple[list[Value], list[_Row]] | None]"
+_Turn: TypeAlias = "Callable[[Dim, list[Value]], tuple[list[Value], list[_Row]] | None]"
 """From the number of a turn and the states it takes to those it hands on, and rows; None where a node fails."""
 
 
-def _turns(node: Node, count: Element | Value, initial: list[Value], results: int, turn: _Turn) -> list[Value] | None:
+def _turns(node: Node, count: Size | Value, initial: list[Value], results: int, turn: _Turn) -> list[Value] | None:
     """Return the states that the last turn hands on, and the rows of all turns."""
     if isinstance(count, Value) and results:
         node.refuse("as many results as there are turns, which only the running program knows")
     if count == 0:
         return _no_turns(node, initial, turn)
     emit = node.emit
-    dim = Const(0) if isinstance(count, Value) else expression(count)
+    dim = 0 if isinstance(count, Value) else count
     places = node.call("unsqueeze", emit.typed("range", I64, (dim,)), axes=(1,)) if results else None
     taken = [Value("", state.dtype, state.dims) for state in initial]
     collected: list[Value] = []
     filled: list[Value] = []
-    with emit.body() as (index, calls):
-        made = turn(Name(index), taken)
+    with emit.body(None if isinstance(count, Value) else count) as (index, calls):
+        made = turn(index, taken)
         if made is None:
             return None
         states = [emit.materialised(state) for state in made[0]]
@@ -273,31 +274,31 @@ def _turns(node: Node, count: Element | Value, initial: list[Value], results: in
         for row in made[1]:
             value = node.call("unsqueeze", emit.materialised(row.value), axes=(0,))
             filled.append(Value("", value.dtype, (dim, *value.dims[1:])))
-            place = _place(Name(index), 0 if isinstance(count, Value) else count, is_backward=row.is_backward)
+            place = _place(index, 0 if isinstance(count, Value) else count, is_backward=row.is_backward)
             start = node.call("narrow", places, axis=0, start=place, length=1)
             collected.append(node.call("scatter_nd", filled[-1], start, value))
         written = [*_apart(node, list(calls), states), *collected]
-        if any(index in names(extent) for call in calls for value in call.outputs for extent in value.dims):
+        if any(str(index) in names_of(*value.dims) for call in calls for value in call.outputs):
             node.refuse("shapes that differ from turn to turn")
         calls[:] = needed(calls, written)
-    rows = [node.call("expand", node.number(0, value.dtype), shape=tuple(elements_of(value.dims))) for value in filled]
+    rows = [node.call("expand", node.number(0, value.dtype), shape=value.dims) for value in filled]
     after = [Value("", value.dtype, value.dims) for value in written]
     stems = [f"state{place or ''}" for place in range(len(states))] + ["rows"] * len(rows)
     carried = [Carried(*each) for each in zip([*initial, *rows], [*taken, *filled], written, after, stems, strict=True)]
-    emit.loop(Loop("turns", index, calls, count, carried, title=node.source.title))
+    emit.loop(Loop("turns", str(index), calls, count, carried, title=node.source.title))
     return after
 
 
 def _no_turns(node: Node, initial: list[Value], turn: _Turn) -> list[Value] | None:
     """Return states as they are, and sequences without rows, whose types are those of the rows of a turn."""
     with node.emit.body() as (index, _):
-        made = turn(Name(index), [Value("", state.dtype, state.dims) for state in initial])
+        made = turn(index, [Value("", state.dtype, state.dims) for state in initial])
     if made is None:
         return None
     rows = [row.value for row in made[1]]
-    if any(index in names(extent) for row in rows for extent in row.dims):
+    if any(str(index) in names_of(*row.dims) for row in rows):
         node.refuse("shapes that differ from turn to turn")
-    empty = [node.call("expand", node.number(0, row.dtype), shape=(0, *elements_of(row.dims))) for row in rows]
+    empty = [node.call("expand", node.number(0, row.dtype), shape=(0, *row.dims)) for row in rows]
     return [*initial, *empty]
 
 

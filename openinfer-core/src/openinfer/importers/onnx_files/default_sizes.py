@@ -1,4 +1,4 @@
-"""Sizes that a container gives to size variables: 1 where the program is legal so."""
+"""Sizes that a container gives to size variables: the least that operators accept."""
 
 from __future__ import annotations
 
@@ -18,22 +18,17 @@ if TYPE_CHECKING:
 
 
 def model_with_sizes(
-    graph: Graph, weights: Mapping[str, Payload], tried: Mapping[str, int], environment: Environment
+    graph: Graph, weights: Mapping[str, Payload], sizes: Mapping[str, int], environment: Environment
 ) -> Model:
-    """Return the weights of a program with sizes at which it is legal: all 1, or those at which shapes were tried.
+    """Return the weights of a program with sizes at which it is legal.
 
     Raises:
-        ModelImportError: the program is not legal at either.
+        ModelImportError: the program is not legal at these sizes.
     """
-    choices = [dict.fromkeys(tried, 1), dict(tried)] if tried else [dict[str, int]()]
-    for number, sizes in enumerate(choices, start=1):
-        model = Model(WeightStore(weights, sizes), "imported")
-        try:
-            resolve(graph, model, environment=environment)
-        except ValidationError as error:
-            if number == len(choices):
-                message = f"the program that was made of the model is not legal: {error}"
-                raise ModelImportError(message, code="import-unsupported") from error
-            continue
-        return model
-    raise AssertionError
+    model = Model(WeightStore(weights, dict(sizes)), "imported")
+    try:
+        resolve(graph, model, environment=environment)
+    except ValidationError as error:
+        message = f"the program that was made of the model is not legal: {error}"
+        raise ModelImportError(message, code="import-unsupported") from error
+    return model

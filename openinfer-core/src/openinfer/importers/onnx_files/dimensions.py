@@ -1,4 +1,4 @@
-"""Extents of a model's inputs as expressions of size variables."""
+"""Size variables of a model."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from openinfer import symbolic
+from openinfer.dims import Condition, Dim, Relation, Space, index_of, sources
 from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files.demands import LARGEST, least_sizes, take
 from openinfer.symbolic import LITERAL_WORDS, ROUNDINGS, Const, IntExpr, Name
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
+    from collections.abc import Collection, Mapping, Sequence
 
-TRIED = (48, 80, 112, 176, 208, 272, 304, 368)
-"""Sample values of size variables to test shapes with: 16 times a different prime each, so that strides divide them."""
+    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
 
 LONGEST = 64
 """Maximum number of characters of a dimension's name that its size variable keeps."""
@@ -25,17 +27,18 @@ class Dimensions:
     """Size variables of a model.
 
     Attributes:
-        sizes: a value for each at which shapes are tried.
-        origins: what the model calls them, where that is another name.
+        space: the sizes, and what operators demand of them.
+        names: what the model calls its dimensions.
+        origins: what the model calls size variables, where that is another name.
     """
 
-    def __init__(self, graph: SourceGraph, values: dict[str, Any], factor: int = 1) -> None:
-        """Take numbers for dimensions out of ``values``; shapes are tried at sizes times ``factor``."""
-        self._factor = factor
-        self.sizes: dict[str, int] = {}
+    def __init__(self, graph: SourceGraph, values: dict[str, Any]) -> None:
+        """Take numbers for dimensions out of ``values``."""
+        self.space = Space(answers_outside=True)
         self.origins: dict[str, str] = {}
         self._fixed: dict[str, int] = {}
-        self._legal: dict[str, str] = {}
+        self._legal: dict[str, Dim] = {}
+        self._indices: list[str] = []
         inputs = {info.name for info in graph.inputs}
         self.names = sorted(self._params(graph))
         for name in [name for name in values if name in self.names and name not in inputs]:
@@ -45,18 +48,18 @@ class Dimensions:
             self._fixed[name] = number
 
     def _params(self, graph: SourceGraph) -> set[str]:
-        found: set[str] = set()
+        params: set[str] = set()
         for info in graph.inputs:
             for axis, dim in enumerate(info.dims or ()):
                 if dim is None:
-                    found.add(f"{info.name}_{axis}")
+                    params.add(f"{info.name}_{axis}")
                 elif isinstance(dim, str):
-                    found.add(dim)
+                    params.add(dim)
                     expr = _parsed(dim)
-                    found.update(symbolic.names(expr) if expr is not None else ())
-        return found
+                    params.update(symbolic.names(expr) if expr is not None else ())
+        return params
 
-    def of(self, info: TensorInfo) -> tuple[IntExpr, ...]:
+    def of(self, info: TensorInfo) -> tuple[Size, ...]:
         """Return the extents of an input.
 
         Raises:
@@ -66,26 +69,45 @@ class Dimensions:
             message = f"input {info.name!r} has no shape: export the model with shapes, or give its value with --set"
             raise ModelImportError(message, code="import-unsupported")
         return tuple(
-            Const(dim) if isinstance(dim, int) else self._symbol(dim or f"{info.name}_{axis}")
+            dim if isinstance(dim, int) else self._extent(dim or f"{info.name}_{axis}")
             for axis, dim in enumerate(info.dims)
         )
 
-    def _symbol(self, param: str) -> IntExpr:
+    def _extent(self, param: str) -> Size:
         if param in self._fixed:
-            return Const(self._fixed[param])
+            return self._fixed[param]
         expr = _parsed(param)
         if expr is None or isinstance(expr, Name):
             return self._named(param)
-        return self._replaced(expr)
+        extent = self._valued(expr)
+        if isinstance(extent, Dim):
+            take(self.space, Condition(extent.index, Relation.AT_LEAST))
+        return extent
 
-    def _replaced(self, expr: IntExpr) -> IntExpr:
+    def _valued(self, expr: IntExpr) -> Size:
         if isinstance(expr, Name):
-            return Const(self._fixed[expr.name]) if expr.name in self._fixed else self._named(expr.name)
+            return self._fixed[expr.name] if expr.name in self._fixed else self._named(expr.name)
         if isinstance(expr, Const):
-            return expr
-        return symbolic.BinOp(expr.op, self._replaced(expr.left), self._replaced(expr.right))
+            return expr.value
+        left, right = self._valued(expr.left), self._valued(expr.right)
+        match expr.op:
+            case "+":
+                return left + right
+            case "-":
+                return left - right
+            case "*":
+                return left * right
+            case "%":
+                return left % right
+            case "ceil":
+                return (left + right - 1) // right
+            case "floor":
+                return left // right
+            case "/":
+                take(self.space, Condition(index_of(left % right), Relation.EQUAL))
+                return left // right
 
-    def _named(self, param: str) -> Name:
+    def _named(self, param: str) -> Dim:
         if param not in self._legal:
             stem = _ILLEGAL.sub("_", param).strip("_") or "size"
             stem = stem[:LONGEST]
@@ -93,12 +115,59 @@ class Dimensions:
             name, number = stem, 2
             while name in self.sizes:
                 name, number = f"{stem}_{number}", number + 1
-            self._legal[param] = name
-            count = len(self.sizes)
-            self.sizes[name] = TRIED[count % len(TRIED)] * (1 + count // len(TRIED)) * self._factor
+            self._legal[param] = self.space.size(name, 1, LARGEST)
             if name != param:
                 self.origins[name] = param
-        return Name(self._legal[param])
+        return self._legal[param]
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The size variables."""
+        return tuple(map(str, self._legal.values()))
+
+    def index(self, count: Size | None) -> Dim:
+        """Return the index of a loop with a number of turns; None: the running program knows it."""
+        name = f"t{len(self._indices) + 1}" if self._indices else "t"
+        while name in self.sizes:
+            name += "_"
+        self._indices.append(name)
+        index = self.space.size(name, 0, None)
+        if count is not None:
+            take(self.space, Condition(index_of(count - 1 - index), Relation.AT_LEAST))
+        return index
+
+    def at_least_zero(self, size: Size) -> Size:
+        """Return a size that the program relies on not being negative."""
+        if isinstance(size, Dim):
+            take(self.space, Condition(size.index, Relation.AT_LEAST))
+        return size
+
+    def options(self, names: Collection[str], numbers: Mapping[str, int] | None = None) -> str:
+        """Return the options of the command that fix sizes."""
+        given = numbers or {}
+        return " ".join(f"--set {self.origins.get(name, name)}={given.get(name, 'N')}" for name in sorted(names))
+
+    def advice(self, equations: Sequence[Condition]) -> str:
+        """Return the options that fix the sizes of equations: to the number that an equation of one size demands."""
+        numbers: dict[str, int] = {}
+        for equation in equations:
+            terms = dict(equation.index.terms)
+            constant = terms.pop((), 0)
+            if set(terms.values()) == {1} and len(terms) == 1:
+                numbers |= dict.fromkeys(sources(equation.index), -constant)
+        return self.options(frozenset(name for equation in equations for name in sources(equation.index)), numbers)
+
+    def least(self) -> dict[str, int]:
+        """Return the least sizes that operators accept.
+
+        Raises:
+            ModelImportError: there are none near the least that each has alone.
+        """
+        sizes = least_sizes(self.space, dict.fromkeys((*self.sizes, *self._indices), 0))
+        if sizes is None:
+            demands = " and ".join(map(str, self.space.facts))
+            raise ModelImportError(f"no sizes meet {demands}: fix them with --set NAME=N", code="import-unsupported")
+        return {name: sizes[name] for name in self.sizes}
 
 
 def _parsed(param: str) -> IntExpr | None:

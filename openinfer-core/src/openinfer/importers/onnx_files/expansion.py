@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.importers.onnx_files.elements import number_of
 from openinfer.importers.onnx_files.package import onnx_module
+from openinfer.importers.onnx_files.sizes import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +47,7 @@ def _body(onnx: Any, schema: Any, node: Node) -> Any:
 
 
 def _type(onnx: Any, value: Any) -> Any:
-    shape = [dim.value if hasattr(dim, "value") else None for dim in value.dims]
+    shape = [dim if is_number(dim) else None for dim in value.dims]
     return onnx.helper.make_tensor_type_proto(number_of(onnx, value.dtype), shape)
 
 

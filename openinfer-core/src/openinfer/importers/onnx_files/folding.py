@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,19 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from openinfer.dtypes import BOOL, I32, I64
+from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, index_of
+from openinfer.dims import max as largest
+from openinfer.dims import min as smallest
+from openinfer.dtypes import BOOL, F32, F64, I32, I64
+from openinfer.importers.onnx_files.sizes import Size, has_text, is_number
 from openinfer.importers.onnx_files.source import Payload
-from openinfer.importers.onnx_files.values import (
-    MOST_ELEMENTS,
-    Element,
-    constant_of,
-    elements_of,
-    expression,
-    of_elements,
-    plain_element,
-)
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp, Const, IntExpr, names
+from openinfer.importers.onnx_files.values import MOST_ELEMENTS, of_elements
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,8 +26,8 @@ if TYPE_CHECKING:
 
     Objects: TypeAlias = npt.NDArray[Any]
 
-MOST_PARTS = 256
-"""Names, numbers and signs of the longest expression of an integer; longer ones are left to the running program."""
+MOST_FACTORS = 64
+"""Numbers and sizes of the longest sum of products that is computed at import; the program computes longer ones."""
 
 Fold: TypeAlias = "Callable[[Node, list[Objects]], Objects | None]"
 
@@ -64,44 +59,42 @@ def folded(node: Node) -> Value | None:
         arrays.append(array)
     try:
         found = fold(node, arrays)
-    except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, _UndecidedError):
+    except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, NeedsNumberError, _UndecidedError):
         return None
     if found is None or found.size > MOST_ELEMENTS:
         return None
-    if any(_is_beyond_64_bits(element) or _is_long(element) for element in found.reshape(-1)):
+    if not all(map(_is_kept, found.reshape(-1))):
         return None
-    return of_elements(list(found.reshape(-1)), tuple(map(Const, found.shape)), _result_type(node))
+    return of_elements(list(found.reshape(-1)), found.shape, _result_type(node))
 
 
-def _is_beyond_64_bits(element: Element) -> bool:
-    return isinstance(element, int) and not -(1 << 63) <= element < 1 << 63
-
-
-def _is_long(element: Element) -> bool:
-    """Whether an expression has too many parts: what squares it again and again would double them each time."""
-    waiting, parts = [element], 0
-    while waiting and parts <= MOST_PARTS:
-        part = waiting.pop()
-        parts += 1
-        if isinstance(part, BinOp):
-            waiting += [part.left, part.right]
-    return parts > MOST_PARTS
+def _is_kept(element: Size) -> bool:
+    """Whether an integer has 64 bits and program text: what squares it again and again would double its factors."""
+    if is_number(element):
+        return -(1 << 63) <= element < 1 << 63
+    if not isinstance(element, Dim) or not has_text(element):
+        return False
+    return sum(len(atoms) + 1 for atoms, _ in element.index.terms) <= MOST_FACTORS
 
 
 class _UndecidedError(Exception):
     """A comparison whose result depends on sizes."""
 
 
+_KEPT_BY_CASTS = {1: F32, 6: I32, 7: I64, 11: F64}
+"""Element types by ONNX's numbers that hold sizes: those above 2^24, which f32 rounds, are larger than any tensor's."""
+
+
 def _result_type(node: Node) -> Any:
     if node.op in ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Not", "And", "Or"):
         return BOOL
     if node.op == "Cast":
-        return {6: I32, 7: I64}.get(int(node.get("to")), BOOL)
+        return _KEPT_BY_CASTS.get(int(node.get("to")), BOOL)
     return node.given(1 if node.op == "Where" else 0).dtype if node.op != "ConstantOfShape" else I64
 
 
 def _objects(value: Value) -> Objects | None:
-    """Return integers as an array of Python integers and expressions."""
+    """Return integers as an array of Python integers and sizes."""
     found, shape = value.integers(), value.shape
     if found is None or shape is None:
         return None
@@ -111,16 +104,13 @@ def _objects(value: Value) -> Objects | None:
 
 
 def _of_shape(node: Node) -> Value | None:
-    dims = elements_of(node.given(0).dims)
+    dims = node.given(0).dims
     if node.op == "Size":
-        product: Element = 1
-        for dim in dims:
-            product = _multiplied(product, dim)
-        return of_elements([product], ())
+        return of_elements([math.prod(dims)], ())
     rank = len(dims)
     start, end = (_within(int(node.get(name, default)), rank) for name, default in (("start", 0), ("end", rank)))
     chosen = dims[start:end]
-    return of_elements(chosen, (Const(len(chosen)),))
+    return of_elements(chosen, (len(chosen),))
 
 
 def _within(place: int, rank: int) -> int:
@@ -130,109 +120,111 @@ def _within(place: int, rank: int) -> int:
 # Elements
 
 
-def _added(left: Element, right: Element) -> Element:
-    return _combined("+", left, right, operator.add)
-
-
-def _subtracted(left: Element, right: Element) -> Element:
-    return _combined("-", left, right, operator.sub)
-
-
-def _multiplied(left: Element, right: Element) -> Element:
-    return _combined("*", left, right, operator.mul)
-
-
-def _divided(left: Element, right: Element) -> Element:
-    """Divide as ONNX does, toward zero; extents are not negative, so that rounding down is the same."""
-    if isinstance(left, int) and isinstance(right, int):
-        quotient = abs(left) // abs(right)
-        return quotient if (left < 0) == (right < 0) else -quotient
-    if isinstance(right, int) and right < 0:
-        return _subtracted(0, _divided(left, -right))
-    if not isinstance(right, int) or right == 0:
-        return plain_element(BinOp("floor", expression(left), expression(right)))
-    whole = simplified(BinOp("/", expression(left), Const(right)))
-    # A quotient of which no division is left is exact.
-    if not (isinstance(whole, BinOp) and "/" in _signs(whole)):
-        return plain_element(whole)
-    return plain_element(BinOp("floor", expression(left), Const(right)))
-
-
-def _signs(expr: IntExpr) -> set[str]:
-    return {expr.op, *_signs(expr.left), *_signs(expr.right)} if isinstance(expr, BinOp) else set()
-
-
-def _remainder(left: Element, right: Element) -> Element:
-    if isinstance(left, int) and isinstance(right, int):
-        return left % right
-    if isinstance(right, int) and right < 0:
-        raise _UndecidedError
-    return plain_element(BinOp("%", expression(left), expression(right)))
-
-
-def _combined(sign: Any, left: Element, right: Element, numbers: Callable[[int, int], int]) -> Element:
-    if isinstance(left, int) and isinstance(right, int):
-        return numbers(left, right)
-    return plain_element(BinOp(sign, expression(left), expression(right)))
-
-
-def _difference(left: Element, right: Element) -> int:
-    """Return a number with the sign of ``left - right``.
+def _divided(node: Node, left: Size, right: Size) -> Size:
+    """Divide as ONNX does, toward zero. Of a sum of sizes the program relies on it not being negative.
 
     Raises:
-        _UndecidedError: the sign depends on sizes.
+        _UndecidedError: the divisor is a size that may be 0.
     """
-    gap = simplified(BinOp("-", expression(left), expression(right)))
-    number = constant_of(gap)
-    if number is not None:
-        return number
-    # Extents are not negative: a sum of them is above every negative number.
-    if isinstance(right, int) and right < 0 and not isinstance(left, int) and "-" not in _signs(left) and names(left):
-        return 1
-    if isinstance(left, int) and left < 0 and not isinstance(right, int) and "-" not in _signs(right) and names(right):
-        return -1
-    raise _UndecidedError
+    if is_number(left) and is_number(right):
+        quotient = abs(left) // abs(right)
+        return quotient if (left < 0) == (right < 0) else -quotient
+    if is_number(right) and right < 0:
+        return -_divided(node, left, -right)
+    if not right > 0:
+        raise _UndecidedError
+    if left < 0:
+        return -(-left // right)
+    return node.emit.dimensions.at_least_zero(left) // right
+
+
+def _remainder(left: Size, right: Size) -> Size:
+    if not right > 0 and not (is_number(left) and is_number(right)):
+        raise _UndecidedError
+    return left % right
+
+
+def _is_certain(left: Size, right: Size, relation: Relation) -> int:
+    """Return 1 where the difference of two sizes compares so with 0, and 0 where it does not.
+
+    Raises:
+        _UndecidedError: that depends on sizes.
+    """
+    gap = left - right
+    condition = Condition(index_of(gap), relation)
+    answer = gap.asked.certain(condition) if isinstance(gap, Dim) else condition.holds({})
+    if answer is None:
+        raise _UndecidedError
+    return int(answer)
+
+
+def _is_equal(left: Size, right: Size) -> int:
+    return _is_certain(left, right, Relation.EQUAL)
+
+
+def _is_less(left: Size, right: Size) -> int:
+    return _is_at_least(right, left + 1)
+
+
+def _is_greater(left: Size, right: Size) -> int:
+    return _is_at_least(left, right + 1)
+
+
+def _is_at_most(left: Size, right: Size) -> int:
+    return _is_at_least(right, left)
+
+
+def _is_at_least(left: Size, right: Size) -> int:
+    return _is_certain(left, right, Relation.AT_LEAST)
+
+
+def _both(left: Size, right: Size) -> int:
+    return int(bool(left) and bool(right))
+
+
+def _either(left: Size, right: Size) -> int:
+    return int(bool(left) or bool(right))
 
 
 def _mapped(function: Callable[..., Any], *arrays: Objects) -> Objects:
     return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), object)
 
 
-def _negated(element: Element) -> Element:
+def _negated(element: Size) -> Size:
     return int(not element)
 
 
-def _chosen(condition: Element, left: Element, right: Element) -> Element:
+def _chosen(condition: Size, left: Size, right: Size) -> Size:
     return left if condition else right
 
 
-def _is_not_zero(element: Element) -> Element:
-    return int(_difference(element, 0) != 0)
+def _is_not_zero(element: Size) -> Size:
+    return _is_certain(element, 0, Relation.UNEQUAL)
 
 
-_BINARY: dict[str, Callable[[Element, Element], Any]] = {
-    "Add": _added,
-    "Sub": _subtracted,
-    "Mul": _multiplied,
-    "Div": _divided,
+_BINARY: dict[str, Callable[..., Any]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
     "Mod": _remainder,
-    "Equal": lambda left, right: int(_difference(left, right) == 0),
-    "Less": lambda left, right: int(_difference(left, right) < 0),
-    "Greater": lambda left, right: int(_difference(left, right) > 0),
-    "LessOrEqual": lambda left, right: int(_difference(left, right) <= 0),
-    "GreaterOrEqual": lambda left, right: int(_difference(left, right) >= 0),
-    "And": lambda left, right: int(bool(left) and bool(right)),
-    "Or": lambda left, right: int(bool(left) or bool(right)),
-    "Min": lambda left, right: left if _difference(left, right) <= 0 else right,
-    "Max": lambda left, right: left if _difference(left, right) >= 0 else right,
+    "Equal": _is_equal,
+    "Less": _is_less,
+    "Greater": _is_greater,
+    "LessOrEqual": _is_at_most,
+    "GreaterOrEqual": _is_at_least,
+    "And": _both,
+    "Or": _either,
+    "Min": smallest,
+    "Max": largest,
 }
 
 
-@_folds(*_BINARY)
+@_folds("Div", *_BINARY)
 def _binary(node: Node, arrays: list[Objects]) -> Objects | None:
+    function = partial(_divided, node) if node.op == "Div" else _BINARY[node.op]
     found = arrays[0]
     for more in arrays[1:]:
-        found = _mapped(_BINARY[node.op], found, more)
+        found = _mapped(function, found, more)
     return found
 
 
@@ -243,17 +235,17 @@ def _not(_node: Node, arrays: list[Objects]) -> Objects | None:
 
 @_folds("Neg")
 def _neg(_node: Node, arrays: list[Objects]) -> Objects | None:
-    return _mapped(partial(_subtracted, 0), arrays[0])
+    return _mapped(operator.neg, arrays[0])
 
 
 @_folds("Where")
 def _where(_node: Node, arrays: list[Objects]) -> Objects | None:
-    if not all(isinstance(element, int) for element in arrays[0].reshape(-1)):
+    if not all(map(is_number, arrays[0].reshape(-1))):
         return None
     return _mapped(_chosen, *arrays)
 
 
-@_folds("Identity")
+@_folds("Identity", "Floor", "Ceil", "Round")
 def _identity(_node: Node, arrays: list[Objects]) -> Objects | None:
     return arrays[0]
 
@@ -263,7 +255,7 @@ def _cast(node: Node, arrays: list[Objects]) -> Objects | None:
     to = int(node.get("to"))
     if to == 9:
         return _mapped(_is_not_zero, arrays[0])
-    return arrays[0] if to in (6, 7) else None
+    return arrays[0] if to in _KEPT_BY_CASTS else None
 
 
 @_folds("Concat")
@@ -312,9 +304,7 @@ def _slice(node: Node, arrays: list[Objects]) -> Objects | None:
 def _reduced(node: Node, arrays: list[Objects]) -> Objects | None:
     if arrays[0].ndim != 1:
         return None
-    found: Element = 1 if node.op == "ReduceProd" else 0
-    for element in arrays[0]:
-        found = (_multiplied if node.op == "ReduceProd" else _added)(found, element)
+    found = math.prod(arrays[0]) if node.op == "ReduceProd" else sum(arrays[0])
     result = np.empty(1 if node.get("keepdims", 1) else (), object)
     result[...] = found
     return result

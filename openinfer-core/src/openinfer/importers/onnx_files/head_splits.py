@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.values import Call, Value
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp, Const
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,13 +58,13 @@ def _joined(split: Call, readers: Mapping[int, list[Call]], outputs: set[int]) -
         or not isinstance(shape, tuple)
     ):
         return None
-    heads = simplified(BinOp("*", dims[-2], Const(parts)))
-    if not isinstance(heads, Const) or not isinstance(dims[-1], Const):
+    heads = dims[-2] * parts
+    if not is_number(heads) or not is_number(dims[-1]):
         return None
     apart = Value("", x.dtype, (*dims[:-2], heads, dims[-1]))
     swapped = Value("", x.dtype, tuple(apart.dims[place] for place in perm if isinstance(place, int)))
     laid_out = [
-        Call("reshape", (x,), {"shape": (*shape[:-2], heads.value, dims[-1].value)}, (apart,), stage=split.stage),
+        Call("reshape", (x,), {"shape": (*shape[:-2], heads, dims[-1])}, (apart,), stage=split.stage),
         Call("transpose", (apart,), dict(second.settings), (swapped,), stage=split.stage),
         Call(
             "split",

@@ -18,11 +18,11 @@ from openinfer.importers.onnx_files.positions import NotKeptError, with_position
 from openinfer.importers.onnx_files.printing import printed
 from openinfer.importers.onnx_files.reading import read_model
 from openinfer.importers.onnx_files.rolling import rolled
+from openinfer.importers.onnx_files.sizes import expressions
 from openinfer.importers.onnx_files.states import with_states
 from openinfer.importers.onnx_files.translating import translate
 from openinfer.importers.onnx_files.unused import without_unused
 from openinfer.importers.onnx_files.weight_names import with_weight_names
-from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,8 +113,8 @@ def _cache_notes(program: Program) -> list[str]:
 
 def _starts(program: Program) -> dict[str, tuple[DType, tuple[IntExpr, ...]]]:
     """Return what states hold before the first step, by the names of inputs."""
-    found = {value.name: (value.dtype, value.dims) for value, _, _ in program.states}
+    found = {value.name: (value.dtype, expressions(value.dims)) for value, _, _ in program.states}
     for cache, _ in program.caches:
-        dims = tuple(Const(0) if axis == cache.axis else dim for axis, dim in enumerate(cache.dims))
-        found[cache.name] = cache.dtype, dims
+        dims = tuple(0 if axis == cache.axis else dim for axis, dim in enumerate(cache.dims))
+        found[cache.name] = cache.dtype, expressions(dims)
     return found

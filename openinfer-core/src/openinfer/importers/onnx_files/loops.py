@@ -10,8 +10,8 @@ from openinfer.importers.onnx_files.values import Cache, Call, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.source import Payload
-    from openinfer.importers.onnx_files.values import Element
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +63,7 @@ class Loop:
     name: str
     index: str
     calls: list[Call]
-    count: Element | Value
+    count: Size | Value
     carried: list[Carried]
     tables: tuple[Table, ...] = ()
     title: str = ""

@@ -8,7 +8,6 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.importers.onnx_files.values import Call, Value
-from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -87,7 +86,7 @@ def _keeps_elements(call: Call, x: Value, root: Value) -> bool:
     """Whether a result has all elements of a value in their order: those of ``root``, which are those of ``x``."""
     if call.op == "cast":
         return _holds(call.outputs[0].dtype, root.dtype)
-    return call.op in _SAME_ORDER or (call.op == "select" and _extent(call, x) == Const(1))
+    return call.op in _SAME_ORDER or (call.op == "select" and _extent(call, x) == 1)
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
@@ -120,7 +119,7 @@ def _one_input(call: Call) -> Value | None:
     """Return the first input of a call; of a concatenation the only one with elements, None where there are more."""
     if call.op != "concat":
         return call.inputs[0] if call.inputs else None
-    joined = [value for value in call.inputs if value is not None and Const(0) not in value.dims]
+    joined = [value for value in call.inputs if value is not None and 0 not in value.dims]
     return joined[0] if len(joined) == 1 else None
 
 
@@ -140,7 +139,7 @@ def _extent(call: Call, x: Value) -> object:
 
 def _key(call: Call) -> Hashable:
     inputs = tuple(None if value is None else id(value) for value in call.inputs)
-    declared = tuple((value.dtype.name, value.dims) for value in call.outputs) if call.declared else ()
+    declared = tuple((value.dtype.name, str(value.dims)) for value in call.outputs) if call.declared else ()
     return (call.op, inputs, tuple(sorted((name, _setting(v)) for name, v in call.settings.items())), declared)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from openinfer.dtypes import F64, I64
 from openinfer.importers.onnx_files.elements import array_type, scalar_of
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.source import Payload
 from openinfer.importers.onnx_files.values import known
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
     from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.emitter import Emitter
+    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.source import Array, SourceNode
-    from openinfer.importers.onnx_files.values import Element, Setting, Value
+    from openinfer.importers.onnx_files.values import Setting, Value
 
 
 class UnsupportedNodeError(Exception):
@@ -108,7 +110,7 @@ class Node:
         value, array = self.input(position), self.known_array(position)
         return None if array is None or value is None else scalar_of(array, value.dtype)
 
-    def integers(self, position: int) -> tuple[Element, ...] | None:
+    def integers(self, position: int) -> tuple[Size, ...] | None:
         """Return integers that have to be known at import up to sizes; None where the input is left out.
 
         Raises:
@@ -127,7 +129,7 @@ class Node:
         found = self.integers(position)
         if found is None:
             return None
-        numbers = [element for element in found if isinstance(element, int)]
+        numbers = [element for element in found if is_number(element)]
         if len(numbers) != len(found):
             self.refuse(f"input {position} depends on sizes: fix them with --set")
         return numbers
@@ -164,10 +166,8 @@ class Node:
         """Return a constant of 64-bit integers."""
         return known(np.array(integers, np.int64), I64)
 
-    def reshaped(self, value: Value, shape: Sequence[Element]) -> Value:
+    def reshaped(self, value: Value, shape: Sequence[Size]) -> Value:
         """Return a value under another shape."""
-        from openinfer.importers.onnx_files.values import dims_of
-
-        if value.dims == dims_of(shape):
+        if value.dims == tuple(shape):
             return value
         return self.call("reshape", value, shape=tuple(shape))

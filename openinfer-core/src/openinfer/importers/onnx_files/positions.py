@@ -12,11 +12,11 @@ from openinfer.dtypes import I64
 from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.caches import APPEND, CALLS
 from openinfer.importers.onnx_files.loops import LoopCall
-from openinfer.importers.onnx_files.values import Cache, Call, Counter, Value, elements_of, expression
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp, Const, IntExpr, Name, names
+from openinfer.importers.onnx_files.sizes import names_of
+from openinfer.importers.onnx_files.values import Cache, Call, Counter, Value
 
 if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.values import Program, Setting
 
 
@@ -65,14 +65,15 @@ def _infer_length(call: Call, program: Program) -> None:
     shape = call.settings.get("shape")
     if not isinstance(shape, tuple):
         return
-    unknown = [not isinstance(part, int | float) and _length(part, program) is not None for part in shape]
+    unknown = [_length(part, program) is not None for part in shape]
     if sum(unknown) > 1:
         raise _refused(call)
     call.settings["shape"] = tuple(-1 if is_held else part for part, is_held in zip(shape, unknown, strict=True))
 
 
-def _length(expr: IntExpr, program: Program) -> str | None:
-    return next((name for name in names(expr) if name in program.counters), None)
+def _length(size: float | Size, program: Program) -> str | None:
+    """Return the counter that a size depends on."""
+    return None if isinstance(size, float) else next((n for n in program.counters if n in names_of(size)), None)
 
 
 def _replaced(call: Call, program: Program) -> list[Call]:
@@ -82,7 +83,7 @@ def _replaced(call: Call, program: Program) -> list[Call]:
         if in_dims is None:
             return [call]
         if call.op == "reshape":
-            call.settings, call.declared = {"shape": tuple(elements_of(result.dims))}, False
+            call.settings, call.declared = {"shape": result.dims}, False
             return [call]
         raise _refused(call)
     start = _start(call)
@@ -91,19 +92,19 @@ def _replaced(call: Call, program: Program) -> list[Call]:
         return [call]
     if start is None or call.settings.get("step", 1) != 1:
         raise _refused(call)
-    counter = program.counters[length]
-    return _shifted(call, start, counter) if in_dims is None else _kept(call, start, counter)
+    counter, size = program.counters[length], program.space.named(length)
+    return _shifted(call, start, size, counter) if in_dims is None else _kept(call, start, size, counter)
 
 
-def _start(call: Call) -> IntExpr | None:
+def _start(call: Call) -> Size | None:
     start = call.settings.get("start", 0)
-    return expression(start) if isinstance(start, int | Const | Name | BinOp) else None
+    return start if isinstance(start, int) else None
 
 
-def _shifted(call: Call, start: IntExpr, counter: Counter) -> list[Call]:
+def _shifted(call: Call, start: Size, length: Size, counter: Counter) -> list[Call]:
     """Count from 0, and add the length of the cache."""
-    rest = simplified(BinOp("-", start, Name(counter.value.name)))
-    if counter.value.name in names(rest):
+    rest = start - length
+    if counter.value.name in names_of(rest):
         return [call]
     result = call.outputs[0]
     places = Value("", result.dtype, result.dims)
@@ -111,21 +112,20 @@ def _shifted(call: Call, start: IntExpr, counter: Counter) -> list[Call]:
     if result.dtype is not I64:
         offset = Value("", result.dtype, ())
         casts = [Call("cast", (counter.value,), {"to": result.dtype}, (offset,), stage=call.stage)]
-    settings: dict[str, Setting] = {} if rest == Const(0) else {"start": rest}
+    settings: dict[str, Setting] = {} if rest == 0 else {"start": rest}
     made = Call("range", (), settings, (places,), declared=True, stage=call.stage)
     return [*casts, made, Call("add", (places, offset), {}, (result,), stage=call.stage)]
 
 
-def _kept(call: Call, start: IntExpr, counter: Counter) -> list[Call]:
+def _kept(call: Call, start: Size, length: Size, counter: Counter) -> list[Call]:
     """Append the positions that a step adds to those before."""
-    result, length = call.outputs[0], Name(counter.value.name)
-    whole = simplified(BinOp("-", result.dims[0], BinOp("+", length, counter.step)))
-    if whole != Const(0) or start != Const(0):
+    result = call.outputs[0]
+    if result.dims[0] != length + counter.step or start != 0:
         raise _refused(call)
     new = Value("", result.dtype, (counter.step,))
     made = Call("range", (), {"start": length}, (new,), declared=True, stage=call.stage)
-    cache = Cache("past.position", result.dtype, (length,), axis=0, length=length.name)
-    return [*_shifted(made, length, counter), Call(APPEND, (cache, new), {}, (result,), stage=call.stage)]
+    cache = Cache("past.position", result.dtype, (length,), axis=0, length=counter.value.name)
+    return [*_shifted(made, length, length, counter), Call(APPEND, (cache, new), {}, (result,), stage=call.stage)]
 
 
 def _refused(call: Call) -> NotKeptError:

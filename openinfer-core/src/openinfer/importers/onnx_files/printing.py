@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from openinfer import symbolic
 from openinfer.importers.onnx_files.branches import BranchCall
 from openinfer.importers.onnx_files.cache_text import cache_declaration, cache_lines, counter_lines
 from openinfer.importers.onnx_files.caches import APPEND, CALLS, cache_of, cache_stems
@@ -14,10 +13,11 @@ from openinfer.importers.onnx_files.elements import uniform
 from openinfer.importers.onnx_files.loops import Carried, Loop, LoopCall, Table
 from openinfer.importers.onnx_files.naming import Names, Stems, keeps_name, legal, value_stem
 from openinfer.importers.onnx_files.setting_values import attribute_of
+from openinfer.importers.onnx_files.sizes import names_of, shape_text, size_text, typed
 from openinfer.importers.onnx_files.stage_text import HEAVY, LONGEST_LINE, comment, label, stage_end
-from openinfer.importers.onnx_files.values import Call, Value, expression, index_of
+from openinfer.importers.onnx_files.values import Call, Value, index_of
 from openinfer.ir.strings import quoted
-from openinfer.ir.text import scalar_text, type_text, value_text
+from openinfer.ir.text import scalar_text, value_text
 from openinfer_oinf.convert.naming import plain_name
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class _Printer:
         result.states = {value.name: name for name, value in states}
         for name, value in states:
             self._of[id(value)] = self._names.new(f"{name}_now")
-        self._persistent += [f"  {name}: {type_text(v.dtype, v.dims)};" for name, v in states]
+        self._persistent += [f"  {name}: {typed(v.dtype, v.dims)};" for name, v in states]
         counters, reads, counts = counter_lines(program, self._names)
         self._persistent += counters
         outputs = self._name_outputs()
@@ -90,7 +90,7 @@ class _Printer:
         body = reads + [f"  cache.read {name} >> {self._of[id(value)]};" for name, value in states]
         body += list(self._statements())
         volatile = [
-            f"  {name}: {type_text(value.dtype, value.dims)};" for name, value, _ in outputs if self._is_sized(value)
+            f"  {name}: {typed(value.dtype, value.dims)};" for name, value, _ in outputs if self._is_sized(value)
         ]
         body += [f"  transfer {self._ref(value)} >> {name};" for name, value, is_copy in outputs if is_copy]
         for (name, _), (_, output, _) in zip(states, program.states, strict=True):
@@ -111,7 +111,7 @@ class _Printer:
 
     def _is_sized(self, value: Value) -> bool:
         """Whether the extents of a value are sizes, which a declaration may have."""
-        return not any(name in self._program.counters for dim in value.dims for name in symbolic.names(dim))
+        return not names_of(*value.dims) & set(self._program.counters)
 
     def _heading(self, title: str) -> Iterator[str]:
         yield f"// {comment(title)}"
@@ -125,7 +125,7 @@ class _Printer:
         self._of[id(value)] = name
         self._result.inputs[value.name] = name
         note = "" if name == value.name else f"  // {comment(quoted(value.name))}"
-        return f"  {name}: {type_text(value.dtype, value.dims)};{note}"
+        return f"  {name}: {typed(value.dtype, value.dims)};{note}"
 
     def _name_outputs(self) -> list[tuple[str, Value, bool]]:
         """Name outputs; return each with its value, and whether that has to be copied there."""
@@ -157,7 +157,7 @@ class _Printer:
 
     def _constant(self, value: Value, payload: Payload) -> str:
         number = uniform(payload)
-        kind = type_text(value.dtype, value.dims)
+        kind = typed(value.dtype, value.dims)
         if number is not None:
             text = scalar_text(value.dtype, number)
             key = (value.dtype.name, text, payload.shape, value.name if keeps_name(value.name, payload.count) else "")
@@ -233,13 +233,13 @@ class _Printer:
             self._of[id(table.first)] = f"{self._table(table, index)}[{index}]"
         for cache in loop.caches:
             self._declare_cache(cache, index)
-        shown = [f"[{', '.join(map(symbolic.text, carried.after.dims))}]" for carried in loop.carried]
+        shown = [f"[{shape_text(carried.after.dims)}]" for carried in loop.carried]
         yield f"  // {comment(loop.title)} >> {', '.join(shown)}"
         for carried in loop.carried:
             name = self._of[id(carried.written)]
             if self._of.get(id(carried.initial)) != name:
                 if name not in self._result.outputs.values():
-                    yield f"  assign {name}: {type_text(carried.after.dtype, carried.after.dims)};"
+                    yield f"  assign {name}: {typed(carried.after.dtype, carried.after.dims)};"
                 yield f"  transfer {self._ref(carried.initial)} >> {name};"
                 self._of[id(carried.before)] = name
         yield f"  loop {loop.name} ({index} in 0..{self._count(loop)}) {{"
@@ -255,7 +255,7 @@ class _Printer:
             self._of[id(carried.before)] = outer.get(id(carried.before), self._of[id(carried.before)])
 
     def _count(self, loop: Loop) -> str:
-        return self._ref(loop.count) if isinstance(loop.count, Value) else symbolic.text(expression(loop.count))
+        return self._ref(loop.count) if isinstance(loop.count, Value) else size_text(loop.count)
 
     def _late(self, loop: Loop) -> list[tuple[str, str]]:
         """Rename what may only be handed on at the end of a layer; return pairs of temporary and variable."""
@@ -285,7 +285,7 @@ class _Printer:
             pattern = f"{pattern}_{name}"
         for number, payload in enumerate(table.payloads):
             self._result.weights[pattern.replace("{l}", str(number))] = payload
-        kind, formal = type_text(table.first.dtype, table.first.dims), pattern.replace("{l}", f"{{{layer}}}")
+        kind, formal = typed(table.first.dtype, table.first.dims), pattern.replace("{l}", f"{{{layer}}}")
         self._constants.append(f"  {name}({layer}): {kind} @pattern({quoted(formal)});")
         return name
 
@@ -294,7 +294,7 @@ class _Printer:
         while start < len(calls):
             end = stage_end(calls, start)
             last = calls[end - 1].outputs[0]
-            shape = ", ".join(map(symbolic.text, last.dims))
+            shape = shape_text(last.dims)
             said = f"// {comment(self._label_of(calls[start:end]))} >> [{shape}]"
             lines = [
                 line
@@ -355,7 +355,7 @@ class _Printer:
         if call.declared:
             for name, value in zip(targets, call.outputs, strict=True):
                 if name not in self._result.outputs.values() and id(value) not in self._carried:
-                    yield f"  assign {name}: {type_text(value.dtype, value.dims)};"
+                    yield f"  assign {name}: {typed(value.dtype, value.dims)};"
         yield f"  op {call.op}({', '.join([*arguments, *named, *settings])}) >> {', '.join(targets)};"
 
     def _branch(self, call: BranchCall) -> str:

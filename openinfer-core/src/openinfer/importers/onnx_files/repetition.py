@@ -67,9 +67,13 @@ def _numbered(signatures: Sequence[Hashable]) -> list[int]:
 
 
 def _signature(call: Call) -> Hashable:
-    inputs = tuple(None if value is None else (value.dtype.name, value.dims, value.is_known) for value in call.inputs)
+    inputs = tuple(None if value is None else (*_type(value), value.is_known) for value in call.inputs)
     settings = tuple(sorted((name, _plain(value)) for name, value in call.settings.items()))
-    return (call.op, inputs, settings, tuple((value.dtype.name, value.dims) for value in call.outputs), call.declared)
+    return (call.op, inputs, settings, tuple(map(_type, call.outputs)), call.declared)
+
+
+def _type(value: Value) -> tuple[str, str]:
+    return value.dtype.name, str(value.dims)
 
 
 def _plain(setting: Setting) -> str:

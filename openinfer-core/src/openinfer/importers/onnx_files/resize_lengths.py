@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from openinfer.importers.onnx_files.resize_axes import ResizedAxis
-from openinfer.importers.onnx_files.values import plain_element
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.ops.catalog.resizing import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.importers.onnx_files.node import Node
-    from openinfer.importers.onnx_files.values import Element
+    from openinfer.importers.onnx_files.sizes import Size
 
 
 MOST_PLACES = 1 << 26
@@ -96,7 +96,7 @@ def _of_sizes(node: Node, axes: Sequence[int], regions: Sequence[tuple[Fraction,
     sizes = (node.integers(3) if node.op == "Resize" else None) or ()
     _check_count(node, "sizes", sizes)
     policy = str(node.get("keep_aspect_ratio_policy", "stretch"))
-    kept = {axis for axis, size in zip(axes, sizes, strict=True) if plain_element(x.dims[axis]) == plain_element(size)}
+    kept = {axis for axis, size in zip(axes, sizes, strict=True) if x.dims[axis] == size}
     resized: list[ResizedAxis] = []
     for axis, size, region in zip(axes, sizes, regions, strict=True):
         if axis in kept and region == (0, 1) and policy == "stretch":
@@ -124,11 +124,10 @@ def _of_one_scale(node: Node, axes: Sequence[ResizedAxis], policy: str) -> list[
     ]
 
 
-def _length(node: Node, extent: Any) -> int:
-    number = plain_element(extent)
-    if not isinstance(number, int):
+def _length(node: Node, extent: Size) -> int:
+    if not is_number(extent):
         node.refuse("an axis that is resized has a length that depends on sizes: fix them with --set")
-    return number
+    return extent
 
 
 def _regions(node: Node, count: int) -> list[tuple[Fraction, Fraction]]:
@@ -142,7 +141,7 @@ def _regions(node: Node, count: int) -> list[tuple[Fraction, Fraction]]:
     return list(zip(bounds[:count], bounds[count:], strict=True))
 
 
-def _check_count(node: Node, name: str, numbers: Sequence[float | Element]) -> None:
+def _check_count(node: Node, name: str, numbers: Sequence[float | Size]) -> None:
     count = len(axes_of(node))
     if len(numbers) != count:
         node.refuse(f"{len(numbers)} {name}, expected one for each of {count} axes")

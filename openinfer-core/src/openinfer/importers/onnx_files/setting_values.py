@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dims import Dim
 from openinfer.dtypes import DType
-from openinfer.importers.onnx_files.values import Value, expression
+from openinfer.importers.onnx_files.sizes import expression, is_number
+from openinfer.importers.onnx_files.values import Value
 from openinfer.ir.values import (
     AttrValue,
     BoolValue,
@@ -20,11 +22,12 @@ from openinfer.ir.values import (
     StrValue,
     VarValue,
 )
-from openinfer.symbolic import BinOp, Const, Name
+from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.values import Setting
     from openinfer.symbolic import IntExpr
 
@@ -38,6 +41,8 @@ def attribute_of(value: Setting) -> AttrValue:
     match value:
         case bool():
             return BoolValue(value)
+        case Dim():
+            return _expression(expression(value))
         case int():
             return IntValue(value)
         case float():
@@ -46,22 +51,20 @@ def attribute_of(value: Setting) -> AttrValue:
             return StrValue(value)
         case DType():
             return DTypeValue(value)
-        case Name():
-            return VarValue(Ref(value.name))
-        case Const():
-            return IntValue(value.value)
-        case BinOp():
-            return ExprValue(value)
         case tuple():
             return _list(value)
         case Value():
             raise TypeError(value.name)
 
 
-def _list(values: Sequence[int | float | IntExpr]) -> AttrValue:
+def _expression(expr: IntExpr) -> AttrValue:
+    return VarValue(Ref(expr.name)) if isinstance(expr, Name) else ExprValue(expr)
+
+
+def _list(values: Sequence[float | Size]) -> AttrValue:
     if any(isinstance(part, float) for part in values):
         return DoubleListValue(tuple(float(part) for part in values if isinstance(part, int | float)))
-    numbers = tuple(part for part in values if isinstance(part, int))
+    numbers = tuple(part for part in values if is_number(part))
     if len(numbers) == len(values):
         return IntListValue(numbers)
     return ExprListValue(tuple(expression(part) for part in values if not isinstance(part, float)))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer import symbolic
 from openinfer.diagnostics import Diagnostic, counted, shortened
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
@@ -28,10 +27,10 @@ from openinfer.importers.onnx_files.evaluating import (
 from openinfer.importers.onnx_files.expansion import expanded
 from openinfer.importers.onnx_files.folding import folded
 from openinfer.importers.onnx_files.node import NeedsValueError, Node, UnsupportedNodeError
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.stages import stage_of
 from openinfer.importers.onnx_files.translators import translators
 from openinfer.importers.onnx_files.values import Program, Value, known
-from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,9 +38,6 @@ if TYPE_CHECKING:
     from openinfer.importers.imported import ImportOptions
     from openinfer.importers.onnx_files.source import SourceGraph, SourceModel, SourceNode, TensorInfo
     from openinfer.plugins.environment import Environment
-
-LARGER = 16
-"""Factor of the sizes at which shapes are tried a second time."""
 
 MOST_LISTED = 100
 """Nodes that one error lists."""
@@ -88,19 +84,9 @@ def translate(model: SourceModel, options: ImportOptions, environment: Environme
     Raises:
         ModelImportError: nodes cannot be translated; all of them.
     """
-    try:
-        return _translated(model, options, environment, 1)
-    except ModelImportError as error:
-        if error.code != "import-unsupported":
-            raise
-    # Windows that are larger than the sizes at which shapes are tried fit into larger ones.
-    return _translated(model, options, environment, LARGER)
-
-
-def _translated(model: SourceModel, options: ImportOptions, environment: Environment, factor: int) -> Translation:
     values = dict(options.values)
-    dimensions = Dimensions(model.graph, values, factor)
-    emit = Emitter(environment, dimensions.sizes)
+    dimensions = Dimensions(model.graph, values)
+    emit = Emitter(environment, dimensions)
     state = _State(model, emit)
     scope: dict[str, Value] = {}
     inputs: list[Value] = []
@@ -117,8 +103,10 @@ def _translated(model: SourceModel, options: ImportOptions, environment: Environ
     translate_graph(model.graph, scope, state)
     _raise_problems(state)
     outputs = [(info.name, _output(info, scope, state)) for info in model.graph.outputs]
-    sizes, origins = dict(dimensions.sizes), dict(dimensions.origins)
-    program = Program(model.name, inputs, outputs, emit.calls, sizes, origins, emit.indices, notes=emit.notes)
+    sizes, origins = dimensions.least(), dict(dimensions.origins)
+    program = Program(
+        model.name, inputs, outputs, emit.calls, sizes, dimensions.space, origins, emit.indices, notes=emit.notes
+    )
     return Translation(program, state.nodes, state.folded)
 
 
@@ -129,15 +117,15 @@ def _input(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any]) -> 
     if info.name not in values:
         return Value(info.name, info.dtype, dimensions.of(info))
     array = given_array(info.name, values.pop(info.name), info.dtype)
-    dims = dimensions.of(info) if info.dims is not None else tuple(map(Const, array.shape))
+    dims = dimensions.of(info) if info.dims is not None else array.shape
     if array.ndim == 0 and dims:
-        shape = tuple(dim.value if isinstance(dim, Const) else 1 for dim in dims)
+        shape = tuple(dim if is_number(dim) else 1 for dim in dims)
         array = np.broadcast_to(array, shape)
     wrong = len(dims) != array.ndim or any(
-        isinstance(dim, Const) and dim.value != extent for dim, extent in zip(dims, array.shape, strict=False)
+        is_number(dim) and dim != extent for dim, extent in zip(dims, array.shape, strict=False)
     )
     if wrong:
-        shown = ", ".join(map(symbolic.text, dims))
+        shown = ", ".join(map(str, dims))
         message = f"the value for input {info.name!r} has shape {list(array.shape)}, expected [{shown}]"
         raise ModelImportError(message, code="import-value")
     return known(array, info.dtype, info.name)
@@ -153,7 +141,7 @@ def _output(info: TensorInfo, scope: Mapping[str, Value], state: _State) -> Valu
 def translate_graph(graph: SourceGraph, scope: dict[str, Value], state: _State) -> None:
     """Translate the nodes of a graph; ``scope`` has its inputs, and then all of its values."""
     for name, payload in graph.payloads.items():
-        scope[name] = Value(name, payload.dtype, tuple(map(Const, payload.shape)), payload)
+        scope[name] = Value(name, payload.dtype, payload.shape, payload)
     for node in graph.nodes:
         state.nodes += 1
         _translate_node(node, scope, state)
@@ -212,7 +200,7 @@ def _with_graphs(node: Node, scope: Mapping[str, Value], state: _State) -> Seque
         return len(state.problems) == problems and not any(info.name in state.failed for info in body.outputs)
 
     known_condition = node.given(0).integers() if node.op == "If" else None
-    if known_condition is not None and isinstance(known_condition[0], int):
+    if known_condition is not None and is_number(known_condition[0]):
         body = node.get("then_branch" if known_condition[0] else "else_branch")
         inner = dict(scope)
         if not translated(body, inner):
@@ -266,7 +254,7 @@ def _results(node: Node, state: _State) -> Sequence[Value | None] | None:
 def _computed_only(node: Node, state: _State) -> Sequence[Value | None] | None:
     """Compute a node that no operator implements: its inputs have few elements and say how many the result has."""
     elements = [element for value in node.inputs if value for element in value.integers() or ()]
-    bounded = all(isinstance(element, int) and abs(element) <= MOST_FOLDED for element in elements)
+    bounded = all(is_number(element) and abs(element) <= MOST_FOLDED for element in elements)
     found = computed(node, state.model.opsets) if bounded else None
     state.folded += found is not None
     return found
@@ -340,10 +328,7 @@ def _sources(name: str, graph: SourceGraph) -> tuple[str, ...]:
 
 
 def _types(node: Node) -> str:
-    shown = [
-        "none" if value is None else f"{value.dtype}[{','.join(map(symbolic.text, value.dims))}]"
-        for value in node.inputs
-    ]
+    shown = ["none" if value is None else f"{value.dtype}[{','.join(map(str, value.dims))}]" for value in node.inputs]
     return ", ".join(shown)
 
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from openinfer.dtypes import I64, DType
+from openinfer.importers.onnx_files.sizes import Size, is_number
 from openinfer.importers.onnx_files.source import Payload
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp, Const, IntExpr, Name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from openinfer.dims import Space
     from openinfer.importers.onnx_files.source import Array
-
-Element: TypeAlias = "int | IntExpr"
-"""An integer that is known at import, up to sizes."""
 
 MOST_ELEMENTS = 4096
 """Elements of the largest tensor of integers that takes part in shape arithmetic."""
@@ -37,9 +33,9 @@ class Value:
 
     name: str
     dtype: DType
-    dims: tuple[IntExpr, ...]
+    dims: tuple[Size, ...]
     payload: Payload | None = None
-    elements: tuple[Element, ...] | None = None
+    elements: tuple[Size, ...] | None = None
 
     @property
     def rank(self) -> int:
@@ -48,8 +44,8 @@ class Value:
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Its extents where all are numbers."""
-        found = tuple(dim.value for dim in self.dims if isinstance(dim, Const))
-        return found if len(found) == len(self.dims) else None
+        numbers = tuple(dim for dim in self.dims if is_number(dim))
+        return numbers if len(numbers) == len(self.dims) else None
 
     @property
     def is_known(self) -> bool:
@@ -67,7 +63,7 @@ class Value:
             raise ValueError(f"the numbers of {self.name!r} are not known")
         return self.payload
 
-    def integers(self) -> tuple[Element, ...] | None:
+    def integers(self) -> tuple[Size, ...] | None:
         """Return its integers in row-major order, where they are known up to sizes and few."""
         if self.elements is not None:
             return self.elements
@@ -76,7 +72,7 @@ class Value:
         return tuple(int(element) for element in self.array().reshape(-1))
 
 
-Setting: TypeAlias = "bool | int | float | str | DType | IntExpr | Value | tuple[int | float | IntExpr, ...]"
+Setting: TypeAlias = "bool | float | str | DType | Size | Value | tuple[float | Size, ...]"
 """A setting of an operator; a `Value` is a scalar that is read when the operator runs."""
 
 
@@ -131,7 +127,7 @@ class Counter:
     """
 
     value: Value
-    step: IntExpr
+    step: Size
 
 
 @dataclass(slots=True, eq=False)
@@ -141,7 +137,8 @@ class Program:
     Attributes:
         inputs: with the names that the model gives them.
         outputs: likewise; the value may be an input or known.
-        sizes: size variables with values at which the program is legal.
+        sizes: size variables with the least values at which the program is legal.
+        space: what is known of them.
         origins: size variables that represent symbolic dimensions, with what the model calls these.
         indices: names of the indices of loops.
         states: inputs that keep their values, with what the model calls the output and the value that they have next.
@@ -156,6 +153,7 @@ class Program:
     outputs: list[tuple[str, Value]]
     calls: list[Call]
     sizes: dict[str, int]
+    space: Space
     origins: dict[str, str] = field(default_factory=dict[str, str])
     indices: list[str] = field(default_factory=list[str])
     states: list[tuple[Value, str, Value]] = field(default_factory=list[tuple[Value, str, Value]])
@@ -168,63 +166,24 @@ class Program:
 def known(array: Array, dtype: DType, name: str = "") -> Value:
     """Return a value whose numbers are known."""
     held = np.ascontiguousarray(array).reshape(array.shape)
-    payload = Payload(dtype, held.shape, lambda: held)
-    return Value(name, dtype, tuple(map(Const, held.shape)), payload)
+    return Value(name, dtype, held.shape, Payload(dtype, held.shape, lambda: held))
 
 
-def of_elements(elements: Sequence[Element], dims: tuple[IntExpr, ...], dtype: DType = I64, name: str = "") -> Value:
+def of_elements(elements: Sequence[Size], shape: tuple[int, ...], dtype: DType = I64) -> Value:
     """Return a value of integers that are known up to sizes, as numbers where all are."""
-    plain = tuple(plain_element(element) for element in elements)
-    numbers = [element for element in plain if isinstance(element, int)]
-    shape = tuple(dim.value for dim in dims if isinstance(dim, Const))
-    if len(numbers) == len(plain) and len(shape) == len(dims) and math.prod(shape) == len(plain):
-        from openinfer.array_types import storage_dtype
+    if not all(map(is_number, elements)):
+        return Value("", dtype, shape, elements=tuple(elements))
+    from openinfer.array_types import storage_dtype
 
-        return known(np.array(numbers, np.int64).astype(storage_dtype(dtype)).reshape(shape), dtype, name)
-    return Value(name, dtype, dims, elements=plain)
-
-
-def plain_element(element: Element) -> Element:
-    """Return an element as a number where it is one, else as a short expression."""
-    if isinstance(element, int):
-        return element
-    short = simplified(element)
-    number = constant_of(short)
-    return short if number is None else number
-
-
-def constant_of(expr: IntExpr) -> int | None:
-    """Return the value of a constant expression, or None."""
-    if isinstance(expr, Const):
-        return expr.value
-    if isinstance(expr, BinOp) and expr.op == "-" and isinstance(expr.left, Const) and isinstance(expr.right, Const):
-        return expr.left.value - expr.right.value
-    return None
-
-
-def expression(element: Element) -> IntExpr:
-    """Return an element as an expression."""
-    if not isinstance(element, int):
-        return element
-    return Const(element) if element >= 0 else BinOp("-", Const(0), Const(-element))
-
-
-def dims_of(elements: Sequence[Element]) -> tuple[IntExpr, ...]:
-    """Return elements as extents."""
-    return tuple(expression(plain_element(element)) for element in elements)
-
-
-def elements_of(dims: Sequence[IntExpr]) -> tuple[Element, ...]:
-    """Return extents as elements."""
-    return tuple(plain_element(dim) for dim in dims)
+    return known(np.array(elements, np.int64).astype(storage_dtype(dtype)).reshape(shape), dtype)
 
 
 def index_of(value: Value, indices: Sequence[str]) -> str | None:
     """Return the index of a loop that a value is, of those given; None where it is another value."""
     if value.dims or value.dtype is not I64 or value.elements is None or len(value.elements) != 1:
         return None
-    element = value.elements[0]
-    return element.name if isinstance(element, Name) and element.name in indices else None
+    name = str(value.elements[0])
+    return name if name in indices else None
 
 
 def renamed(value: Value, name: str) -> Value:

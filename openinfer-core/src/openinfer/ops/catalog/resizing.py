@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from openinfer.dims import Dim, NeedsNumberError, sources
 from openinfer.dtypes import F32, I64
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -33,6 +35,13 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
 
     Settings = Mapping[str, SettingValue]
+
+
+EXACT_IN_F32 = 1 << 24
+"""Up to here every integer is exact in f32."""
+
+MOST_SCALE = 1 << 10
+"""Largest numerator of a scale by which sizes are multiplied: images of 16,384 rows have exact products."""
 
 
 def nearest(size: int, result: int) -> list[int]:
@@ -104,7 +113,24 @@ def _size(x: TensorType, settings: Settings) -> tuple[int, int]:
         raise OpTypeError(
             f"setting 'scale' takes one or two numbers above 0, found {scale}", code="setting-type", settings=("scale",)
         )
-    return math.floor(scaled(x.shape[2], numbers[0])), math.floor(scaled(x.shape[3], numbers[1]))
+    return _length(x.shape[2], numbers[0]), _length(x.shape[3], numbers[1])
+
+
+def _length(size: int, factor: float) -> int:
+    """Return the length of a resized axis. Of a size that is known at run time only, the product has to be exact.
+
+    Raises:
+        NeedsNumberError: the scale has so many bits that hardly any product is exact.
+        OpTypeError: the size is so large that its product is not.
+    """
+    if not isinstance(size, Dim):
+        return math.floor(scaled(size, factor))
+    ratio = Fraction(round_to(F32, factor))
+    if ratio.numerator > MOST_SCALE:
+        raise NeedsNumberError(f"`{size}` times {factor:g} is rounded to f32", sizes=sources(size.index))
+    if size * ratio.numerator > EXACT_IN_F32:
+        raise OpTypeError(f"{size} times {factor:g} has more bits than an f32", settings=("scale",))
+    return size * ratio.numerator // ratio.denominator
 
 
 def _resize(k: Builder, call: OpCall) -> None:

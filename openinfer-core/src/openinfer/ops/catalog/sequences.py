@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer import dims
+from openinfer.dims import Dim, NeedsNumberError
 from openinfer.dtypes import F64, I64, U64
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -49,6 +51,8 @@ def _number(settings: Settings, name: str, dtype: DType) -> float:
     value = settings.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise OpTypeError(f"setting {name!r} takes a number, found {value!r}", code="setting-type", settings=(name,))
+    if isinstance(value, Dim):
+        return value
     if dtype.is_float and math.isfinite(value):
         return float(value)
     if dtype.is_float or isinstance(value, float):
@@ -69,7 +73,11 @@ def _range_types(
         if len(out.shape) != 1:
             raise OpTypeError(f"yields one dim, the output is {out}", of="range")
         return (out,)
-    room = _number(settings, "limit", out.dtype) - start
+    limit = _number(settings, "limit", out.dtype)
+    if any(isinstance(bound, Dim) for bound in (start, limit, step)):
+        first, end, stride = map(_whole, (start, limit, step))
+        return (TensorType(out.dtype, (dims.max(-((first - end) // stride), 0),)),)
+    room = limit - start
     if math.isinf(room / step):
         raise OpTypeError(
             f"has no end: limit - start is {room}, step {step}",
@@ -79,6 +87,17 @@ def _range_types(
         )
     count = math.ceil(room / step) if out.dtype.is_float else -(int(-room) // int(step))
     return (TensorType(out.dtype, (max(count, 0),)),)
+
+
+def _whole(bound: float) -> int:
+    """Return a bound as an integer, or as the size that it is.
+
+    Raises:
+        NeedsNumberError: it is a fraction, and another bound is known at run time only.
+    """
+    if isinstance(bound, float) and not bound.is_integer():
+        raise NeedsNumberError(f"a range with the bound {bound} has sizes as bounds, which takes integers")
+    return int(bound) if isinstance(bound, float) else bound
 
 
 def _iota_types(

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.values import elements_of, plain_element
+from openinfer.importers.onnx_files.sizes import is_number
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.values import Element, Setting, Value
+    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.importers.onnx_files.values import Setting, Value
 
 
 @translates("Attention")
@@ -21,9 +22,9 @@ def _attention(node: Node) -> tuple[Value | None, ...]:
     q = _heads(node, node.given(0), "q")
     k, v = (_heads(node, node.given(position), "kv") for position in (1, 2))
     past_k, past_v = node.input(4), node.input(5)
-    before: Element = 0
+    before: Size = 0
     if past_k is not None and past_v is not None:
-        before = plain_element(past_k.dims[2])
+        before = past_k.dims[2]
         k, v = node.call("concat", past_k, k, axis=2), node.call("concat", past_v, v, axis=2)
     settings = _settings(node, before)
     mask = node.input(3)
@@ -35,7 +36,7 @@ def _attention(node: Node) -> tuple[Value | None, ...]:
     return found, k if past_k is not None or len(node.source.outputs) > 1 else None, v
 
 
-def _settings(node: Node, before: Element) -> dict[str, Setting]:
+def _settings(node: Node, before: Size) -> dict[str, Setting]:
     settings: dict[str, Setting] = {}
     if node.flag("is_causal"):
         settings["causal"] = True
@@ -48,9 +49,9 @@ def _settings(node: Node, before: Element) -> dict[str, Setting]:
     if lengths is not None:
         if len(set(lengths)) > 1:
             node.refuse("another number of keys for each sequence")
-        queries = plain_element(node.given(0).dims[-2])
+        queries = node.given(0).dims[-2]
         settings["kv_len"] = lengths[0]
-        if isinstance(queries, int) and node.flag("is_causal"):
+        if is_number(queries) and node.flag("is_causal"):
             settings["q_offset"] = lengths[0] - queries
     window = int(node.get("left_window_size", -1))
     if window >= 0:
@@ -65,7 +66,7 @@ def _heads(node: Node, x: Value, whose: str) -> Value:
     if x.rank == 4:
         return x
     heads = int(node.get(f"{whose}_num_heads"))
-    batch, length, _ = elements_of(x.dims)
+    batch, length, _ = x.dims
     apart = node.call("reshape", x, shape=(batch, length, heads, -1))
     return node.call("transpose", apart, perm=(0, 2, 1, 3))
 
@@ -74,7 +75,7 @@ def _folded(node: Node, found: Value) -> Value:
     if node.given(0).rank == 4:
         return found
     together = node.call("transpose", found, perm=(0, 2, 1, 3))
-    batch, length = elements_of(together.dims)[:2]
+    batch, length = together.dims[:2]
     return node.call("reshape", together, shape=(batch, length, -1))
 
 
@@ -88,7 +89,7 @@ def _rotary(node: Node) -> Value:
         settings["interleaved"] = True
     if x.rank != 3:
         return node.call("rope_cached", *node.inputs, **settings)
-    batch, length, _ = elements_of(x.dims)
+    batch, length, _ = x.dims
     heads = node.call("reshape", x, shape=(batch, length, int(node.get("num_heads")), -1))
     rotated = node.call("rope_cached", heads, *node.inputs[1:], **settings, seq_axis=-3)
-    return node.call("reshape", rotated, shape=tuple(elements_of(x.dims)))
+    return node.call("reshape", rotated, shape=x.dims)

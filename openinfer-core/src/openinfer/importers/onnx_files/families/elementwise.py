@@ -12,7 +12,7 @@ from openinfer.importers.onnx_files.elements import element_name, element_type, 
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.values import Value, plain_element
+from openinfer.importers.onnx_files.values import Value
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import Array
@@ -94,7 +94,7 @@ def _prelu(node: Node) -> Value:
     x, slope = node.given(0), node.given(1)
     if slope.rank == 1 and x.rank > 2 and slope.dims[0] == x.dims[1] != x.dims[-1]:
         # Before opset 7 a slope for each channel had one dim.
-        slope = node.reshaped(slope, (plain_element(slope.dims[0]), *[1] * (x.rank - 2)))
+        slope = node.reshaped(slope, (slope.dims[0], *[1] * (x.rank - 2)))
     return node.call("prelu", x, slope)
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.values import plain_element
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Setting, Value
@@ -18,7 +17,7 @@ def _gather(node: Node) -> Value:
     if indices.payload is not None and indices.rank == 0:
         return node.call("select", x, axis=axis, index=int(indices.array()))
     if indices.elements is not None and indices.rank == 0:
-        return node.call("select", x, axis=axis, index=plain_element(indices.elements[0]))
+        return node.call("select", x, axis=axis, index=indices.elements[0])
     return node.call("gather", x, indices, **({"axis": axis} if axis else {}))
 
 

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.dims import Dim
 from openinfer.dtypes import BOOL, F32
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.values import dims_of, elements_of, known, plain_element
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp, Const, evaluate
+from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.values import known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.importers.onnx_files.values import Element, Setting, Value
+    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.importers.onnx_files.values import Setting, Value
 
 MOST_IDENTITY = 1 << 24
-"""Elements of the largest identity matrix that becomes a weight."""
+"""Sizes of the largest identity matrix that becomes a weight."""
 
 
 @translates("Concat")
@@ -43,20 +44,20 @@ def _depth(node: Node) -> Value:
 @translates("Expand")
 def _expand(node: Node) -> Value:
     x, shape = node.given(0), node.integers(1) or ()
-    wanted = _broadcast(elements_of(x.dims), shape)
-    return x if dims_of(wanted) == x.dims else node.call("expand", x, shape=tuple(wanted))
+    wanted = tuple(_broadcast(x.dims, shape))
+    return x if wanted == x.dims else node.call("expand", x, shape=wanted)
 
 
-def _broadcast(left: Sequence[Element], right: Sequence[Element]) -> list[Element]:
+def _broadcast(left: Sequence[Size], right: Sequence[Size]) -> list[Size]:
     """Return a shape that both fit; extents that depend on sizes are taken to be equal or not 1."""
     rank = max(len(left), len(right))
     pairs = zip([1] * (rank - len(left)) + list(left), [1] * (rank - len(right)) + list(right), strict=True)
     return [_extent(one, other) for one, other in pairs]
 
 
-def _extent(one: Element, other: Element) -> Element:
+def _extent(one: Size, other: Size) -> Size:
     """Return the extent that two broadcast to: a number above 1 is more than what depends on a size can say."""
-    if other == 1 or (isinstance(one, int) and one != 1 and not isinstance(other, int)):
+    if other == 1 or (is_number(one) and one != 1 and not is_number(other)):
         return one
     return other
 
@@ -72,24 +73,24 @@ def _reshape(node: Node) -> Value:
     found = node.integers(1)
     shape = list(node.get("shape", ())) if found is None else list(found)
     if not node.flag("allowzero"):
-        shape = [plain_element(x.dims[axis]) if extent == 0 else extent for axis, extent in enumerate(shape)]
+        shape = [x.dims[axis] if extent == 0 else extent for axis, extent in enumerate(shape)]
     elif 0 in shape:
         if -1 in shape:
             node.refuse("allowzero with an extent that is left to infer")
-        return node.emit.typed("reshape", x.dtype, dims_of(shape), x)
+        return node.emit.typed("reshape", x.dtype, shape, x)
     if 0 in shape and -1 not in shape:
-        return node.emit.typed("reshape", x.dtype, dims_of(shape), x)
+        return node.emit.typed("reshape", x.dtype, shape, x)
     found = node.call("reshape", x, shape=tuple(_with_copies(x, shape)))
-    if any(not isinstance(extent, int) for extent in _with_copies(x, shape)):
+    if any(not is_number(extent) for extent in _with_copies(x, shape)):
         # What is left to infer is known by now, and easier to read.
-        node.emit.calls[-1].settings["shape"] = tuple(_with_copies(x, list(elements_of(found.dims))))
+        node.emit.calls[-1].settings["shape"] = tuple(_with_copies(x, list(found.dims)))
     return found
 
 
-def _with_copies(x: Value, shape: list[Element]) -> list[Element]:
+def _with_copies(x: Value, shape: list[Size]) -> list[Size]:
     """Return a shape with 0 in place of extents that depend on sizes and are those of the input at the same place."""
     return [
-        0 if not isinstance(extent, int) and axis < x.rank and plain_element(x.dims[axis]) == extent else extent
+        0 if not is_number(extent) and axis < x.rank and x.dims[axis] == extent else extent
         for axis, extent in enumerate(shape)
     ]
 
@@ -104,11 +105,11 @@ def _slice(node: Node) -> Value:
     steps = settings.get("steps")
     if isinstance(steps, tuple) and all(step == 1 for step in steps):
         del settings["steps"]
-    first = _first_rows(node, x, settings)
+    first = _first_rows(x, settings)
     return node.call("slice", x, **settings) if first is None else node.call("narrow", x, **first)
 
 
-def _first_rows(node: Node, x: Value, settings: Mapping[str, Setting]) -> dict[str, Setting] | None:
+def _first_rows(x: Value, settings: Mapping[str, Setting]) -> dict[str, Setting] | None:
     """Return a slice up to a size as settings of `narrow`, such as rows of a table of positions; None for others.
 
     What ONNX would cut off at the end of the table is an error there: models mean that the size fits.
@@ -116,23 +117,21 @@ def _first_rows(node: Node, x: Value, settings: Mapping[str, Setting]) -> dict[s
     starts, ends, axes = (settings.get(name, ()) for name in ("starts", "ends", "axes"))
     if not (isinstance(starts, tuple) and isinstance(ends, tuple) and isinstance(axes, tuple)) or "steps" in settings:
         return None
-    if not len(starts) == len(ends) == len(axes) == 1 or not isinstance(axes[0], int):
+    if not len(starts) == len(ends) == len(axes) == 1 or not is_number(axes[0]):
         return None
     if not -x.rank <= axes[0] < x.rank:
         return None
     axis, start, end = axes[0] % x.rank, starts[0], ends[0]
     extent = x.dims[axis]
-    if not isinstance(extent, Const) or not isinstance(start, int) or isinstance(end, int | float):
+    if not is_number(extent) or not is_number(start) or not isinstance(end, Dim) or start < 0 or end > extent:
         return None
-    if not 0 <= start <= evaluate(end, node.emit.sizes.__getitem__) <= extent.value:
-        return None
-    return {"axis": axis, "start": start, "length": simplified(BinOp("-", end, Const(start)))}
+    return {"axis": axis, "start": start, "length": end - start}
 
 
-def _clamped(element: Element) -> Element:
+def _clamped(element: Size) -> Size:
     """Return a place; exporters write the largest integers for an open end, of which readers need only the sign."""
     far = (1 << 31) - 1
-    return min(max(element, -far), far) if isinstance(element, int) else element
+    return min(max(element, -far), far) if is_number(element) else element
 
 
 @translates("Split")
@@ -142,8 +141,8 @@ def _split(node: Node) -> tuple[Value, ...]:
     if parts != len(node.source.outputs):
         node.refuse(f"num_outputs={parts}, expected the number of its outputs, {len(node.source.outputs)}")
     settings: dict[str, Setting] = {"axis": int(node.get("axis", 0))}
-    extent = plain_element(node.given(0).dims[int(node.get("axis", 0))])
-    if sizes is None and isinstance(extent, int) and parts > 0 and extent % parts:
+    extent = node.given(0).dims[int(node.get("axis", 0))]
+    if sizes is None and is_number(extent) and parts > 0 and extent % parts:
         # The last part is what is left, as ONNX has it.
         longest = -(-extent // parts)
         sizes = [longest] * (parts - 1) + [extent - longest * (parts - 1)]
@@ -188,8 +187,8 @@ def _pad(node: Node) -> Value:
     found = node.get("pads", node.get("paddings")) if len(node.inputs) == 1 else node.integers(1)
     named = node.plain_integers(3)
     axes = list(range(rank)) if named is None else [axis % rank for axis in named]
-    given: list[Element] = list(found or [0] * (2 * len(axes)))
-    pads: list[Element] = [0] * (2 * rank)
+    given: list[Size] = list(found or [0] * (2 * len(axes)))
+    pads: list[Size] = [0] * (2 * rank)
     for place, axis in enumerate(axes):
         pads[axis], pads[rank + axis] = given[place], given[len(axes) + place]
     settings: dict[str, Setting] = {"pads": tuple(pads)}
@@ -199,7 +198,7 @@ def _pad(node: Node) -> Value:
     value = node.input(2)
     if value is not None and value.payload is None:
         # Padding with a number of the running program: what a mask does not cover takes it.
-        mask = node.call("expand", node.number(True, BOOL), shape=tuple(elements_of(x.dims)))
+        mask = node.call("expand", node.number(True, BOOL), shape=x.dims)
         inside = node.call("pad", mask, **settings)
         return node.call("where", inside, node.call("pad", x, **settings), value)
     if value is not None:
@@ -225,7 +224,7 @@ def _constant(node: Node) -> Value:
     if payload is not None:
         from openinfer.importers.onnx_files.values import Value as Known
 
-        return Known("", payload.dtype, tuple(map(Const, payload.shape)), payload)
+        return Known("", payload.dtype, payload.shape, payload)
     for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
         if node.has(name):
             return node.numbers(np.array(node.get(name), dtype))
@@ -253,15 +252,19 @@ def _eye_like(node: Node) -> Value:
 @translates("Range")
 def _range(node: Node) -> Value:
     start, limit, step = (_bound(node, position) for position in range(3))
-    if isinstance(start, int | float) and isinstance(limit, int | float) and isinstance(step, int | float):
-        dims = dims_of([_steps(node, start, limit, step)])
-    elif step == 1 and not isinstance(start, float) and not isinstance(limit, float):
-        from openinfer.importers.onnx_files.values import expression
-
-        dims = dims_of([BinOp("-", expression(limit), expression(start))])
+    if isinstance(start, Dim) or isinstance(limit, Dim) or isinstance(step, Dim):
+        count = _steps_of_sizes(node, start, limit, step)
     else:
-        node.refuse("bounds that depend on sizes with a step other than 1")
-    return node.emit.typed("range", node.given(0).dtype, dims, start=start, limit=limit, step=step)
+        count = _steps(node, start, limit, step)
+    return node.emit.typed("range", node.given(0).dtype, (count,), start=start, limit=limit, step=step)
+
+
+def _steps_of_sizes(node: Node, start: Size | float, limit: Size | float, step: Size | float) -> Size:
+    """Return how many values a range between sizes has: a whole number of steps forward, since models mean so."""
+    first, end, stride = (int(b) if isinstance(b, float) and b.is_integer() else b for b in (start, limit, step))
+    if isinstance(first, float) or isinstance(end, float) or not is_number(stride) or stride < 1:
+        node.refuse("bounds that depend on sizes, which takes integers and a step above 0")
+    return node.emit.dimensions.at_least_zero((end - first + stride - 1) // stride)
 
 
 def _steps(node: Node, start: float, limit: float, step: float) -> int:
@@ -276,8 +279,9 @@ def _steps(node: Node, start: float, limit: float, step: float) -> int:
     return max(math.ceil(count), 0)
 
 
-def _bound(node: Node, position: int) -> Element | float:
-    if node.given(position).dtype.is_float:
+def _bound(node: Node, position: int) -> Size | float:
+    value = node.given(position)
+    if value.dtype.is_float and value.elements is None:
         return float(node.known_scalar(position) or 0.0)
     found = node.integers(position)
     return found[0] if found else 0

@@ -8,7 +8,6 @@ from openinfer.dtypes import F32
 from openinfer.importers.onnx_files.families.elementwise import cast
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.values import elements_of
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Setting, Value
@@ -23,7 +22,7 @@ def _softmax(node: Node) -> Value:
         return node.call(op, x, **({} if axis in (-1, x.rank - 1) else {"axis": axis}))
     # Before opset 13 the dims from the axis on were one.
     rows = node.call("flatten", x, axis=axis)
-    return node.call("reshape", node.call(op, rows), shape=tuple(elements_of(x.dims)))
+    return node.call("reshape", node.call(op, rows), shape=x.dims)
 
 
 def epsilon(node: Node) -> dict[str, Setting]:

@@ -10,7 +10,6 @@ from openinfer.importers.onnx_files.families.windows import groups, spatial, win
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.values import elements_of, plain_element
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +88,7 @@ def _parameters(node: Node) -> tuple[Value, Value | None]:
             scale = node.reshaped(scale, ())
     if zero is None or zero.dtype is F8:
         return scale, None
-    return scale, node.reshaped(zero, elements_of(scale.dims))
+    return scale, node.reshaped(zero, scale.dims)
 
 
 def _blocks(node: Node, scale: Value) -> dict[str, Setting]:
@@ -142,10 +141,10 @@ def _qlinear_conv(node: Node) -> Value:
     summed = node.call("conv_integer", x, w, x_zero, w_zero, **windows(node, dims), **groups(node))
     bias = node.input(8)
     if bias is not None:
-        summed = node.call("add", summed, node.reshaped(bias, (plain_element(bias.dims[0]), 1, 1)))
+        summed = node.call("add", summed, node.reshaped(bias, (bias.dims[0], 1, 1)))
     scale = _combined(node, x_scale, w_scale, y_scale)
     if scale.rank == 1:
-        scale = node.reshaped(scale, (plain_element(scale.dims[0]), 1, 1))
+        scale = node.reshaped(scale, (scale.dims[0], 1, 1))
     code = node.call("mul", node.call("cast", summed, to=F32), scale)
     return node.emit.typed("quantize_linear", y_zero.dtype, code.dims, code, node.number(1.0, F32), y_zero)
 

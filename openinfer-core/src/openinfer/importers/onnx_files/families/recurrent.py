@@ -11,13 +11,11 @@ from openinfer.dtypes import I64
 from openinfer.importers.onnx_files.loops import Carried, Loop
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.values import Value, expression, known, plain_element
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp, Const, Name
+from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.values import Value, known
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.values import Element
-    from openinfer.symbolic import IntExpr
+    from openinfer.importers.onnx_files.sizes import Size
 
 DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 
@@ -37,7 +35,7 @@ def _recurrent(node: Node) -> tuple[Value | None, ...]:
     x = node.given(0)
     if node.flag("layout"):
         x = node.call("transpose", x, perm=(1, 0, 2))
-    length, batch = (plain_element(dim) for dim in x.dims[:2])
+    length, batch = x.dims[:2]
     directions = 2 if node.get("direction", "forward") == "bidirectional" else 1
     found = [_direction(node, x, number, length, batch) for number in range(directions)]
     sequences = _joined(node, [each[0] for each in found], 1)
@@ -58,7 +56,7 @@ def _check(node: Node) -> None:
     lengths, length = node.input(4), node.given(0).dims[1 if node.flag("layout") else 0]
     if lengths is not None:
         known_lengths = node.plain_integers(4)
-        if not isinstance(length, Const) or any(each != length.value for each in known_lengths or ()):
+        if not is_number(length) or any(each != length for each in known_lengths or ()):
             node.refuse("another length for each sequence")
 
 
@@ -81,12 +79,12 @@ def _part(node: Node, position: int, direction: int) -> Value | None:
     return node.call("select", value, axis=0, index=direction)
 
 
-def _direction(node: Node, x: Value, direction: int, length: Element, batch: Element) -> tuple[Value, ...]:
+def _direction(node: Node, x: Value, direction: int, length: Size, batch: Size) -> tuple[Value, ...]:
     """Return the hidden states of all steps [T, B, H], and the last states [B, H]."""
     w, r, b = (_part(node, position, direction) for position in (1, 2, 3))
     if w is None or r is None:
         node.refuse("weights are left out")
-    hidden = plain_element(r.dims[-1])
+    hidden = r.dims[-1]
     cell = _Cell(w, r, b)
     states = [
         _initial(node, position, direction, batch, hidden) for position in ((5, 6) if node.op == "LSTM" else (5,))
@@ -98,7 +96,7 @@ def _direction(node: Node, x: Value, direction: int, length: Element, batch: Ele
     return _loop(node, x, cell, states, length, is_reverse=is_reverse)
 
 
-def _initial(node: Node, position: int, direction: int, batch: Element, hidden: Element) -> Value:
+def _initial(node: Node, position: int, direction: int, batch: Size, hidden: Size) -> Value:
     given = node.input(position)
     if given is not None:
         state = node.call("select", given, axis=1 if node.flag("layout") else 0, index=direction)
@@ -129,19 +127,17 @@ def _half(node: Node, value: Value, size: int, part: int) -> Value:
 
 
 def _loop(
-    node: Node, x: Value, cell: _Cell, states: list[Value], length: Element, *, is_reverse: bool
+    node: Node, x: Value, cell: _Cell, states: list[Value], length: Size, *, is_reverse: bool
 ) -> tuple[Value, ...]:
-    dims = (expression(length), *states[0].dims)
+    dims = (length, *states[0].dims)
     zero = node.number(0, x.dtype)
-    numbers = node.emit.typed("range", I64, (expression(length),), start=0, limit=length)
+    numbers = node.emit.typed("range", I64, (length,), start=0, limit=length)
     places = node.call("unsqueeze", numbers, axes=(1,))
-    rows = node.call("expand", zero, shape=tuple(plain_element(dim) for dim in dims))
+    rows = node.call("expand", zero, shape=dims)
     taken = [Value("", state.dtype, state.dims) for state in states]
     filled = Value("", x.dtype, dims)
-    with node.emit.body() as (index, calls):
-        place: IntExpr = Name(index)
-        if is_reverse:
-            place = simplified(BinOp("-", BinOp("-", expression(length), Const(1)), Name(index)))
+    with node.emit.body(length) as (index, calls):
+        place = length - 1 - index if is_reverse else index
         made = _step(node, cell, node.call("select", x, axis=0, index=place), taken)
         row = node.call("unsqueeze", made[0], axes=(0,))
         written = node.call("scatter_nd", filled, node.call("narrow", places, axis=0, start=place, length=1), row)
@@ -150,5 +146,5 @@ def _loop(
     carried = [Carried(*each) for each in zip(states, taken, made, after, ("h", "c"), strict=False)]
     carried.append(Carried(rows, filled, written, sequence, "steps"))
     title = f"{node.op}, {'from the end' if is_reverse else 'step by step'}"
-    node.emit.loop(Loop("time", index, calls, length, carried, title=title))
+    node.emit.loop(Loop("time", str(index), calls, length, carried, title=title))
     return (sequence, *after)

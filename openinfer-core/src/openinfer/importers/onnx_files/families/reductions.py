@@ -9,7 +9,6 @@ from openinfer.dtypes import BOOL, I64
 from openinfer.importers.onnx_files.families.elementwise import cast
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.values import dims_of, plain_element
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +63,7 @@ def _of_each(node: Node, x: Value) -> Value:
 def _extreme(node: Node, x: Value, op: str, settings: dict[str, Setting], axes: Sequence[int]) -> Value:
     if x.dtype is BOOL:
         return node.call("any_axis" if op == "max_axis" else "all_axis", x, **settings)
-    if any(plain_element(x.dims[axis]) == 0 for axis in axes):
+    if any(x.dims[axis] == 0 for axis in axes):
         # ONNX has the identity of the operation for slices without elements, where the operator has an error.
         identity = _least(x.dtype) if op == "max_axis" else _greatest(x.dtype)
         return node.call("fill", node.call("sum_axis", x, **settings), value=identity)
@@ -114,10 +113,10 @@ def _hardmax(node: Node) -> Value:
     x, axis = node.given(0), int(node.get("axis", -1 if node.opset >= 13 else 1))
     if node.opset < 13 and axis not in (-1, x.rank - 1):
         node.refuse("of a matrix that the dims from an axis on make, as before opset 13")
-    if plain_element(x.dims[axis]) == 0:
+    if x.dims[axis] == 0:
         return node.call("identity", x)
     places = node.call("argmax_axis", x, axis=axis)
-    return node.emit.typed("one_hot", x.dtype, x.dims, places, depth=plain_element(x.dims[axis]), axis=axis)
+    return node.emit.typed("one_hot", x.dtype, x.dims, places, depth=x.dims[axis], axis=axis)
 
 
 @translates("GlobalLpPool")
@@ -152,6 +151,6 @@ def _one_hot(node: Node) -> Value:
         off, on = bool(off), bool(on)
     axis = int(node.get("axis", -1))
     place = axis + indices.rank + 1 if axis < 0 else axis
-    dims = (*indices.dims[:place], *dims_of(depth[:1]), *indices.dims[place:])
+    dims = (*indices.dims[:place], *depth[:1], *indices.dims[place:])
     settings: dict[str, Setting] = {"depth": depth[0], "on": on, "off": off, "axis": axis}
     return node.emit.typed("one_hot", values.dtype, dims, indices, **settings)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.importers.onnx_files.rewriting import Calls, close, ends_with, scalar_value
-from openinfer.symbolic import Const
+from openinfer.importers.onnx_files.sizes import is_number
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Call, Setting, Value
@@ -40,10 +40,10 @@ def _attention(calls: Calls, call: Call) -> bool:
             return False
         k = replace(k, dims=(*v.dims[:2], v.dims[-2], q.dims[-1]))
     width = q.dims[-1]
-    if not (q.rank == k.rank == rank and isinstance(width, Const)) or not _same_heads(q, k, v):
+    if not (q.rank == k.rank == rank and is_number(width)) or not _same_heads(q, k, v):
         return False
     scale = number * left * right
-    is_default = close(scale, 1 / math.sqrt(width.value), q.dtype)
+    is_default = close(scale, 1 / math.sqrt(width), q.dtype)
     settings: dict[str, Setting] = {} if is_default else {"scale": float(f"{scale:.7g}")}
     if again is not None:
         again.settings["perm"] = (0, 2, 1, 3)

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.importers.onnx_files.rewriting import Calls, ends_with, scalar_value
-from openinfer.importers.onnx_files.values import expression, plain_element
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp, Const, IntExpr, Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Call, Setting, Value
 
@@ -44,13 +42,13 @@ def _causal(calls: Calls, call: Call) -> bool:
     offset = _seen(calls, mask) if mask.dtype.name == "bool" else _added(calls, mask)
     if offset is None:
         return False
-    settings: dict[str, Setting] = {"q_offset": plain_element(offset)}
+    settings: dict[str, Setting] = {"q_offset": offset}
     return calls.replace(
         call, "sdpa", [q, k, v, None], {**call.settings, "causal": True, **_needed(settings, queries, keys)}
     )
 
 
-def _shortened(call: Call, queries: IntExpr, keys: IntExpr) -> bool:
+def _shortened(call: Call, queries: Size, keys: Size) -> bool:
     """Leave out an offset that is the default."""
     if "kv_len" not in call.settings and "q_offset" in call.settings and not _needed(call.settings, queries, keys):
         del call.settings["q_offset"]
@@ -58,16 +56,15 @@ def _shortened(call: Call, queries: IntExpr, keys: IntExpr) -> bool:
     return False
 
 
-def _needed(settings: Mapping[str, Setting], queries: IntExpr, keys: IntExpr) -> dict[str, Setting]:
+def _needed(settings: Mapping[str, Setting], queries: Size, keys: Size) -> dict[str, Setting]:
     """Return the setting of the offset, if the last query does not see all keys."""
     offset = settings.get("q_offset")
-    if not isinstance(offset, int | Const | Name | BinOp):
+    if not isinstance(offset, int):
         return {}
-    gap = simplified(BinOp("-", BinOp("-", keys, queries), expression(offset)))
-    return {} if gap == Const(0) else {"q_offset": offset}
+    return {} if offset == keys - queries else {"q_offset": offset}
 
 
-def _added(calls: Calls, mask: Value) -> IntExpr | None:
+def _added(calls: Calls, mask: Value) -> Size | None:
     """Return the o of a mask that adds 0 to the products of queries i with keys up to i + o, and hides the others."""
     if mask.is_known:
         return _offset_of_array(mask.array() == 0, mask.array()) if mask.known.count <= MOST_MASK else None
@@ -89,12 +86,12 @@ def _through(calls: Calls, value: Value) -> Value:
     while True:
         call = calls.writer(value, *_SAME_PLACES)
         inner = None if call is None else call.inputs[0]
-        if inner is None or inner.dims[-2:] != value.dims[-2:] or any(dim != Const(1) for dim in inner.dims[:-2]):
+        if inner is None or inner.dims[-2:] != value.dims[-2:] or any(dim != 1 for dim in inner.dims[:-2]):
             return value
         value = inner
 
 
-def _seen(calls: Calls, given: Value) -> IntExpr | None:
+def _seen(calls: Calls, given: Value) -> Size | None:
     """Return the o of a matrix that is true, or not 0, up to column i + o of row i and nowhere else."""
     value = _through(calls, given)
     if value.is_known:
@@ -113,10 +110,10 @@ def _seen(calls: Calls, given: Value) -> IntExpr | None:
     filled = calls.writer(triangle.inputs[0], "expand")
     diagonal = triangle.settings.get("k", 0)
     is_full = filled is not None and bool(scalar_value(filled.inputs[0]))
-    return expression(diagonal) if is_full and isinstance(diagonal, int | Const | Name | BinOp) else None
+    return diagonal if is_full and isinstance(diagonal, int) else None
 
 
-def _hidden(calls: Calls, given: Value) -> IntExpr | None:
+def _hidden(calls: Calls, given: Value) -> Size | None:
     """Return the o of a matrix that is false, or 0, up to column i + o of row i and nowhere else."""
     value = _through(calls, given)
     if value.is_known:
@@ -134,58 +131,58 @@ def _hidden(calls: Calls, given: Value) -> IntExpr | None:
     filled = None if triangle is None else calls.writer(triangle.inputs[0], "expand")
     diagonal = None if triangle is None else triangle.settings.get("k", 0)
     is_full = filled is not None and bool(scalar_value(filled.inputs[0]))
-    if not is_full or not isinstance(diagonal, int | Const | Name | BinOp):
+    if not is_full or not isinstance(diagonal, int):
         return None
-    return simplified(BinOp("-", expression(diagonal), Const(1)))
+    return diagonal - 1
 
 
-def _compared(calls: Calls, rows: Value | None, columns: Value | None, shift: int) -> IntExpr | None:
+def _compared(calls: Calls, rows: Value | None, columns: Value | None, shift: int) -> Size | None:
     """Return o where ``rows`` counts from r down the rows and ``columns`` from c along the columns: r - c + shift."""
     first = None if rows is None else _counted(calls, rows, -2)
     other = None if columns is None else _counted(calls, columns, -1)
     if first is None or other is None:
         return None
-    return simplified(BinOp("+", BinOp("-", first, other), expression(shift)))
+    return first - other + shift
 
 
-def _counted(calls: Calls, value: Value, axis: int) -> IntExpr | None:
+def _counted(calls: Calls, value: Value, axis: int) -> Size | None:
     """Return what a value starts with that counts up by one along an axis (negative), and has no other dim."""
-    if value.rank < -axis or any(dim != Const(1) for place, dim in enumerate(value.dims) if place != value.rank + axis):
+    if value.rank < -axis or any(dim != 1 for place, dim in enumerate(value.dims) if place != value.rank + axis):
         return None
     return _start(calls, value)
 
 
-def _start(calls: Calls, value: Value) -> IntExpr | None:
+def _start(calls: Calls, value: Value) -> Size | None:
     """Return what a value starts with whose elements count up by one."""
     if value.is_known:
         array = value.array().reshape(-1)
         is_counting = value.dtype.is_integer and array.size > 0 and bool(np.all(np.diff(array.astype(np.int64)) == 1))
-        return expression(int(array[0])) if is_counting else None
+        return int(array[0]) if is_counting else None
     call = calls.writer(value, "range", "add", *_SAME_PLACES)
     if call is None:
         return None
     if call.op == "range":
         start = call.settings.get("start", 0)
-        if call.settings.get("step", 1) != 1 or not isinstance(start, int | Const | Name | BinOp):
+        if call.settings.get("step", 1) != 1 or not isinstance(start, int):
             return None
-        return expression(start)
+        return start
     if call.op != "add":
         return None if call.inputs[0] is None else _start(calls, call.inputs[0])
     return _shifted(calls, call)
 
 
-def _shifted(calls: Calls, call: Call) -> IntExpr | None:
+def _shifted(calls: Calls, call: Call) -> Size | None:
     a, b = call.inputs
     for many, one in ((a, b), (b, a)):
-        if many is None or one is None or any(dim != Const(1) for dim in one.dims):
+        if many is None or one is None or any(dim != 1 for dim in one.dims):
             continue
         start, offset = _start(calls, many), _start(calls, one)
         if start is not None and offset is not None:
-            return simplified(BinOp("+", start, offset))
+            return start + offset
     return None
 
 
-def _offset_of_array(seen: Array, added: Array | None = None) -> IntExpr | None:
+def _offset_of_array(seen: Array, added: Array | None = None) -> Size | None:
     """Return the o of a matrix that is true up to column i + o of row i, and where ``added`` hides all others."""
     if seen.ndim < 2 or seen.size != seen.shape[-2] * seen.shape[-1] or not seen.size:
         return None
@@ -195,4 +192,4 @@ def _offset_of_array(seen: Array, added: Array | None = None) -> IntExpr | None:
     if not np.array_equal(plain, np.tri(rows, columns, offset, dtype=np.bool_)):
         return None
     is_hidden = added is None or bool(np.all(added.reshape(plain.shape)[~plain] <= HIDDEN))
-    return expression(offset) if is_hidden else None
+    return offset if is_hidden else None

@@ -8,8 +8,8 @@ import numpy as np
 
 from openinfer.dtypes import F32, I32
 from openinfer.importers.onnx_files.rewriting import Calls, ends_with
-from openinfer.importers.onnx_files.values import Call, Value, elements_of, known
-from openinfer.symbolic import Const
+from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.values import Call, Value, known
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Setting
@@ -36,7 +36,7 @@ def _product(calls: Calls, call: Call) -> bool:
     columns, along = (0, 1) if is_transposed else (1, 0)
     bias = call.inputs[2] if len(call.inputs) > 2 else None
     length = w.dims[along]
-    if size and (axis % 2 != along or not isinstance(length, Const) or length.value % size):
+    if size and (axis % 2 != along or not is_number(length) or length % size):
         return False
     if not size and scale.rank and axis % 2 != columns:
         return False
@@ -159,10 +159,10 @@ def _along_channels(value: Value, before: list[Call], *, by_channel: bool) -> Va
     """Return numbers of channels in the shape in which they go along channels; a single number as it is."""
     if not by_channel or not value.rank:
         return value
-    dims = (value.dims[0], Const(1), Const(1))
+    dims = (value.dims[0], 1, 1)
     if value.is_known:
         array = value.array()
         return known(array.reshape(array.shape[0], 1, 1), value.dtype, value.name)
     shaped = Value("", value.dtype, dims)
-    before.append(Call("reshape", (value,), {"shape": tuple(elements_of(dims))}, (shaped,)))
+    before.append(Call("reshape", (value,), {"shape": dims}, (shaped,)))
     return shaped

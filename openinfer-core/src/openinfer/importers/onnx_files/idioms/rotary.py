@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.importers.onnx_files.rewriting import Calls, ends_with
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.values import Call, Value, known
-from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
-    from openinfer.symbolic import IntExpr
+    from openinfer.importers.onnx_files.sizes import Size
 
 MOST_TABLE = 1 << 22
 """Elements of the largest known table whose halves are compared."""
@@ -39,10 +39,10 @@ def _is_rotated(calls: Calls, value: Value | None, x: Value) -> bool:
     if joined is None or len(joined.inputs) != 2 or joined.settings.get("axis", 0) not in (-1, x.rank - 1):
         return False
     negated = calls.inner(joined.inputs[0], "neg")
-    if negated is None or not isinstance(width, Const) or width.value % 2:
+    if negated is None or not is_number(width) or width % 2:
         return False
-    half = width.value // 2
-    return _is_part(calls, joined.inputs[1], x, 0, half) and _is_part(calls, negated.inputs[0], x, half, width.value)
+    half = width // 2
+    return _is_part(calls, joined.inputs[1], x, 0, half) and _is_part(calls, negated.inputs[0], x, half, width)
 
 
 def _is_part(calls: Calls, value: Value | None, x: Value, start: int, end: int) -> bool:
@@ -52,12 +52,12 @@ def _is_part(calls: Calls, value: Value | None, x: Value, start: int, end: int) 
         return False
     if call.op == "split":
         is_half = call.settings.get("axis", 0) in (-1, x.rank - 1) and len(call.outputs) == 2
-        return is_half and value is call.outputs[1 if start else 0] and value.dims[-1] == Const(end - start)
+        return is_half and value is call.outputs[1 if start else 0] and value.dims[-1] == end - start
     starts, ends, axes = (call.settings.get(name) for name in ("starts", "ends", "axes"))
     if "steps" in call.settings or axes not in ((x.rank - 1,), (-1,)) or not isinstance(ends, tuple):
         return False
     last = ends[0]
-    return starts == (start,) and isinstance(last, int) and (last == end or (last > end and start > 0))
+    return starts == (start,) and is_number(last) and (last == end or (last > end and start > 0))
 
 
 def _half(calls: Calls, table: Value, x: Value) -> Value | None:
@@ -69,23 +69,23 @@ def _half(calls: Calls, table: Value, x: Value) -> Value | None:
     if inner.dims[-2:] != x.dims[-2:] or table.dims[-2:] != x.dims[-2:] or table.dtype is not x.dtype:
         return None
     front = _front(table)
-    if any(dim != Const(1) for dim in front[1:]) or not isinstance(x.dims[-1], Const):
+    if any(dim != 1 for dim in front[1:]) or not is_number(x.dims[-1]):
         return None
-    has_batch = bool(front) and front[0] != Const(1)
+    has_batch = bool(front) and front[0] != 1
     if has_batch and (front[0] != x.dims[0] or inner.dims[:-2] != (x.dims[0],)):
         return None
-    half = x.dims[-1].value // 2
+    half = x.dims[-1] // 2
     if table.is_known:
         return None if has_batch else _half_of_array(calls, table, half)
-    if not has_batch and any(dim != Const(1) for dim in inner.dims[:-2]):
+    if not has_batch and any(dim != 1 for dim in inner.dims[:-2]):
         return None
     return _half_of_value(calls, inner, half, has_batch=has_batch) if _has_equal_halves(calls, inner) else None
 
 
-def _front(table: Value) -> tuple[IntExpr, ...]:
+def _front(table: Value) -> tuple[Size, ...]:
     """Return the dims in front of the last two: that of the batch, then that of the heads."""
     front = table.dims[:-2]
-    return front if len(front) == 2 else (Const(1), *front)
+    return front if len(front) == 2 else (1, *front)
 
 
 def _has_equal_halves(calls: Calls, value: Value) -> bool:
@@ -125,7 +125,7 @@ def _half_of_value(calls: Calls, inner: Value, half: int, *, has_batch: bool) ->
             flat = Value("", inner.dtype, inner.dims[-2:])
             axes = tuple(range(inner.rank - 2))
             made.append(Call("squeeze", (inner,), {"axes": axes}, (flat,), stage=writer.stage))
-        found = Value("", inner.dtype, (*flat.dims[:-1], Const(half)))
+        found = Value("", inner.dtype, (*flat.dims[:-1], half))
         settings = {"starts": (0,), "ends": (half,), "axes": (-1,)}
         made.append(Call("slice", (flat,), {**settings}, (found,), stage=writer.stage))
         calls.after(writer, made)

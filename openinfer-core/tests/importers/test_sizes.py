@@ -1,0 +1,115 @@
+"""Free dimensions of a model are sizes: what operators demand of them, and what graphs compute from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_models import agrees, info, model, node, saved, weights
+
+from openinfer import ModelImportError
+from openinfer.importers import load
+from openinfer.plugins.environment import Environment
+
+pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
+
+RNG = np.random.default_rng(31)
+
+
+def rand(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 2), (25, 10), (64, 63), (400, 160), (1024, 512)])
+def test_windows_and_strides_of_any_length_have_their_extent_and_least_size(
+    kernel: int, stride: int, tmp_path: Path
+) -> None:
+    conv = node("Conv", "x w", "y", strides=[stride])
+    proto = model([conv], [info("x", [1, 1, "samples"])], [info("y", None)], weights(w=rand(2, 1, kernel)))
+    imported = load(saved(proto, tmp_path))
+    assert imported.model.sizevars == {"samples": kernel}
+    for samples in (kernel, kernel + stride - 1, kernel + 2 * stride):
+        agrees(proto, imported, {"x": rand(1, 1, samples)})
+
+
+def test_a_guard_that_fixes_a_size_is_advice_in_the_names_of_the_model(tmp_path: Path) -> None:
+    nodes = [node("Reshape", "x shape", "y")]
+    shape = weights(shape=np.array([0, 1, 3, 192]))
+    path = saved(model(nodes, [info("x", ["seq", "batch size", 576])], [info("y", None)], shape), tmp_path)
+    with pytest.raises(ModelImportError, match=r"reshape needs batch_size == 1: fix .* --set batch size=1") as raised:
+        load(path)
+    assert not any(number in str(raised.value) for number in ("48", "80", "768", "1280"))
+    assert load(path, values={"batch size": 1}).report.statements == 1
+
+
+def test_sizes_that_must_be_equal_are_named_together(tmp_path: Path) -> None:
+    proto = model([node("Add", "x z", "y")], [info("x", ["T", 2]), info("z", ["U", 2])], [info("y", None)])
+    with pytest.raises(ModelImportError, match=r"add needs T == U: fix the size with --set T=N --set U=N"):
+        load(saved(proto, tmp_path))
+
+
+def test_a_range_over_a_float_of_a_dimension_counts_to_a_size(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "images", "shape"),
+        node("Gather", "shape one", "width"),
+        node("Cast", "width", "limit", to=1),
+        node("Range", "zero limit step", "places"),
+        node("Add", "images places", "y"),
+    ]
+    numbers = weights(one=np.array(1), zero=np.float32(0), step=np.float32(1))
+    proto = model(nodes, [info("images", [1, "width"])], [info("y", None)], numbers)
+    imported = load(saved(proto, tmp_path))
+    assert imported.report.folded == 3
+    for width in (1, 7):
+        agrees(proto, imported, {"images": rand(1, width)})
+
+
+def test_least_sizes_follow_from_several_windows_and_from_divisors(tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w", "a", strides=[2]),
+        node("Conv", "a w", "b", strides=[2]),
+        node("Reshape", "b shape", "c"),
+        node("Neg", "c", "y"),
+    ]
+    numbers = weights(w=rand(1, 1, 5), shape=np.array([1, -1, 4]))
+    imported = load(saved(model(nodes, [info("x", [1, 1, "n"])], [info("y", None)], numbers), tmp_path))
+    # (25 - 5)//2 + 1 = 11 and (11 - 5)//2 + 1 = 4, the least multiple of 4.
+    assert imported.model.sizevars == {"n": 25}
+
+
+def test_a_slice_of_a_table_bounds_a_size_from_above(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "x", "end", start=1, end=2),
+        node("Slice", "table zero end axis", "rows"),
+        node("Add", "x rows", "y"),
+    ]
+    numbers = weights(table=rand(77, 3), zero=np.array([0]), axis=np.array([0]))
+    proto = model(nodes, [info("x", [1, "T", 3])], [info("y", None)], numbers, opset=17)
+    imported = load(saved(proto, tmp_path))
+    assert "narrow(" in imported.text
+    agrees(proto, imported, {"x": rand(1, 77, 3)})
+
+
+def test_an_upsampled_image_that_joins_one_of_before_asks_for_round_sizes(tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w", "a", strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("Conv", "a w", "b", strides=[2, 2], pads=[1, 1, 1, 1]),
+        node(
+            "Resize",
+            "b - scales",
+            "c",
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        ),
+        node("Concat", "a c", "d", axis=1),
+        node("Reshape", "d shape", "y"),
+    ]
+    numbers = weights(w=rand(1, 1, 3, 3), scales=np.array([1, 1, 2, 2], np.float32), shape=np.array([0, 2, -1]))
+    proto = model(nodes, [info("x", ["B", 1, "H", "W"])], [info("y", None)], numbers)
+    imported = load(saved(proto, tmp_path))
+    assert imported.model.sizevars == {"B": 1, "H": 3, "W": 3}
+    for batch, height, width in ((1, 3, 3), (2, 8, 4)):
+        agrees(proto, imported, {"x": rand(batch, 1, height, width)})
