@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Dim:
+class ViewDim:
     """A dim of a view: position ``i`` reads ``i * step`` places further along the dim ``source`` of the tensor.
 
     ``source`` None: the dim repeats what the others read. Several dims may move along one dim of the tensor.
@@ -34,7 +34,7 @@ class View:
     """Elements of a tensor in row-major order of ``dims``, the first of them at the place ``start``."""
 
     start: tuple[int, ...]
-    dims: tuple[Dim, ...]
+    dims: tuple[ViewDim, ...]
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -62,9 +62,9 @@ class Moved:
     view: View
 
 
-def whole(shape: Sequence[int]) -> tuple[Dim, ...]:
+def whole(shape: Sequence[int]) -> tuple[ViewDim, ...]:
     """Return the dims of a tensor as they are."""
-    return tuple(Dim(extent, axis) for axis, extent in enumerate(shape))
+    return tuple(ViewDim(extent, axis) for axis, extent in enumerate(shape))
 
 
 def same_order(source: Sequence[int], shape: Sequence[int]) -> Moved:
@@ -72,7 +72,7 @@ def same_order(source: Sequence[int], shape: Sequence[int]) -> Moved:
     return Moved(tuple(shape), View((0,) * len(source), whole(source)))
 
 
-def in_dims(rank: int, dims: Iterable[Dim]) -> Moved:
+def in_dims(rank: int, dims: Iterable[ViewDim]) -> Moved:
     """Return a result that has the dims of its view, read from the first element on."""
     found = tuple(dims)
     return Moved(tuple(dim.extent for dim in found), View((0,) * rank, found))
@@ -90,7 +90,7 @@ def cut(shape: Sequence[int], axes: Sequence[int], ranges: Sequence[range]) -> M
     )
     # A step from one place to none has any size, also one that an address cannot hold.
     dims = tuple(
-        Dim(extent, axis, 1 if surely(lambda extent=extent: extent <= 1) else chosen.step)
+        ViewDim(extent, axis, 1 if surely(lambda extent=extent: extent <= 1) else chosen.step)
         for axis, (chosen, extent) in enumerate(zip(places, extents, strict=True))
     )
     return Moved(extents, View(start, dims))

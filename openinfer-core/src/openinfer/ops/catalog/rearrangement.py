@@ -20,7 +20,7 @@ from openinfer.ops.schema import (
     SettingType,
 )
 from openinfer.ops.shapes import axes_of, axis_of, broadcast, integer, integers, needed, shown
-from openinfer.ops.views import Dim, Moved, View, cut, in_dims, same_order, whole
+from openinfer.ops.views import Moved, View, ViewDim, cut, in_dims, same_order, whole
 
 if TYPE_CHECKING:
     from openinfer.compute import Builder
@@ -147,7 +147,7 @@ def _expanded(x: TensorType, settings: Settings, declared: Sequence[TensorType])
         raise OpTypeError(str(error), settings=("shape",)) from error
     missing = len(shape) - len(x.shape)
     own = [None if n < missing or x.shape[n - missing] != extent else n - missing for n, extent in enumerate(shape)]
-    return (in_dims(len(x.shape), (Dim(extent, axis) for extent, axis in zip(shape, own, strict=True))),)
+    return (in_dims(len(x.shape), (ViewDim(extent, axis) for extent, axis in zip(shape, own, strict=True))),)
 
 
 def _sliced(x: TensorType, settings: Settings, declared: Sequence[TensorType]) -> tuple[Moved, ...]:
@@ -212,7 +212,7 @@ def _tiled(x: TensorType, settings: Settings, declared: Sequence[TensorType]) ->
             code="setting-type",
             settings=("repeats",),
         )
-    dims = [dim for count, own in zip(repeats, whole(x.shape), strict=True) for dim in (Dim(count), own)]
+    dims = [dim for count, own in zip(repeats, whole(x.shape), strict=True) for dim in (ViewDim(count), own)]
     shape = tuple(count * extent for count, extent in zip(repeats, x.shape, strict=True))
     return (Moved(shape, View((0,) * len(x.shape), tuple(dims))),)
 
@@ -224,7 +224,7 @@ def _repeated(x: TensorType, settings: Settings, declared: Sequence[TensorType])
     if count < 0:
         raise OpTypeError(f"count is {count}, expected at least 0", code="setting-type", settings=("count",))
     dims = list(whole(x.shape))
-    dims.insert(axis + 1, Dim(count))
+    dims.insert(axis + 1, ViewDim(count))
     shape = tuple(extent * count if n == axis else extent for n, extent in enumerate(x.shape))
     return (Moved(shape, View((0,) * len(x.shape), tuple(dims))),)
 
@@ -289,8 +289,8 @@ def _depth_to_space(x: TensorType, settings: Settings, declared: Sequence[Tensor
         )
     depth = channels // (block * block)
     steps = (block * depth, depth, 1) if settings.get("mode") == "DCR" else (block, 1, block * block)
-    down, across, channel = (Dim(n, 1, step) for n, step in zip((block, block, depth), steps, strict=True))
-    dims = (Dim(images, 0), channel, Dim(rows, 2), down, Dim(columns, 3), across)
+    down, across, channel = (ViewDim(n, 1, step) for n, step in zip((block, block, depth), steps, strict=True))
+    dims = (ViewDim(images, 0), channel, ViewDim(rows, 2), down, ViewDim(columns, 3), across)
     return (Moved((images, depth, rows * block, columns * block), View((0,) * 4, dims)),)
 
 
@@ -301,8 +301,8 @@ def _space_to_depth(x: TensorType, settings: Settings, declared: Sequence[Tensor
         raise OpTypeError(f"rows and columns of {x} are not multiples of block = {block}", settings=("block",))
     high, wide = rows // block, columns // block
     dims = (
-        *(Dim(images, 0), Dim(block, 2), Dim(block, 3)),
-        *(Dim(channels, 1), Dim(high, 2, block), Dim(wide, 3, block)),
+        *(ViewDim(images, 0), ViewDim(block, 2), ViewDim(block, 3)),
+        *(ViewDim(channels, 1), ViewDim(high, 2, block), ViewDim(wide, 3, block)),
     )
     return (Moved((images, channels * block * block, high, wide), View((0,) * 4, dims)),)
 
