@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.affine.facts import FACTS
 from openinfer.affine.interval import Interval
 
 if TYPE_CHECKING:
@@ -149,9 +150,12 @@ class Index(Arithmetic):
 
     @staticmethod
     def of(value: Operand) -> Index:
-        """Return ``value`` as an index."""
+        """Return ``value`` as an index; other classes than those of this module say what they are by ``__affine__``."""
         if isinstance(value, Index):
             return value
+        as_index = getattr(type(value), "__affine__", None)
+        if as_index is not None:
+            return as_index(value)
         if isinstance(value, int):
             return Index((((), value),)) if value else Index()
         if not isinstance(value, (Var, Quotient, Remainder)):
@@ -231,7 +235,7 @@ class Index(Arithmetic):
     def is_within(self, low: int, extent: int | Index) -> bool:
         """Return whether ``low <= self < extent`` is certain, whatever the parameters are."""
         bounds, size = self.interval, extent if isinstance(extent, int) else extent.constant
-        if size is not None and bounds.low is not None and bounds.high is not None:
+        if size is not None and bounds.low is not None and bounds.high is not None and FACTS.get() is None:
             return low <= bounds.low and bounds.high < size
         return _is_never_negative(self - low) and _is_never_negative(Index.of(extent) - 1 - self)
 
@@ -292,7 +296,9 @@ def _merged(terms: Iterable[Term]) -> Index:
 
 
 def _divisor(by: Operand) -> Index:
-    divisor = Index.of(by)
+    divisor, facts = Index.of(by), FACTS.get()
+    if facts is not None and divisor.constant is None:
+        divisor = facts.divisor(divisor)
     if len(divisor.terms) != 1 or divisor.terms[0][1] < 1:
         raise ValueError(f"indices are divided by a positive integer or product of parameters, found {divisor}")
     return divisor
@@ -350,9 +356,11 @@ def _is_never_negative(index: Index) -> bool:
     that ``n - 1 - i`` with ``i < n`` is seen to be at least 0. Those on which the range of another one depends come
     later: in ``n - i - j`` with ``j < n - i + 1``, ``j`` is replaced first.
     """
-    low = index.interval.low
-    if low is not None:
+    low, facts = index.interval.low, FACTS.get()
+    if low is not None and (low >= 0 or facts is None):
         return low >= 0
+    if facts is not None and facts.is_never_negative(index):
+        return True
     for var in _in_order(index.variables()):
         slope = None if var.extent is None else _slope(index, var)
         if slope is None or var.extent is None:
@@ -360,9 +368,22 @@ def _is_never_negative(index: Index) -> bool:
         if _is_never_negative(slope):
             return _is_never_negative(index.substituted({var: Index()}))
         if _is_never_negative(-slope):
-            return _is_never_negative(index.substituted({var: Index.of(var.extent) - 1}))
+            extent = Index.of(var.extent)
+            end = extent if facts is None else facts.extent_of_runs(extent)
+            return _is_never_negative(index.substituted({var: end - 1}))
     less = _without_quotients(index)
-    return less != index and _is_never_negative(less)
+    if less != index and _is_never_negative(less):
+        return True
+    return facts is not None and any(map(_is_never_negative, _times_divisors(index)))
+
+
+def _times_divisors(index: Index) -> Iterator[Index]:
+    """Yield indices that are at least 0 where this one is: ``rest - of // by >= 0`` means ``of < by * (rest + 1)``."""
+    for term in index.terms:
+        atoms, factor = term
+        if factor == -1 and len(atoms) == 1 and isinstance(atoms[0], Quotient):
+            quotient = atoms[0]
+            yield quotient.by * (index - Index((term,)) + 1) - 1 - quotient.of
 
 
 def _in_order(variables: frozenset[Var]) -> list[Var]:

@@ -10,11 +10,12 @@ k.outputs[0][i, j] = k.sum(a[i, r] * b[r, j], over=(r,))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index, Var, Within
+from openinfer.compute.parameters import parameters_of
 from openinfer.compute.stage import (
     Check,
     Computation,
@@ -29,7 +30,8 @@ from openinfer.compute.stage import (
     places_of,
 )
 from openinfer.diagnostics import counted
-from openinfer.dtypes import I64
+from openinfer.dims import is_size
+from openinfer.dtypes import I32, I64
 from openinfer.errors import OpenInferError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
@@ -186,8 +188,8 @@ class Builder:
 
     def axis(self, extent: int | Index | Var, name: str | None = None) -> Var:
         """Return a variable with the values from 0 to ``extent`` - 1."""
-        size = extent if isinstance(extent, int) else Index.of(extent)
-        constant = size if isinstance(size, int) else size.constant
+        size = Index.of(extent)
+        constant = size.constant
         number = next(self._names)
         return Var(name or f"i{number}", size if constant is None else constant)
 
@@ -202,7 +204,9 @@ class Builder:
         return Operand(self, tensor)
 
     def constant(self, value: Scalar, dtype: DType) -> Value:
-        """Return a constant, rounded to its type."""
+        """Return a constant, rounded to its type; it may be a size that is known at run time only."""
+        if is_size(value):
+            return self.position(value.index, dtype) if dtype in (I32, I64) else self.position(value.index).cast(dtype)
         return Value(tree.literal(value, dtype))
 
     def position(self, at: Place, dtype: DType = I64) -> Value:
@@ -309,13 +313,14 @@ class Builder:
         """
         if self._checks:
             raise ComputationError(f"refused values ({self._checks[0].rule}) belong to the stage stored after them")
-        return Computation(
+        made = Computation(
             name=self._name,
             inputs=self._given,
             outputs=self._written,
             stages=tuple(self._stages),
             temporaries=tuple(self._temporaries),
         )
+        return replace(made, parameters=parameters_of(made))
 
 
 def _start(start: Scalar | Value | None, dtype: DType) -> Expr | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
+from openinfer.compute.parameters import parameters_of
 from openinfer.compute.stage import Computation, Read, Stage, Tensor
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
@@ -24,7 +26,8 @@ def elementwise(name: str, expr: Expr, inputs: Sequence[Tensor], output: Tensor)
     elements = tuple(Read(tensor.name, broadcast(at, tensor.shape), tensor.dtype) for tensor in inputs)
     axes = tuple(var for index in at for var in index.variables())
     stage = Stage(output.name, axes, elements, expr, at)
-    return Computation(name, tuple(inputs), (output,), (stage,))
+    made = Computation(name, tuple(inputs), (output,), (stage,))
+    return replace(made, parameters=parameters_of(made))
 
 
 def expression_of(computation: Computation) -> Expr | None:

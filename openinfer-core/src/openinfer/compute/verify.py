@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, is_identifier, is_mixed_radix
 from openinfer.compute.builder import ComputationError
 from openinfer.compute.stage import Read, expressions_of, places_of, variables_of
+from openinfer.dims import Let
 from openinfer.dtypes import BOOL, I64
 from openinfer.expr.linear import linearise
 
@@ -128,7 +129,8 @@ class _StageCheck:
         bound = [*stage.axes, *folded, *(lookup.var for lookup in stage.lookups), *self.computation.parameters]
         names = [var.name for var in bound]
         for var in bound:
-            _check_name(var.name)
+            if not isinstance(var, Let):
+                _check_name(var.name)
             _check_extent(var.name, var.extent if isinstance(var.extent, int) else None)
             if names.count(var.name) > 1:
                 raise ComputationError(f"two variables are called {var.name}")

@@ -6,10 +6,10 @@ both answers, so that each `Path` through a rule has guards, which say where it 
 """
 
 from openinfer.dims.condition import Condition, Relation
-from openinfer.dims.dim import Dim, Ratio, Size, index_of
+from openinfer.dims.dim import Dim, Ratio, Size, index_of, is_size
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.expressions import expression
-from openinfer.dims.functions import from_end, length, max, min, range, slice, surely, unasked  # noqa: A004
+from openinfer.dims.functions import from_end, length, max, min, range, size_of, slice, surely, unasked  # noqa: A004
 from openinfer.dims.lets import Let, LetKind, evaluated, sources, substituted
 from openinfer.dims.space import Path, Space
 from openinfer.dims.text import parse_dim
@@ -29,11 +29,13 @@ __all__ = [
     "expression",
     "from_end",
     "index_of",
+    "is_size",
     "length",
     "max",
     "min",
     "parse_dim",
     "range",
+    "size_of",
     "slice",
     "sources",
     "substituted",

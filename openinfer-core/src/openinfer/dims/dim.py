@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
 
 from openinfer.affine import Index
 from openinfer.dims.asking import Manner
@@ -24,6 +24,11 @@ def made(index: Index, asked: Asked) -> Size:
     """Return an index as a size: a number where it is constant."""
     constant = index.constant
     return Dim(index, asked) if constant is None else constant
+
+
+def is_size(value: object) -> TypeGuard[Dim]:
+    """Return whether a value is a size that is known at run time only: ``isinstance`` takes it for an integer."""
+    return type(value) is Dim
 
 
 def index_of(size: Size) -> Index:
@@ -81,6 +86,9 @@ class Dim:
             KeyError: a size has no value.
         """
         return evaluated(self.index, values)
+
+    def __affine__(self) -> Index:
+        return self.index
 
     # Arithmetic
 

@@ -63,6 +63,20 @@ def from_end(place: Any, extent: Any) -> Any:
     return made(Index.of(Let.of(LetKind.FROM_END, index, index_of(extent))), asked)
 
 
+def size_of(index: Index) -> Any:
+    """Return an index over the sizes of the rule in progress as a size, a number where it is constant.
+
+    Raises:
+        ValueError: it is not constant, and no rule runs on sizes.
+    """
+    asked, constant = CURRENT.get(), index.constant
+    if constant is not None:
+        return constant
+    if asked is None:
+        raise ValueError(f"`{index}` is a size of a rule that `Space.explore` runs")
+    return made(index, asked)
+
+
 def surely(question: Callable[[], Any]) -> bool:
     """Return whether a question is certainly true, without following an answer: for choices between equal forms."""
     with _in_manner(Manner.PROVE):

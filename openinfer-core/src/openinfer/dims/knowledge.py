@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Interval, Quotient, Remainder, Var
 from openinfer.dims.condition import Condition, Relation
-from openinfer.dims.lets import Let, LetKind
+from openinfer.dims.lets import Let, LetKind, sources, substituted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 DEPTH = 2
 """How many conditions are added up to prove another one: every shape rule of the catalogue is decided by two."""
+
+MOST_SPLITS = 2
+"""How many symbols are replaced by their parts: those of a clipped range that begins at a clipped place."""
 
 MANY_CONDITIONS = 24
 """From this number of conditions on one is added at a time, since the pairs are tried for every term."""
@@ -32,7 +35,7 @@ class Knowledge:
         self._conditions: list[Condition] = []
         self._described: set[Atom] = set()
         self._answers: dict[Condition, bool | None] = {}
-        self._splitting = False
+        self._splits = 0
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -89,7 +92,7 @@ class Knowledge:
             return True
         if depth == 0:
             return False
-        if not self._splitting and any(map(self._proved_for_parts, self._choices(index))):
+        if self._splits < MOST_SPLITS and any(map(self._proved_for_parts, self._choices(index))):
             return True
         depth = 1 if len(self._conditions) > MANY_CONDITIONS else depth
         return any(self._proved(rest, depth - 1) for rest in self._less_conditions(index))
@@ -117,12 +120,12 @@ class Knowledge:
                 yield tuple(others + part * factor for part in let.parts)
 
     def _proved_for_parts(self, cases: tuple[Index, ...]) -> bool:
-        # One symbol is replaced at a time: each case would be split again at every other symbol.
-        self._splitting = True
+        # Each case would be split again at every other symbol.
+        self._splits += 1
         try:
             return all(self._proved(index, DEPTH) for index in cases)
         finally:
-            self._splitting = False
+            self._splits -= 1
 
     def _proved_without_quotients(self, index: Index) -> bool:
         """Return whether an index with a quotient is at least 0 after multiplying by the divisor.
@@ -138,6 +141,23 @@ class Knowledge:
                 if self._proved(whole + quotient.of if factor == 1 else whole + quotient.by - 1 - quotient.of, DEPTH):
                     return True
         return False
+
+    def solutions(self) -> dict[Var, Index]:
+        """Return the symbols that equations determine, each by symbols that remain.
+
+        Of two symbols that are equal the one remains whose bounds were stated first.
+        """
+        rank = {name: number for number, name in enumerate(self._bounds)}
+        solved: dict[Var, Index] = {}
+        for condition in self._conditions:
+            if condition.relation is not Relation.EQUAL:
+                continue
+            values = _determined(substituted(condition.index, solved))
+            var = max(values, key=lambda var: rank.get(var.name, -1), default=None)
+            if var is not None:
+                value = values[var]
+                solved = {name: substituted(other, {var: value}) for name, other in solved.items()} | {var: value}
+        return solved
 
     # Bounds
 
@@ -198,6 +218,18 @@ class Knowledge:
                 return
         for difference in differences:
             yield Condition(difference, Relation.AT_LEAST)
+
+
+def _determined(index: Index) -> dict[Var, Index]:
+    """Return the symbols for which ``index == 0`` can be solved, with what they are equal to."""
+    values: dict[Var, Index] = {}
+    for atoms, factor in index.terms:
+        atom = atoms[0] if len(atoms) == 1 and abs(factor) == 1 else None
+        if isinstance(atom, Var) and not isinstance(atom, Let):
+            rest = index - Index.of(atom) * factor
+            if atom.name not in sources(rest):
+                values[atom] = rest * -factor
+    return values
 
 
 def _may_be_zero(index: Index) -> bool:

@@ -97,6 +97,14 @@ def divisor(by: Index) -> Index:
     return by if is_product else Index.of(Let.of(LetKind.SUM, by))
 
 
+def positive(index: Index) -> Index:
+    """Return an index that has the same value where that is above 0: ``e`` for ``max(e, 0)``."""
+    let = index.terms[0][0][0] if len(index.terms) == 1 and index.terms[0][0] else None
+    if not isinstance(let, Let) or index != Index.of(let) or let.kind is not LetKind.MAX or Index() not in let.parts:
+        return index
+    return next((part for part in let.parts if part != Index()), index)
+
+
 def sources(index: Index) -> frozenset[str]:
     """Return the names of the sizes that an index depends on."""
     names: set[str] = set()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from openinfer.affine import Index, Interval, Var
+from openinfer.affine import FACTS, Index, Interval, Var
 from openinfer.dims.asking import CURRENT, Manner, UndecidedError
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.knowledge import Knowledge
-from openinfer.dims.lets import Signed, sources
+from openinfer.dims.lets import Signed, divisor, positive, sources
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
@@ -93,6 +93,27 @@ class Space:
         """Return the largest value of an index that bounds of its symbols give."""
         return self._knowledge.interval(index).high
 
+    @property
+    def guards(self) -> tuple[Condition, ...]:
+        """The answers that the way in progress followed up to here."""
+        return tuple(self._guards)
+
+    def solutions(self) -> Mapping[Var, Index]:
+        """Return the sizes that the guards of the way in progress determine, each by sizes that remain."""
+        return self._knowledge.solutions()
+
+    def is_never_negative(self, index: Index) -> bool:
+        """Return whether an index over sizes, and loop variables, is at least 0 for certain."""
+        return self._knowledge.certain(Condition(index, Relation.AT_LEAST)) is True
+
+    def extent_of_runs(self, extent: Index) -> Index:
+        """Return the extent of a loop that runs at least once: ``e`` for ``max(e, 0)``."""
+        return positive(extent)
+
+    def divisor(self, index: Index) -> Index:
+        """Return a positive index as indices divide by it: a sum is one symbol."""
+        return divisor(index)
+
     def decide(self, condition: Condition) -> bool:
         """Return the answer to a question: the certain one, or the one that the way in progress takes.
 
@@ -154,7 +175,7 @@ class Space:
         self, rule: Callable[[], _Result], chosen: tuple[bool, ...], errors: tuple[type[Exception], ...]
     ) -> Path[_Result]:
         self._begin(chosen)
-        token = CURRENT.set(self)
+        token, facts = CURRENT.set(self), FACTS.set(self)
         try:
             value, error = rule(), None
         except NeedsNumberError:
@@ -163,6 +184,7 @@ class Space:
             value, error = None, raised
         finally:
             CURRENT.reset(token)
+            FACTS.reset(facts)
         return Path(tuple(self._guards), value, error, self._knowledge)
 
     def _begin(self, chosen: tuple[bool, ...]) -> None:

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer import dims
+
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
 
@@ -33,7 +35,7 @@ class TensorType:
     @property
     def fits(self) -> bool:
         """Whether sizes of it have 64 bits, as in a container: its bytes, and the product of its dims other than 0."""
-        product = math.prod(extent for extent in self.shape if extent)
+        product = math.prod(dims.max(extent, 1) for extent in self.shape)
         return product <= LARGEST_SIZE and self.dtype.storage_nbytes(product) <= LARGEST_SIZE
 
     def __str__(self) -> str:

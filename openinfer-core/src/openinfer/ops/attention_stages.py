@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer import dims
 from openinfer.compute import Order
-from openinfer.dtypes import BOOL, I32, I64
+from openinfer.dims import is_size, surely
+from openinfer.dtypes import BOOL, F64, I32, I64
 from openinfer.expr import tree
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def _scores(k: Builder, how: Attention, given: Operands, scores: Operand) -> Non
     dtype = scores.dtype
     b, h, i, j = k.axes(*scores.shape)
     d = k.axis(how.depth)
-    score = k.constant(how.scale, dtype) * k.sum(given.query(b, h, i, d) * given.key(b, _shared(how, h), j, d), (d,))
+    score = _scale(k, how, dtype) * k.sum(given.query(b, h, i, d) * given.key(b, _shared(how, h), j, d), (d,))
     if how.softcap > 0:
         cap = k.constant(how.softcap, dtype)
         score = cap * k.apply(tree.tanh, score / cap)
@@ -87,9 +89,16 @@ def _scores(k: Builder, how: Attention, given: Operands, scores: Operand) -> Non
     scores[b, h, i, j] = score
 
 
+def _scale(k: Builder, how: Attention, dtype: DType) -> Value:
+    """Return the factor of the products, computed by the program where their number of terms is a size."""
+    if not is_size(how.depth) or how.stated_scale is not None:
+        return k.constant(how.scale, dtype)
+    return (1.0 / k.apply(tree.sqrt, k.constant(dims.max(how.depth, 1), F64))).cast(dtype)
+
+
 def _shown(k: Builder, how: Attention, i: Var, j: Var) -> Iterator[Value]:
     """Yield the conditions under which a query sees a key, without those that always hold."""
-    dtype = I32 if how.queries + how.valid < 1 << 31 else I64
+    dtype = I32 if surely(lambda: how.queries + how.valid < 1 << 31) else I64
     distances: list[Index] = []
     if how.causal:
         distances.append(i + _held(how.offset, how) - j)
@@ -103,12 +112,13 @@ def _shown(k: Builder, how: Attention, i: Var, j: Var) -> Iterator[Value]:
 
 def _held(offset: int, how: Attention) -> int:
     """Return an offset between queries and keys, or the nearest one from which on nothing changes any more."""
-    return max(-how.queries, min(offset, how.valid))
+    return dims.max(-how.queries, dims.min(offset, how.valid))
 
 
 def _shared(how: Attention, head: Index | Var) -> Index | Var:
     """Return the head of keys and values, which some heads of queries share."""
-    return head if how.group <= 1 else head // how.group
+    group = how.group
+    return head if surely(lambda: group <= 1) else head // group
 
 
 def _equal(k: Builder, value: Value, other: Value) -> Value:

@@ -31,7 +31,7 @@ def computation_of(schema: OpSchema, call: OpCall) -> Computation:
     define = stages_of(schema)
     if define is None:
         raise OpTypeError("is not defined by stages", of=schema.name)
-    return _defined(define, CallKey(call))
+    return _definition(define, call) if call.has_sizes else _defined(define, CallKey(call))
 
 
 def stages_of(schema: OpSchema) -> DefineStages | None:
@@ -91,8 +91,12 @@ class CallKey:
 @lru_cache(maxsize=1024)
 def _defined(define: DefineStages, key: CallKey) -> Computation:
     """Return what a definition says; programs call an operator on the same types again and again."""
-    builder = _builder(key.call)
-    define(builder, key.call)
+    return _definition(define, key.call)
+
+
+def _definition(define: DefineStages, call: OpCall) -> Computation:
+    builder = _builder(call)
+    define(builder, call)
     computation = builder.computation()
     verify(computation)
     return computation

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
+from openinfer.dims import surely
 from openinfer.ops.strides import contiguous
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 def move(k: Builder, x: Operand, y: Operand, moved: Moved) -> None:
     """Append the stage that makes ``y`` the elements of a view of ``x``."""
-    if not moved.view.count:
+    if surely(lambda: moved.view.count == 0) or surely(lambda: prod(moved.shape) == 0):
         axes = k.axes(*moved.shape)
         y[axes] = k.constant(0, y.dtype)
         return
@@ -36,7 +38,7 @@ def _source(axes: Sequence[Var], view: View) -> tuple[Index, ...]:
 
 def _place(axes: Sequence[Var], moved: Moved) -> tuple[Index, ...]:
     """Return where a place of the view is in the result: the same one in row-major order."""
-    if moved.shape == moved.view.extents:
+    if surely(lambda: moved.shape == moved.view.extents):
         return tuple(map(Index.of, axes))
     flat = sum((axis * stride for axis, stride in zip(axes, contiguous(moved.view.extents), strict=True)), Index())
     strides = zip(contiguous(moved.shape), moved.shape, strict=True)

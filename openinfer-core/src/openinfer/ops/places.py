@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dims import surely
 from openinfer.dtypes import BOOL, I64
 from openinfer.expr import tree
 
@@ -36,7 +37,7 @@ def counted_from_end(k: Builder, index: Value, extent: int) -> Value:
 
 
 def _rule(index: Value, extent: int, *, negative: bool) -> str:
-    if not extent:
+    if surely(lambda: extent == 0):
         return "there is nothing to index"
     lowest = -extent if negative and index.dtype.minimum != 0 else 0
     return f"indices are {lowest} to {extent - 1}"

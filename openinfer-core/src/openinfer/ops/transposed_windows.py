@@ -8,6 +8,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Within
+from openinfer.dims import surely
 from openinfer.ir.types import LARGEST_SIZE
 from openinfer.ops.schema import OpTypeError, SettingSpec, SettingType
 from openinfer.ops.shapes import integers, shown
@@ -85,15 +86,17 @@ def phases(k: Builder, window: TransposedWindow) -> Iterator[Taps]:
     remainders have one place less where the stride does not divide their number: they come separately.
     """
     # One element meets its taps with any stride, one tap its elements with any dilation.
-    stride = window.stride if window.size > 1 else 1
-    dilation = window.dilation if window.kernel > 1 else 1
+    stride = 1 if surely(lambda: window.size <= 1) else window.stride
+    dilation = 1 if surely(lambda: window.kernel <= 1) else window.dilation
     common = gcd(stride, dilation)
     apart, each = stride // common, dilation // common
     whole, rest = divmod(window.positions, stride)
     for first, last, count in ((0, rest, whole + 1), (rest, stride, whole)):
-        if first == last or not count:
+        remainders = last - first
+        if any(surely(lambda extent=extent: extent == 0) for extent in (remainders, count)):
             continue
-        u, r = k.axis(count), Index.of(k.axis(last - first)) if last - first > 1 else Index()
+        u = k.axis(count)
+        r = Index() if surely(lambda extent=remainders: extent == 1) else Index.of(k.axis(remainders))
         met = r + first + window.before
         axis = k.axis(-(-window.kernel // apart))
         start = met // common * pow(each, -1, apart) % apart

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
+from openinfer import dims
+from openinfer.dims import surely
 from openinfer.ir.types import LARGEST_SIZE
 from openinfer.ops.schema import OpTypeError, SettingSpec, SettingType
 from openinfer.ops.shapes import integers, shown
@@ -73,27 +75,30 @@ class Window:
     @property
     def always_reads(self) -> bool:
         """Whether every position reads at least one element of the image."""
-        if not self.positions:
+        if surely(lambda: self.positions == 0):
             return True
         if not self.kernel or (self.positions - 1) * self.stride - self.before >= self.size:
             return False
         # Positions in front of the image reach it by their first element that is not in front of it.
         if -(-self.before // self.dilation) >= self.kernel:
             return False
+        if self.dilation == 1 or self.dilation <= self.size:
+            return self.dilation <= self.size
         in_front = min(self.positions, -(-self.before // self.stride))
         different = min(in_front, self.dilation // gcd(self.stride, self.dilation))
-        if self.dilation <= self.size or different > self.size:
-            return self.dilation <= self.size
+        if different > self.size:
+            return False
         return all((p * self.stride - self.before) % self.dilation < self.size for p in range(different))
 
     @property
     def reading(self) -> range:
         """The elements of the window that read the image at one position or more; all if there is no position."""
-        if not self.positions:
-            return range(self.kernel)
+        if surely(lambda: self.positions == 0):
+            return dims.range(self.kernel)
         last = (self.positions - 1) * self.stride
-        first = max(0, -((last - self.before) // self.dilation))
-        return range(first, max(first, min(self.kernel, (self.size - 1 + self.before) // self.dilation + 1)))
+        first = dims.max(0, -((last - self.before) // self.dilation))
+        end = dims.min(self.kernel, (self.size - 1 + self.before) // self.dilation + 1)
+        return dims.range(first, dims.max(first, end))
 
     def place(self, position: Index | Var, tap: Index | Var) -> Index:
         """Return the place of the image that an element of the window reads at a position, as an index."""
@@ -158,8 +163,8 @@ def _window(size: int, kernel: int, stride: int, dilation: int, before: int, aft
         size=size,
         kernel=kernel,
         # What is stepped over once has a step of any size: one that an address cannot hold would go on to kernels.
-        stride=stride if positions > 1 else 1,
-        dilation=dilation if kernel > 1 else 1,
+        stride=1 if surely(lambda: positions <= 1) else stride,
+        dilation=1 if surely(lambda: kernel <= 1) else dilation,
         before=before,
         after=after,
         positions=positions,
@@ -205,6 +210,6 @@ def _named_padding(name: str, size: int, kernel: int, stride: int, dilation: int
     if name == "valid":
         return 0, 0
     positions = -(-size // stride)
-    total = max((positions - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
+    total = dims.max((positions - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
     lesser = total // 2
     return (lesser, total - lesser) if name == "same_upper" else (total - lesser, lesser)

@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Within
+from openinfer.dims import surely
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.accumulate import ACC, accumulated, accumulator
@@ -158,7 +159,7 @@ def sliding(k: Builder, call: OpCall) -> Sliding:
 def _channels(k: Builder, groups: int, each: int) -> tuple[Index, Index]:
     """Return the group and the output channel: without an axis for a single group, or for the one channel of each."""
     g = Index.of(k.axis(groups)) if groups > 1 else Index()
-    return g, g if groups > 1 and each == 1 else g * each + k.axis(each)
+    return g, g if groups > 1 and surely(lambda: each == 1) else g * each + k.axis(each)
 
 
 def _conv_transpose2d_types(

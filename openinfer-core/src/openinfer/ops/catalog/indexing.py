@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dims import surely
 from openinfer.dtypes import DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -154,7 +155,7 @@ def _embedding(k: Builder, call: OpCall) -> None:
 def _slices(k: Builder, x: Tensor, indices: Tensor, axis: int, extent: int, *, negative: bool) -> None:
     """Store the slices of x along an axis of ``extent`` that indices name, their dims in place of the axis."""
     (y,) = k.outputs
-    if not extent:
+    if surely(lambda: extent == 0):
         refuse_all(k, y)
         return
     before, named, after = k.axes(*x.shape[:axis]), k.axes(*indices.shape), k.axes(*x.shape[axis + 1 :])
@@ -166,7 +167,7 @@ def _gather_elements(k: Builder, call: OpCall) -> None:
     (x, indices), (y,) = k.given, k.outputs
     axis = axis_of(integer(call.settings.get("axis"), "axis"), len(x.shape))
     extent = needed(call.inputs).shape[axis]
-    if not extent:
+    if surely(lambda: extent == 0):
         refuse_all(k, y)
         return
     at = k.axes(*indices.shape)
@@ -179,7 +180,7 @@ def _gather_nd(k: Builder, call: OpCall) -> None:
     batch, own = integer(call.settings.get("batch_dims"), "batch_dims"), needed(call.inputs).shape
     named = needed(call.inputs, 1).shape
     after = batch + named[-1]
-    if 0 in own[batch:after]:
+    if any(surely(lambda extent=extent: extent == 0) for extent in own[batch:after]):
         refuse_all(k, y)
         return
     at, inner = k.axes(*named[:-1]), k.axes(*own[after:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer import dims
 from openinfer.affine import Index
 from openinfer.dtypes import I64, DType, Kind
 from openinfer.expr import tree
@@ -79,7 +80,7 @@ def _pad(k: Builder, call: OpCall) -> None:
 
 def _mirrored(k: Builder, axis: Var, margin: Margin, mode: str) -> Index:
     """Return the place of x that a place along an axis holds."""
-    count, inner = len(margin.kept), axis - margin.before
+    count, inner = dims.length(margin.kept), axis - margin.before
     if not margin.before and not margin.after:
         return axis + margin.kept.start
     if mode == "wrap":
@@ -88,9 +89,9 @@ def _mirrored(k: Builder, axis: Var, margin: Margin, mode: str) -> Index:
         place = k.apply(tree.maximum, k.position(inner), k.constant(0, I64))
         place = k.apply(tree.minimum, place, k.constant(count - 1, I64))
     else:
-        period = max(2 * (count - 1), 1)
+        period = dims.max(2 * (count - 1), 1)
         place = k.position(inner % period)
-        place = k.apply(tree.minimum, place, period - place)
+        place = k.apply(tree.minimum, place, k.constant(period, I64) - place)
     # A table of the places is computed once, not at every element.
     table = k.temporary(I64, margin.extent)
     table[axis] = place

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer.dims import length, surely
 from openinfer.dtypes import I32, I64
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -69,7 +70,7 @@ def _max_pool(k: Builder, call: OpCall) -> None:
     """The greatest element of each window; a NaN, as padding, wins only over nothing else."""
     (x,), (y,), over = k.given, k.outputs, _windows(call)
     least = math.nan if x.dtype.minimum is None else x.dtype.minimum
-    at, taps = k.axes(*y.shape), k.axes(*(len(window.reading) for window in over))
+    at, taps = k.axes(*y.shape), k.axes(*(length(window.reading) for window in over))
     element = x.within(*at[:2], *_places(over, at[2:], taps), fill=least).cast(compute_type(x.dtype))
     y[at] = k.fold(element, taps, tree.maximum, start=least)
 
@@ -77,11 +78,11 @@ def _max_pool(k: Builder, call: OpCall) -> None:
 def _avg_pool(k: Builder, call: OpCall) -> None:
     (x,), (y,), over = k.given, k.outputs, _windows(call)
     total = compute_type(x.dtype)
-    at, taps = k.axes(*y.shape), k.axes(*(len(window.reading) for window in over))
+    at, taps = k.axes(*y.shape), k.axes(*(length(window.reading) for window in over))
     element = x.within(*at[:2], *_places(over, at[2:], taps), fill=0).cast(total)
     padded = bool(call.settings.get("count_include_pad"))
     largest = math.prod(window.kernel + window.before + window.size + window.after for window in over)
-    dtype = I32 if largest < 1 << 31 else I64
+    dtype = I32 if surely(lambda: largest < 1 << 31) else I64
     counts = [_counted(k, window, position, padded, dtype) for window, position in zip(over, at[2:], strict=True)]
     y[at] = k.sum(element, taps) / math.prod(counts[1:], start=counts[0]).cast(total)
 
@@ -98,11 +99,12 @@ def _counted(k: Builder, window: Window, position: Var, padded: bool, dtype: DTy
     high += window.before + window.size
     start = position * window.stride
     first, last = k.position(start, dtype), k.position(start + window.kernel, dtype)
-    if low:
+    is_low = surely(lambda: low == 0)
+    if not is_low:
         first = k.apply(tree.maximum, first, k.constant(low, dtype))
-    if (window.positions - 1) * window.stride + window.kernel > high:
+    if not surely(lambda: (window.positions - 1) * window.stride + window.kernel <= high):
         last = k.apply(tree.minimum, last, k.constant(high, dtype))
-    elif not low:
+    elif is_low:
         return k.constant(window.kernel, dtype)
     return last - first
 

@@ -205,7 +205,7 @@ def _qmatmul(k: Builder, call: OpCall) -> None:
     (y,), at = k.outputs, k.axes(*k.outputs[0].shape)
     total = widest(given.dtype for given in (x, scale, bias) if given is not None)
     swapped, size = bool(call.settings.get("trans_w")), integer(call.settings.get("group_size"), "group_size")
-    depth = x.shape[-1].constant or 0
+    depth = needed(call.inputs).shape[-1]
     group, inner = (k.axis(depth // size), k.axis(size)) if size else (None, k.axis(depth))
     r = inner if group is None else group * size + inner
     place, parts = (r, at[-1]), (at[-1],) if group is None else (group, at[-1])

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from openinfer.dims import Dim, NeedsNumberError, sources
+from openinfer.dims import Dim, NeedsNumberError, sources, surely
 from openinfer.dtypes import F32, I64
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -137,7 +137,7 @@ def _resize(k: Builder, call: OpCall) -> None:
     (x,), (y,) = k.given, k.outputs
     (rows, columns), (high, wide) = needed(call.inputs).shape[2:], call.outputs[0].shape[2:]
     n, c, p, q = k.axes(*y.shape)
-    if not high * wide:
+    if surely(lambda: high == 0) or surely(lambda: wide == 0):
         y[n, c, p, q] = k.constant(0, work_type(y.dtype))
     elif call.settings.get("mode") == "nearest":
         y[n, c, p, q] = x[n, c, p * rows // high, q * columns // wide]
@@ -156,12 +156,13 @@ def _between(k: Builder, place: Var, size: int, result: int, kind: DType) -> tup
     """Return the two places of an axis of ``size`` that a place of the result lies between, and its distance from the
     first, from tables that are computed once, in integers as `neighbours` has them."""
     places, share = [k.temporary(I64, result) for _ in "ab"], k.temporary(kind, result)
-    position = k.apply(tree.maximum, (k.position(place) * 2 + 1) * size - result, k.constant(0, I64))
+    rows, double = k.constant(size, I64), k.constant(2 * result, I64)
+    position = k.apply(tree.maximum, (k.position(place) * 2 + 1) * rows - k.constant(result, I64), k.constant(0, I64))
     position = k.apply(tree.minimum, position, k.constant((size - 1) * 2 * result, I64))
-    low = position / (2 * result)
+    low = position / double
     places[0][place] = low
     places[1][place] = k.apply(tree.minimum, low + 1, k.constant(size - 1, I64))
-    share[place] = (position - low * (2 * result)).cast(kind) / (2 * result)
+    share[place] = (position - low * double).cast(kind) / k.constant(2 * result, kind)
     first, second = (k.lookup(table[place], size, "places lie in the image") for table in places)
     return first, second, share[place]
 

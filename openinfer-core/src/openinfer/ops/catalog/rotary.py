@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer import dims
+from openinfer.dims import surely
 from openinfer.dtypes import F64, I64
 from openinfer.expr import tree
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS
@@ -92,7 +94,7 @@ def _turns_a_step(k: Builder, how: Rotary, factor: float, base: float) -> Tensor
     """
     steps = k.temporary(I64, how.pairs)
     pair = k.axis(how.pairs)
-    exponent = k.position(pair, F64) * -1.0 / max(how.pairs, 1)
+    exponent = k.position(pair, F64) * -1.0 / k.constant(dims.max(how.pairs, 1), F64)
     turns = k.apply(tree.power, k.constant(base, F64), exponent) * (factor / (2 * math.pi))
     part = turns - k.apply(tree.floor, turns + 0.5)
     steps[pair] = (part * _TURN).cast(I64)
@@ -103,7 +105,7 @@ def _rope_cached(k: Builder, call: OpCall) -> None:
     x, cos, sin, *given = k.given
     how, wide = rope_cached_plan(call.inputs, call.settings), widest(each.dtype for each in (x, cos, sin))
     rows = needed(call.inputs, 1).shape[0]
-    if given and not rows:
+    if given and surely(lambda: rows == 0):
         refuse_all(k, k.outputs[0])
         return
 

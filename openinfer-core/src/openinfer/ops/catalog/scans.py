@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer import dims
+from openinfer.dims import surely
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS
@@ -62,12 +64,12 @@ def _cumsum(k: Builder, call: OpCall) -> None:
         """Return the element that is number ``place`` in the order of the sum."""
         return (*others[:axis], extent - 1 - place if settings.get("reverse") else place, *others[axis:])
 
-    if not extent or not settings.get("exclusive"):
+    if surely(lambda: extent == 0) or not settings.get("exclusive"):
         place = k.axis(extent)
         y[at(place)] = k.fold(x[at(place)].cast(wide), (place,), tree.add, start=0, running=True)
         return
-    y[at(0)] = k.constant(0, wide)
-    place = k.axis(extent - 1)
+    y[at(0 if surely(lambda: extent >= 1) else k.axis(dims.min(extent, 1)))] = k.constant(0, wide)
+    place = k.axis(dims.max(extent - 1, 0))
     y[at(place + 1)] = k.fold(x[at(place)].cast(wide), (place,), tree.add, start=0, running=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dims import surely
 from openinfer.dtypes import BOOL, DType, Kind
 from openinfer.expr import tree
 from openinfer.ops.catalog.indexing import AXIS, check_alongside, looked_up_tuple, tuple_length
@@ -112,7 +113,7 @@ def _updated(k: Builder, call: OpCall, update: Callable[[Tensor, Combine | None]
     """
     x, (y,), reduction = k.given[0], k.outputs, str(call.settings.get("reduction"))
     at = k.axes(*y.shape)
-    if 0 in call.outputs[0].shape:
+    if any(surely(lambda extent=extent: extent == 0) for extent in call.outputs[0].shape):
         y[at] = x[at]
         return
     combine = _combination(x.dtype, reduction)

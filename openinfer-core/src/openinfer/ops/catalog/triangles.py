@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer import dims
 from openinfer.affine import Index, Within
 from openinfer.ops.dtype_sets import EVERY
 from openinfer.ops.schema import (
@@ -51,7 +52,7 @@ def _cut(k: Builder, call: OpCall, distance: Callable[[Var, Var, int], Index]) -
     """Keep the elements whose distance from the diagonal is not negative."""
     (x,), (y,) = k.given, k.outputs
     at, furthest = k.axes(*y.shape), sum(call.outputs[0].shape[-2:])
-    diagonal = min(max(integer(call.settings.get("k"), "k"), -furthest), furthest)
+    diagonal = dims.min(dims.max(integer(call.settings.get("k"), "k"), -furthest), furthest)
     inside = Within(distance(at[-2], at[-1], diagonal), Index.of(2 * furthest))
     y[at] = x.within(*at, fill=0, where=[inside])
 

@@ -1,0 +1,147 @@
+"""Definitions of the catalogue compute with sizes what they compute with numbers: each example, every extent a size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from free_calls import NEED_NUMBERS, SCHEMAS, FreeCall, numbers_needed, sizes_of
+
+from openinfer.array_types import storage_dtype
+from openinfer.compute import Computation
+from openinfer.compute.builder import ComputationError
+from openinfer.compute.evaluate import RefusedError, evaluate
+from openinfer.dims import Let, Path, Space
+from openinfer.errors import OpenInferError
+from openinfer.ops.applying import fold_expression, refused_expression, scalar_expression
+from openinfer.ops.calls import OpCall
+from openinfer.ops.computations import computation_of, refusing_computation, stages_of
+from openinfer.ops.derived import expression_computation, fold_computation
+from openinfer.ops.schema import Composite, Elementwise, OpExample, OpSchema, Reduction
+
+BINDINGS = int(os.environ.get("OPENINFER_SIZE_BINDINGS", "4"))
+"""Sizes that each example is tried at."""
+
+REFUSED = {"attn", "conv_transpose2d", "reshape", "sdpa", "space_to_depth"}
+"""Operators some of whose forms are not proved to stay within their tensors while *every* extent is a size: numbers of
+heads that divide one another, a kernel of any width, a shape without dims, images and channels in one product."""
+
+FOLLOWED = {"attn", "einsum", "expand", "sdpa"}
+"""Operators whose definitions ask more than their shape rules: an axis of 1 is broadcast, or heads share keys."""
+
+Array = npt.NDArray[Any]
+
+
+def is_defined(schema: OpSchema) -> bool:
+    definition = schema.definition
+    return not isinstance(definition, Composite) and (
+        isinstance(definition, Elementwise | Reduction) or stages_of(schema) is not None
+    )
+
+
+NAMES = sorted(name for name, schema in SCHEMAS.items() if is_defined(schema))
+
+
+def definition_of(schema: OpSchema, call: OpCall) -> Computation:
+    if isinstance(schema.definition, Elementwise):
+        if refused_expression(schema, call) is not None:
+            return refusing_computation(schema, call)
+        types = [type_ for type_ in call.inputs if type_ is not None]
+        return expression_computation(call.op, scalar_expression(schema, call), types, call.outputs[0])
+    if isinstance(schema.definition, Reduction):
+        axes, fold = fold_expression(schema, call)
+        (source, *_) = call.inputs
+        assert source is not None
+        return fold_computation(call.op, axes, fold, source, call.outputs[0])
+    return computation_of(schema, call)
+
+
+def arrays(example: OpExample, call: OpCall) -> list[Array]:
+    draw = np.random.default_rng(5)
+
+    def drawn() -> Iterator[Array]:
+        for operand, type_ in zip(example.inputs, call.inputs, strict=False):
+            if operand is None or type_ is None:
+                continue
+            dtype = storage_dtype(type_.dtype)
+            if operand.low is not None and operand.high is not None:
+                yield draw.integers(operand.low, operand.high + 1, type_.shape).astype(dtype)
+            elif type_.dtype.is_float:
+                yield draw.standard_normal(type_.shape).astype(dtype)
+            else:
+                yield draw.integers(0, 2 if dtype == np.bool_ else 5, type_.shape).astype(dtype)
+
+    return list(drawn())
+
+
+def result(computation: Computation, inputs: Sequence[Array], sizes: Mapping[str, int]) -> Sequence[Array] | None:
+    lets = {var.name: var.evaluated(sizes) for var in computation.parameters if isinstance(var, Let)}
+    try:
+        return evaluate(computation, inputs, {**sizes, **lets})
+    except RefusedError:
+        return None
+
+
+def is_alike(one: Sequence[Array] | None, other: Sequence[Array] | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
+
+
+@dataclass(frozen=True)
+class Defined:
+    """A computation, and how many answers its shape rule and its definition followed."""
+
+    computation: Computation
+    by_rule: int
+    together: int
+
+
+def on_sizes(call: FreeCall, numbers: Mapping[str, int]) -> list[Path[Defined]]:
+    """Return the ways through a definition."""
+    space = Space()
+    sizes = sizes_of(call, space) | numbers
+
+    def defined() -> Defined:
+        made = call.at(sizes)
+        by_rule = len(space.guards)
+        computation = definition_of(call.schema, made.substituted(space.solutions()))
+        return Defined(computation, by_rule, len(space.guards))
+
+    return space.explore(defined)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_definition_computes_with_sizes_what_it_computes_with_numbers(name: str):
+    schema = SCHEMAS[name]
+    for example in schema.examples:
+        call = FreeCall(schema, example)
+        numbers = numbers_needed(call, {}) if name in NEED_NUMBERS else {}
+        if len(numbers) == len(call.extents):
+            continue
+
+        paths = on_sizes(call, numbers)
+
+        computed = [path.value for path in paths if path.value is not None]
+        assert name in FOLLOWED or all(made.by_rule == made.together for made in computed)
+        for binding in call.bindings(BINDINGS):
+            extents = binding | numbers
+            try:
+                plain = call.at(extents)
+                expected = definition_of(schema, plain)
+            except (OpenInferError, ArithmeticError):
+                continue
+            if name.startswith("scatter") and 0 in plain.outputs[0].shape:
+                continue  # There is no stage in which places of nothing could be refused.
+            (taken,) = (path for path in paths if path.is_taken(extents))
+            if isinstance(taken.error, ComputationError) and name in REFUSED:
+                continue
+            assert taken.value is not None, (example.settings, extents, taken.error)
+            inputs = arrays(example, plain)
+            outputs = result(taken.value.computation, inputs, extents)
+            assert is_alike(outputs, result(expected, inputs, {})), (example.settings, extents)

@@ -1,0 +1,92 @@
+"""Calls of operators whose extents are sizes: the examples of the catalogue, with a name for every extent."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from openinfer.dims import Dim, NeedsNumberError, Space
+from openinfer.dtypes import BY_NAME, DType
+from openinfer.ir.types import TensorType
+from openinfer.ops.applying import call_of
+from openinfer.ops.calls import OpCall
+from openinfer.ops.schema import OpExample, OpSchema
+from openinfer.plugins.environment import Environment
+
+LARGEST = 4096
+
+NEED_NUMBERS = {"gather_nd", "resize2d", "scatter_nd"}
+"""Operators with an extent that decides how many dims a result has, or is multiplied by a scale and rounded to f32."""
+
+SCHEMAS = {schema.name: schema for schema in Environment.default().ops.values()}
+
+
+@dataclass(frozen=True)
+class FreeCall:
+    """An example whose extents have names."""
+
+    schema: OpSchema
+    example: OpExample
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """The numbers of the example under their names."""
+        return {
+            f"{side}{number}_{axis}": extent
+            for side, operands in (("x", self.example.inputs), ("y", self.example.outputs))
+            for number, operand in enumerate(operands)
+            if operand is not None
+            for axis, extent in enumerate(operand.shape)
+        }
+
+    def at(self, extents: Mapping[str, int | Dim]) -> OpCall:
+        """Apply the shape rule."""
+        inputs, outputs = (self._types(side, extents) for side in "xy")
+        return call_of(self.schema, inputs, self.example.settings, [type_ for type_ in outputs if type_ is not None])
+
+    def _types(self, side: str, extents: Mapping[str, int | Dim]) -> list[TensorType | None]:
+        operands = self.example.inputs if side == "x" else self.example.outputs
+        return [
+            operand
+            and TensorType(
+                self._dtype(number, operand.dtype, is_input=side == "x"),
+                tuple(extents[f"{side}{number}_{axis}"] for axis in range(len(operand.shape))),
+            )
+            for number, operand in enumerate(operands)
+        ]
+
+    def _dtype(self, number: int, name: str | None, *, is_input: bool) -> DType:
+        inputs = self.schema.inputs
+        own = inputs[min(number, len(inputs) - 1)].dtypes if is_input else None
+        legal = self.schema.dtypes if own is None else own
+        return BY_NAME[name or next((each for each in ("f32", "i32", "i8", "u8", "bool") if each in legal), min(legal))]
+
+    def bindings(self, count: int) -> Iterator[dict[str, int]]:
+        """Yield the example's own extents, then others: equal ones that stay equal, and each on its own."""
+        draw, base = random.Random(7), self.extents
+        choices = sorted({*base.values(), 0, 1, 2, 3, 4, 6, 8, 12})
+        yield base
+        for number in range(1, count):
+            renamed = {extent: draw.choice(choices) for extent in base.values()}
+            changed = draw.sample(sorted(base), draw.randint(1, len(base)))
+            yield {
+                name: (renamed[extent] if number % 2 else draw.choice(choices)) if name in changed else extent
+                for name, extent in base.items()
+            }
+
+
+def sizes_of(call: FreeCall, space: Space) -> dict[str, int | Dim]:
+    """Return a size for every extent."""
+    return {extent: space.size(extent, 0, LARGEST) for extent in call.extents}
+
+
+def numbers_needed(call: FreeCall, numbers: Mapping[str, int]) -> Mapping[str, int]:
+    """Return these extents, and those that the shape rule needs as numbers in addition."""
+    space = Space()
+    sizes = sizes_of(call, space) | numbers
+    try:
+        space.explore(lambda: call.at(sizes))
+    except NeedsNumberError as error:
+        return numbers_needed(call, {**numbers, **{name: call.extents[name] for name in error.sizes}})
+    return numbers
