@@ -27,9 +27,10 @@ from openinfer.ops.schema import Composite, Elementwise, OpExample, OpSchema, Re
 BINDINGS = int(os.environ.get("OPENINFER_SIZE_BINDINGS", "4"))
 """Sizes that each example is tried at."""
 
-REFUSED = {"attn", "conv_transpose2d", "reshape", "sdpa", "space_to_depth"}
+REFUSED = {"attn", "conv_transpose2d", "reshape", "resize2d", "sdpa", "space_to_depth"}
 """Operators some of whose forms are not proved to stay within their tensors while *every* extent is a size: numbers of
-heads that divide one another, a kernel of any width, a shape without dims, images and channels in one product."""
+heads that divide one another, a kernel of any width, a shape without dims, a quotient by half of a size, images and
+channels in one product."""
 
 FOLLOWED = {"attn", "einsum", "expand", "sdpa"}
 """Operators whose definitions ask more than their shape rules: an axis of 1 is broadcast, or heads share keys."""

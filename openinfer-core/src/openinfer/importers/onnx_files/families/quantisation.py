@@ -55,9 +55,9 @@ def _along(node: Node, scale: Value, x: Value, settings: Mapping[str, Setting]) 
         return scale
     axis, size = int(node.get("axis", 1)) % x.rank, settings.get("block_size")
     if size is None:
-        return node.reshaped(scale, [plain_element(dim) if place == axis else 1 for place, dim in enumerate(x.dims)])
+        return node.reshaped(scale, [dim if place == axis else 1 for place, dim in enumerate(x.dims)])
     repeated = node.call("repeat", scale, axis=axis, count=size)
-    return node.call("narrow", repeated, axis=axis, start=0, length=plain_element(x.dims[axis]))
+    return node.call("narrow", repeated, axis=axis, start=0, length=x.dims[axis])
 
 
 def _quantised_type(node: Node) -> DType:
