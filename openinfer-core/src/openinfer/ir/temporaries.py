@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.ir.nodes import Assign, CacheRead, Loop, Op, Transfer
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.nodes import Node
+
+    Undeclared: TypeAlias = dict[str, tuple[Block, Node]]
 
 
 def assigned_names(graph: Graph) -> frozenset[str]:
@@ -23,7 +25,7 @@ def temporary_names(graph: Graph) -> frozenset[str]:
     return assigned_names(graph) | undeclared_outputs(graph).keys()
 
 
-def undeclared_outputs(graph: Graph) -> dict[str, tuple[Block, Node]]:
+def undeclared_outputs(graph: Graph) -> Undeclared:
     """Return each undeclared name that a statement outputs, with the first statement that does.
 
     ``entry`` comes first, then the other blocks by name. An output that has the name of a loop index around it is none.

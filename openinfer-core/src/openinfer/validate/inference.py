@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
     from openinfer.validate.inferred_shapes import Dims, Result
     from openinfer.validate.scope import Scope
+    from openinfer.validate.signature import Matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def infer_temporaries(graph: Graph, scope: Scope, environment: Environment, doub
     """
     inference = _Inference(graph, scope, environment, doubts)
     inference.run()
-    return replace(inference.scope, uninferred=inference.uninferred)
+    return replace(inference.scope, uninferred=inference.uninferred, matched=inference.matched)
 
 
 def inferred_types(resolved: ResolvedGraph, model: Model, environment: Environment) -> tuple[InferredType, ...]:
@@ -100,7 +101,13 @@ def inferred_types(resolved: ResolvedGraph, model: Model, environment: Environme
     declared = {name: variable for name, variable in resolved.variables.items() if not variable.inferred}
     names = frozenset((*resolved.variables, *resolved.tables))
     scope = Scope(
-        model=model, sizes=resolved.sizes, variables=declared, tables=resolved.tables, names=names, indices={}
+        model=model,
+        sizes=resolved.sizes,
+        variables=declared,
+        tables=resolved.tables,
+        names=names,
+        inferable=frozenset(undeclared_outputs(resolved.graph)),
+        indices={},
     )
     named = _Named(step_sizes(resolved.graph, model), resolved.variables)
     inference = _Inference(resolved.graph, scope, environment, NO_DOUBTS, named)
@@ -134,6 +141,7 @@ class _Inference:
         named: whether extents are expressions of sizes; None: they are numbers.
         dims: extents of the temporaries that were inferred.
         uninferred: why outputs have no type.
+        matched: signatures by node index.
     """
 
     graph: Graph
@@ -143,6 +151,7 @@ class _Inference:
     named: _Named | None = None
     dims: dict[str, Dims] = field(default_factory=dict[str, "Dims"])
     uninferred: dict[str, OpenInferError] = field(default_factory=dict[str, OpenInferError])
+    matched: dict[int, Matched] = field(default_factory=dict[int, "Matched"])
     _first: dict[str, tuple[Block, Node]] = field(default_factory=dict[str, "tuple[Block, Node]"])
     _waiting: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
 
@@ -153,7 +162,7 @@ class _Inference:
 
     def run(self) -> None:
         """Take every statement once what it reads has a type: in written order, and again from the start."""
-        missing = undeclared_outputs(self.graph).keys() - self.doubts.names
+        missing = self.scope.inferable
         statements = list(self._statements(missing))
         queue = [(0, number) for number in range(len(statements))]
         while queue:
@@ -228,7 +237,7 @@ class _Inference:
             case CacheRead(access):
                 return self._read(access.base, node.kind, scope)
             case Op():
-                return self._op(node.kind, scope)
+                return self._op(node.kind, node.index, scope)
             case _:
                 return None
 
@@ -251,10 +260,11 @@ class _Inference:
             return None
         return self.dims.get(ref.name, declared.dims)
 
-    def _op(self, op: Op, scope: Scope) -> Sequence[Result] | None:
+    def _op(self, op: Op, index: int, scope: Scope) -> Sequence[Result] | None:
         matched = match_signature(op, self.environment, Findings(), lambda ref: scope.type_of(ref.name))
         if matched is None:
             return None
+        self.matched[index] = matched
         try:
             inputs, settings = supplied(matched, scope)
             types = [None if ref is None else scope.type_of(ref.name) for ref in inputs]

@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from openinfer.validate.scope import Scope
 
 
-def resolve_op(op: Op, environment: Environment, scope: Scope, findings: Findings) -> ResolvedOp | None:
-    """Return the operator with schema rules applied; None after errors were recorded."""
-    matched = match_signature(op, environment, findings, lambda ref: scope.type_of(ref.name))
+def resolve_op(op: Op, index: int, environment: Environment, scope: Scope, findings: Findings) -> ResolvedOp | None:
+    """Return the operator of a node with schema rules applied; None after errors were recorded."""
+    matched = scope.matched.get(index)
+    if matched is None:
+        matched = match_signature(op, environment, findings, lambda ref: scope.type_of(ref.name))
     return None if matched is None else _Resolution(op, matched, scope, findings).result()
 
 

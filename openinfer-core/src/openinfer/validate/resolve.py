@@ -12,7 +12,7 @@ from openinfer.ir.findings import Findings
 from openinfer.ir.graph import Graph
 from openinfer.ir.resolved import PrefixTable, ResolvedGraph, ResolvedVar
 from openinfer.ir.size_notes import SizeNotes
-from openinfer.ir.temporaries import temporary_names, undeclared_outputs
+from openinfer.ir.temporaries import assigned_names, undeclared_outputs
 from openinfer.ir.uses import place_of_use
 from openinfer.model import Model, exact_size
 from openinfer.plugins.environment import Environment
@@ -28,10 +28,11 @@ from openinfer.validate.stored_scales import scale_tables, scale_variables
 from openinfer.validate.temporaries import check_temporaries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set
 
     from openinfer.diagnostics import Diagnostic
     from openinfer.ir.doubts import Doubts
+    from openinfer.ir.temporaries import Undeclared
 
 
 def resolve(
@@ -101,13 +102,14 @@ def check_against_model(
     begin = len(findings.items)
     known_sizes = _sizes(model, sizes or {}, findings)
     findings.sizes = SizeNotes(known_sizes, frozenset(sizes or {}))
-    findings.variables = frozenset(graph.vars) | temporary_names(graph)
-    scope = _declared(graph, model, known_sizes, offered, findings, doubts)
+    undeclared = undeclared_outputs(graph)
+    findings.variables = frozenset(graph.vars) | assigned_names(graph) | undeclared.keys()
+    scope = _declared(graph, model, known_sizes, offered, findings, doubts, inferable=undeclared.keys())
     walk = Walk(graph, offered, findings, doubts)
     walk.blocks(scope)
-    check_temporaries(graph, findings, doubts)
+    check_temporaries(graph, undeclared, findings, doubts)
     if not doubts.names and not doubts.nodes:
-        _check_inferred(graph, scope, findings)
+        _check_inferred(undeclared, scope, findings)
     if not doubts.lost and not findings.has_error("missing-entry", "yield-rules", "unknown-block"):
         check_concurrency(graph, findings)
     if not doubts.lost and not findings.has_errors:
@@ -126,11 +128,11 @@ def check_against_model(
     )
 
 
-def _check_inferred(graph: Graph, scope: Scope, findings: Findings) -> None:
+def _check_inferred(undeclared: Undeclared, scope: Scope, findings: Findings) -> None:
     """Record temporaries whose first value depends on themselves, where nothing else says why they have no type."""
     if findings.has_errors:
         return
-    for name, (block, node) in undeclared_outputs(graph).items():
+    for name, (block, node) in undeclared.items():
         if name not in scope.variables:
             with findings.at(block, node):
                 message = f"temporary `{name}` has no type: what gives it its first value reads it"
@@ -175,6 +177,8 @@ def _declared(
     environment: Environment,
     findings: Findings,
     doubts: Doubts,
+    *,
+    inferable: Set[str],
 ) -> Scope:
     certain = [decl for decl in graph.vars.values() if decl.name not in doubts.names]
     resolved = [resolve_declaration(decl, model, sizes, findings) for decl in certain]
@@ -182,10 +186,14 @@ def _declared(
     tables = {found.name: found for found in resolved if isinstance(found, PrefixTable)}
     variables |= scale_variables(variables.values(), model)
     tables |= scale_tables(tables.values(), model)
-    inferable = frozenset(undeclared_outputs(graph)) - doubts.names
-    names = frozenset((*graph.vars, *variables, *tables)) | temporary_names(graph) | doubts.names
     scope = Scope(
-        model=model, sizes=sizes, variables=variables, tables=tables, names=names, inferable=inferable, indices={}
+        model=model,
+        sizes=sizes,
+        variables=variables,
+        tables=tables,
+        names=findings.variables.union(variables, tables, doubts.names),
+        inferable=frozenset(inferable) - doubts.names,
+        indices={},
     )
     variables |= temporaries(graph, scope, findings, doubts)
     varying = varying_names(graph, variables, sizes)

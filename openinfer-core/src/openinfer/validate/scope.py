@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from openinfer.errors import OpenInferError
     from openinfer.ir.resolved import PrefixTable, ResolvedVar
     from openinfer.model import Model
+    from openinfer.validate.signature import Matched
 
 LOOP_INDEX_TYPE = TensorType(I64)
 """A loop index that is read as a value."""
@@ -29,6 +30,7 @@ class Scope:
         names: every name that is declared or assigned, rightly or not.
         inferable: names that are outputs and have no declaration.
         uninferred: why those of them without a type have none, if an operator yields them.
+        matched: signatures that were found right while types were inferred, by node index.
         indices: loop indices around the statement with the values they take (half-open), where those are known.
     """
 
@@ -39,6 +41,7 @@ class Scope:
     names: frozenset[str]
     inferable: frozenset[str] = frozenset()
     uninferred: Mapping[str, OpenInferError] = field(default_factory=dict[str, "OpenInferError"])
+    matched: Mapping[int, Matched] = field(default_factory=dict[int, "Matched"])
     indices: Mapping[str, range | None]
 
     def declared(self, *names: str) -> tuple[ResolvedVar | PrefixTable, ...]:

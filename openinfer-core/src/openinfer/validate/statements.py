@@ -110,7 +110,7 @@ class Walk:
         kind = node.kind
         self._placement(node.hints)
         if isinstance(kind, Op):
-            resolved = resolve_op(kind, self.environment, scope, self.findings)
+            resolved = resolve_op(kind, node.index, self.environment, scope, self.findings)
             if resolved is not None:
                 self.ops[node.index] = resolved
         elif isinstance(kind, Transfer):

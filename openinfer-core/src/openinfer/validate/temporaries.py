@@ -9,7 +9,7 @@ from openinfer.diagnostics import Related
 from openinfer.ir.concurrency import consumers, is_concurrent, reached_blocks
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Assign, Return
-from openinfer.ir.temporaries import outputs, undeclared_outputs
+from openinfer.ir.temporaries import outputs
 from openinfer.ir.uses import operands, place_of_use
 
 if TYPE_CHECKING:
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from openinfer.ir.findings import Findings
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.nodes import Node
+    from openinfer.ir.temporaries import Undeclared
 
 
-def check_temporaries(graph: Graph, findings: Findings, doubts: Doubts) -> None:
+def check_temporaries(graph: Graph, undeclared: Undeclared, findings: Findings, doubts: Doubts) -> None:
     """Record uses of a temporary in front of what gives it a value, where no path leads from there to here.
+
+    ``undeclared`` are the `undeclared_outputs` of the graph.
 
     What branches, other blocks and loops without iterations leave out is known to the run only.
     """
@@ -32,8 +35,10 @@ def check_temporaries(graph: Graph, findings: Findings, doubts: Doubts) -> None:
         if isinstance(node.kind, Assign) and node.kind.name not in doubts.names:
             waiting.setdefault(node.kind.name, node)
     if not doubts.lost:
-        waiting |= {name: node for name, node in _written_here(graph, entry).items() if name not in doubts.names}
-        _check_threads(graph, findings, doubts)
+        waiting |= {
+            name: node for name, node in _written_here(graph, entry, undeclared).items() if name not in doubts.names
+        }
+        _check_threads(graph, undeclared, findings, doubts)
     for top in entry.nodes:
         for node in walk((top,)):
             _check_node(entry, node, waiting, findings, doubts)
@@ -41,13 +46,12 @@ def check_temporaries(graph: Graph, findings: Findings, doubts: Doubts) -> None:
             return
 
 
-def _written_here(graph: Graph, block: Block) -> dict[str, Node]:
+def _written_here(graph: Graph, block: Block, undeclared: Undeclared) -> dict[str, Node]:
     """Return the undeclared outputs that no other block writes, with the first statement that does."""
     elsewhere = {
         name for other in graph.blocks.values() if other is not block for node in other.walk() for name in outputs(node)
     }
-    found = undeclared_outputs(graph).items()
-    return {name: node for name, (where, node) in found if where is block and name not in elsewhere}
+    return {name: node for name, (where, node) in undeclared.items() if where is block and name not in elsewhere}
 
 
 def _check_node(entry: Block, node: Node, waiting: dict[str, Node], findings: Findings, doubts: Doubts) -> None:
@@ -80,11 +84,11 @@ def _record(name: str, node: Node, first: Node, findings: Findings) -> None:
     findings.error("temporary-unset", message, place=place_of_use(node, name), related=related)
 
 
-def _check_threads(graph: Graph, findings: Findings, doubts: Doubts) -> None:
+def _check_threads(graph: Graph, undeclared: Undeclared, findings: Findings, doubts: Doubts) -> None:
     """Record uses of what only concurrent blocks write: temporaries of a consumer are its own."""
     if not is_concurrent(graph):
         return
-    inferred = undeclared_outputs(graph).keys() - doubts.names
+    inferred = undeclared.keys() - doubts.names
     blocks = {name: reached_blocks(graph, name) for name in ("entry", *(each.name for each in consumers(graph)))}
     written = {
         name: {output for block in found for node in graph.blocks[block].walk() for output in outputs(node)}
