@@ -10,7 +10,9 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError
+from openinfer.plan.accesses import walk
 from openinfer.plan.places import ALIGNMENT
+from openinfer.plan.steps import EqualStep, PlaceStep
 from openinfer.simulate.devices.programs import Fault
 from openinfer.synth.c_host.blob import blob_of
 from openinfer.synth.c_host.statuses import STATUSES
@@ -68,6 +70,7 @@ class PlanInstance:
         for port, output in zip(plan.outputs, outputs, strict=True):
             arrays += [output, self._shapes[port.name]] if port.name in self._shapes else [output]
         self._call, self._kept = self._model.stepping(inputs, arrays)
+        self._demands = _demands(plan)
         self._variables = {variable.name: _held(variable, plan) for variable in self._model.source.instance.variables}
 
     def step(self) -> Fault | None:
@@ -76,7 +79,7 @@ class PlanInstance:
         if not status:
             return None
         found = next(each for each in STATUSES if each.number == status)
-        return Fault(_CODES.get(found.name, "execution"), found.text, node)
+        return Fault(_CODES.get(found.name, "execution"), self._demands.get((node, found.name), found.text), node)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the outputs whose shape varies."""
@@ -98,6 +101,17 @@ class PlanInstance:
         for number, (name, array) in enumerate(self._variables.items()):
             given = np.ascontiguousarray(values[name], array.dtype)
             self._model.call("model_set", number, given)
+
+
+def _demands(plan: ExecutionPlan) -> dict[tuple[int | None, str], str]:
+    """Return what statements demand of sizes, by their number and the name of the status of a step that fails there."""
+    demands: dict[tuple[int | None, str], list[str]] = {}
+    for procedure in plan.procedures:
+        for step in walk(procedure.steps):
+            if isinstance(step, EqualStep | PlaceStep) and step.demand is not None:
+                name = "SHAPE" if isinstance(step, EqualStep) else "INDEX"
+                demands.setdefault((step.origin.statements[0].node, name), []).append(step.demand.text)
+    return {key: ", and ".join(dict.fromkeys(texts)) for key, texts in demands.items()}
 
 
 class _Model:

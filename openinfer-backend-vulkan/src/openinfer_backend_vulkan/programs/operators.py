@@ -89,10 +89,7 @@ class Operators:
         """Return the kernels of a computation, and their buffers other than its operands."""
         if computation not in self._kernels:
             engine = self._engine
-            known, rest = without_constants(computation)
-            extra: dict[str, Place] = {}
-            for tensor, table in zip(known.outputs, evaluate(known, ()), strict=True):
-                extra[tensor.name] = engine.uploaded(contents.bytes_of(np.asarray(table)))
+            rest, extra = self._with_tables(computation)
             kernels: list[FixedKernel] = []
             for stage in shaders_of(rest, self._target):
                 extra |= {name: engine.memory.tensor(kind.nbytes) for name, kind in stage.scratch.items()}
@@ -100,10 +97,17 @@ class Operators:
             self._kernels[computation] = kernels, extra
         return self._kernels[computation]
 
+    def _with_tables(self, computation: Computation) -> tuple[Computation, dict[str, Place]]:
+        """Return a computation without the stages that read no input, and buffers of what these compute."""
+        known, rest = without_constants(computation)
+        computed = zip(known.outputs, evaluate(known, ()), strict=True)
+        return rest, {t.name: self._engine.uploaded(contents.bytes_of(np.asarray(table))) for t, table in computed}
+
     def _varying(
         self, step: ComputeStep, given: dict[str, Operand], views: dict[str, ViewMemory], node: int | None
     ) -> Run:
-        computation, engine, machine = step.computation, self._engine, self._machine
+        engine, machine = self._engine, self._machine
+        computation, tables = self._with_tables(step.computation)
         starts = {name: Var(f"start_{name}") for name in views}
         most = {v.name: a.high for v, a in zip(computation.parameters, step.arguments, strict=True)}
         texts = varying_shaders(computation, self._target, most, self._layouts(computation, given), starts)
@@ -112,6 +116,7 @@ class Operators:
         arguments = [(v.name, argument, reader(argument.value, machine)) for v, argument in given_sizes]
         registers, bases = machine.registers, [(starts[name].name, view.register) for name, view in views.items()]
         where = {name: self._operands.place(operand) for name, operand in given.items()}
+        where |= {name: lambda place=place: place for name, place in tables.items()}
 
         room_for = machine.block.room_for
         nbytes = len(where) * room_for(2) + sum(room_for(kernel.words) for kernel in kernels)

@@ -14,6 +14,7 @@ from openinfer.plan.steps import (
     ComputeStep,
     CopyStep,
     CountStep,
+    Demand,
     EntryStep,
     EqualStep,
     FillStep,
@@ -190,6 +191,7 @@ class Steps:
 
         given, low, high = reader(step.value, self._machine), read(found.low), read(found.high)
         least, most, size = read(found.least), read(found.most), read(found.size)
+        demanded = self._demanded(step.demand)
 
         def run() -> None:
             value, counted = given(), size()
@@ -197,7 +199,8 @@ class Steps:
                 value += counted
             lowest, highest = least(), most()
             if (lowest is not None and value < lowest) or (highest is not None and value > highest):
-                raise StepFaultError("out-of-range", f"a setting of {value}, expected {lowest} to {highest}")
+                message = demanded() or f"a setting of {value}, expected {lowest} to {highest}"
+                raise StepFaultError("out-of-range", message)
             first, last = low(), high()
             value = value if last is None else min(value, last)
             registers[step.register] = value if first is None else max(value, first)
@@ -206,13 +209,21 @@ class Steps:
 
     def _equal(self, step: EqualStep) -> Run:
         left, right = reader(step.left, self._machine), reader(step.right, self._machine)
+        demanded = self._demanded(step.demand)
 
         def run() -> None:
             one, other = left(), right()
             if one != other:
-                raise StepFaultError("shape-mismatch", f"sizes of {one} and {other} have to be equal")
+                raise StepFaultError("shape-mismatch", demanded() or f"sizes of {one} and {other} have to be equal")
 
         return run
+
+    def _demanded(self, demand: Demand | None) -> Callable[[], str]:
+        """Return a function that says what a statement demands, and what the sizes are; "" where nothing is known."""
+        if demand is None:
+            return lambda: ""
+        sizes = [(name, reader(value, self._machine)) for name, value in demand.sizes]
+        return lambda: f"{demand.text}, {' and '.join(f'{name} is {value()}' for name, value in sizes)}"
 
     def _loop(self, step: LoopStep) -> Run:
         start, end = reader(step.start, self._machine), reader(step.end, self._machine)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.errors import UnsupportedError
-from openinfer_backend_vulkan.target.operands import Locator
+from openinfer_backend_vulkan.target.operands import Located, Locator
 from openinfer_backend_vulkan.target.run_time import run_numbers
-from openinfer_backend_vulkan.target.stages import stages_of, varying_stages
+from openinfer_backend_vulkan.target.stages import stages_of, varying_stages, with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from openinfer_backend_vulkan.target.commands import Commands, RunNumbers
     from openinfer_backend_vulkan.target.host_names import HostNames
     from openinfer_backend_vulkan.target.kernel_files import KernelFiles
-    from openinfer_backend_vulkan.target.operands import Located
     from openinfer_backend_vulkan.target.places import Place, Places
 
 
@@ -93,8 +92,11 @@ class KernelWriter:
             for stage in found.stages:
                 self._stage(stage, places)
             return
-        for kernel in varying_stages(computation, arguments, based, layouts or {}, self.program.target):
-            self.run(kernel, run_numbers(kernel, self.program.names, computation, arguments, tensors), tensors)
+        rest, tables = with_tables(computation)
+        stored = {name: Located(self.program.places.table(data, f"table {name}")) for name, data in tables.items()}
+        every = {**tensors, **stored}
+        for kernel in varying_stages(rest, arguments, based, layouts or {}, self.program.target):
+            self.run(kernel, run_numbers(kernel, self.program.names, rest, arguments, every), every)
 
     def _stage(self, stage: StageShaders, places: Mapping[str, Place]) -> None:
         sizes = [kind.nbytes for kind in stage.scratch.values()]

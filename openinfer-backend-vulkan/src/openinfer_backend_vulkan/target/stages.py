@@ -43,10 +43,15 @@ def stages_of(computation: Computation, target: ShaderTarget) -> Stages:
     Raises:
         ExprError, KernelMissingError, UnsupportedError: a stage has no form as a shader.
     """
+    rest, tables = with_tables(computation)
+    return Stages(tuple(shaders_of(rest, target)), tables)
+
+
+def with_tables(computation: Computation) -> tuple[Computation, dict[str, bytes]]:
+    """Return a computation without the stages that read no input, and the data of what these compute, by name."""
     known, rest = without_constants(computation)
     found = zip(known.outputs, evaluate(known, ()), strict=True)
-    tables = {tensor.name: bytes_of(table).tobytes() for tensor, table in found}
-    return Stages(tuple(shaders_of(rest, target)), tables)
+    return rest, {tensor.name: bytes_of(table).tobytes() for tensor, table in found}
 
 
 def varying_stages(

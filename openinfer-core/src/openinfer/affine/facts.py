@@ -16,6 +16,10 @@ class Facts(Protocol):
         """Return whether an index is at least 0 for certain."""
         ...
 
+    def where_run(self, extents: frozenset[Index]) -> Facts:
+        """Return the facts that hold where loops of these extents run at least once."""
+        ...
+
     def extent_of_runs(self, extent: Index) -> Index:
         """Return the extent of a loop that runs at least once, such as ``T - 1`` for ``max(T - 1, 0)``."""
         ...

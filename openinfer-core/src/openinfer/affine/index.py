@@ -11,6 +11,8 @@ from openinfer.affine.interval import Interval
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from openinfer.affine.facts import Facts
+
 
 class Arithmetic:
     """The operators ``+ - * // %`` of variables and indices."""
@@ -237,7 +239,10 @@ class Index(Arithmetic):
         bounds, size = self.interval, extent if isinstance(extent, int) else extent.constant
         if size is not None and bounds.low is not None and bounds.high is not None and FACTS.get() is None:
             return low <= bounds.low and bounds.high < size
-        return _is_never_negative(self - low) and _is_never_negative(Index.of(extent) - 1 - self)
+        facts = FACTS.get()
+        if facts is not None:
+            facts = facts.where_run(_loop_extents((self, Index.of(extent))))
+        return _is_never_negative(self - low, facts) and _is_never_negative(Index.of(extent) - 1 - self, facts)
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Return the value where every variable has the value that ``values`` holds under its name.
@@ -349,14 +354,14 @@ def _atom_value(atom: Atom, values: Mapping[str, int]) -> int:
     return inner // by if isinstance(atom, Quotient) else inner % by
 
 
-def _is_never_negative(index: Index) -> bool:
+def _is_never_negative(index: Index, facts: Facts | None) -> bool:
     """Return whether an index is at least 0 for certain.
 
     Where intervals do not decide, loop variables are replaced by the end of their range that makes the index least, so
     that ``n - 1 - i`` with ``i < n`` is seen to be at least 0. Those on which the range of another one depends come
     later: in ``n - i - j`` with ``j < n - i + 1``, ``j`` is replaced first.
     """
-    low, facts = index.interval.low, FACTS.get()
+    low = index.interval.low
     if low is not None and (low >= 0 or facts is None):
         return low >= 0
     if facts is not None and facts.is_never_negative(index):
@@ -365,16 +370,22 @@ def _is_never_negative(index: Index) -> bool:
         slope = None if var.extent is None else _slope(index, var)
         if slope is None or var.extent is None:
             continue
-        if _is_never_negative(slope):
-            return _is_never_negative(index.substituted({var: Index()}))
-        if _is_never_negative(-slope):
+        if _is_never_negative(slope, facts):
+            return _is_never_negative(index.substituted({var: Index()}), facts)
+        if _is_never_negative(-slope, facts):
             extent = Index.of(var.extent)
             end = extent if facts is None else facts.extent_of_runs(extent)
-            return _is_never_negative(index.substituted({var: end - 1}))
+            return _is_never_negative(index.substituted({var: end - 1}), facts)
     less = _without_quotients(index)
-    if less != index and _is_never_negative(less):
+    if less != index and _is_never_negative(less, facts):
         return True
-    return facts is not None and any(map(_is_never_negative, _times_divisors(index)))
+    return facts is not None and any(_is_never_negative(other, facts) for other in _times_divisors(index))
+
+
+def _loop_extents(indices: Iterable[Index]) -> frozenset[Index]:
+    """Return the extents of loop variables that are known at run time only."""
+    extents = (var.extent for index in indices for var in index.variables())
+    return frozenset(extent for extent in extents if isinstance(extent, Index))
 
 
 def _times_divisors(index: Index) -> Iterator[Index]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from openinfer.affine import Index, Var, Within
 from openinfer.compute.parameters import parameters_of
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from openinfer.compute.stage import Element
+    from openinfer.dims import Dim
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr
     from openinfer.scalars import Scalar
@@ -203,11 +204,11 @@ class Builder:
         self._temporaries.append(tensor)
         return Operand(self, tensor)
 
-    def constant(self, value: Scalar, dtype: DType) -> Value:
+    def constant(self, value: Scalar | Dim, dtype: DType) -> Value:
         """Return a constant, rounded to its type; it may be a size that is known at run time only."""
         if is_size(value):
             return self.position(value.index, dtype) if dtype in (I32, I64) else self.position(value.index).cast(dtype)
-        return Value(tree.literal(value, dtype))
+        return Value(tree.literal(cast("Scalar", value), dtype))
 
     def position(self, at: Place, dtype: DType = I64) -> Value:
         """Return the value of an index as a number."""

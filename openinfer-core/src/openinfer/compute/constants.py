@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openinfer.compute.parameters import free_variables
 from openinfer.compute.stage import Computation
 
 if TYPE_CHECKING:
@@ -18,14 +19,11 @@ def without_constants(computation: Computation) -> tuple[Computation, Computatio
     temporary is constant if every stage that writes it reads constants alone, refuses nothing and has no size that is
     known at run time only.
     """
-    if computation.parameters:
-        return replace(computation, inputs=(), outputs=(), stages=(), temporaries=()), computation
     constant: set[str] = set()
     for tensor in computation.temporaries:
         writers = [stage for stage in computation.stages if stage.tensor == tensor.name]
-        if writers and all(
-            stage.tensors_read <= constant and not stage.checks and not stage.lookups for stage in writers
-        ):
+        sized = any(extent.constant is None for extent in tensor.shape)
+        if writers and not sized and all(_is_constant(stage, constant) for stage in writers):
             constant.add(tensor.name)
 
     def of(kind: bool) -> tuple[Stage, ...]:
@@ -33,5 +31,10 @@ def without_constants(computation: Computation) -> tuple[Computation, Computatio
 
     tables: tuple[Tensor, ...] = tuple(tensor for tensor in computation.temporaries if tensor.name in constant)
     others = tuple(tensor for tensor in computation.temporaries if tensor.name not in constant)
-    known = replace(computation, inputs=(), outputs=tables, stages=of(True), temporaries=())
+    known = replace(computation, inputs=(), outputs=tables, stages=of(True), temporaries=(), parameters=())
     return known, replace(computation, inputs=(*computation.inputs, *tables), stages=of(False), temporaries=others)
+
+
+def _is_constant(stage: Stage, constant: set[str]) -> bool:
+    refuses = bool(stage.checks or stage.lookups)
+    return stage.tensors_read <= constant and not refuses and not free_variables(stage)

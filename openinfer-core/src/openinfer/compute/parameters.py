@@ -19,8 +19,13 @@ def parameters_of(computation: Computation) -> tuple[Var, ...]:
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     found = dict.fromkeys(var for tensor in tensors for extent in tensor.shape for var in _sorted(extent))
     for stage in computation.stages:
-        found |= dict.fromkeys(_free(stage))
+        found |= dict.fromkeys(free_variables(stage))
     return tuple(found)
+
+
+def free_variables(stage: Stage) -> tuple[Var, ...]:
+    """Return the variables of a stage that it does not bind."""
+    return tuple(dict.fromkeys(_free(stage)))
 
 
 def _free(stage: Stage) -> Iterator[Var]:

@@ -1,17 +1,16 @@
-"""Elements at other places, and operands under other names."""
+"""Elements at other places, computations of other sizes, and operands under other names."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Within
+from openinfer.affine import Index, Var, Within
 from openinfer.compute.stage import Read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from openinfer.affine import Index, Var
     from openinfer.compute.stage import Computation, Element, Stage, Tensor
 
 
@@ -21,6 +20,45 @@ def moved(element: Element, values: Mapping[Var, Index]) -> Element:
         return replace(element, at=element.at.substituted(values))
     guards = tuple(Within(g.index.substituted(values), g.extent.substituted(values)) for g in element.guards)
     return replace(element, at=tuple(index.substituted(values) for index in element.at), guards=guards)
+
+
+def resized(computation: Computation, values: Mapping[Var, Index]) -> Computation:
+    """Return a computation whose parameters are replaced by indices over others; its own parameters stay unchanged."""
+    if not values:
+        return computation
+
+    def tensors(row: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(replace(t, shape=tuple(extent.substituted(values) for extent in t.shape)) for t in row)
+
+    return replace(
+        computation,
+        inputs=tensors(computation.inputs),
+        outputs=tensors(computation.outputs),
+        temporaries=tensors(computation.temporaries),
+        stages=tuple(_resized(stage, values) for stage in computation.stages),
+    )
+
+
+def _resized(stage: Stage, values: Mapping[Var, Index]) -> Stage:
+    bound = (*stage.all_axes, *(lookup.var for lookup in stage.lookups))
+    variables = {var: _of_extent(var, values) for var in bound}
+    inside = {**values, **{var: Index.of(other) for var, other in variables.items() if var != other}}
+    fold = stage.fold
+    return replace(
+        stage,
+        axes=tuple(variables[axis] for axis in stage.axes),
+        elements=tuple(moved(element, inside) for element in stage.elements),
+        at=tuple(index.substituted(inside) for index in stage.at),
+        fold=fold and replace(fold, axes=tuple(variables[axis] for axis in fold.axes)),
+        lookups=tuple(replace(lookup, var=variables[lookup.var]) for lookup in stage.lookups),
+    )
+
+
+def _of_extent(var: Var, values: Mapping[Var, Index]) -> Var:
+    if not isinstance(var.extent, Index):
+        return var
+    extent = var.extent.substituted(values)
+    return Var(var.name, extent if extent.constant is None else extent.constant)
 
 
 def renamed(computation: Computation, names: Mapping[str, str]) -> Computation:

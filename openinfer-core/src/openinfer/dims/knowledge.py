@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Interval, Quotient, Remainder, Var
 from openinfer.dims.condition import Condition, Relation
-from openinfer.dims.lets import Let, LetKind, sources, substituted
+from openinfer.dims.lets import Let, LetKind, divisor, positive, sources, substituted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,6 +37,7 @@ class Knowledge:
         self._described: set[Atom] = set()
         self._answers: dict[Condition, bool | None] = {}
         self._splits = 0
+        self._running: dict[tuple[int, frozenset[Index]], Knowledge] = {}
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -63,6 +65,40 @@ class Knowledge:
             self._describe(condition.index)
             self._answers[condition] = self._certain(condition)
         return self._answers[condition]
+
+    # Facts about indices that are made of sizes and loop variables
+
+    def is_never_negative(self, index: Index) -> bool:
+        """Return whether an index is at least 0 for certain."""
+        return self.certain(Condition(index, Relation.AT_LEAST)) is True
+
+    def where_run(self, extents: frozenset[Index]) -> Knowledge:
+        """Return what is certain where loops of these extents run at least once."""
+        key = (len(self._conditions), extents)
+        if key not in self._running:
+            known = Knowledge(self._bounds)
+            known._conditions, known._described = list(self._conditions), set(self._described)
+            for extent in extents:
+                if not known.is_at_least(extent, 1):
+                    known.assume(Condition(extent - 1, Relation.AT_LEAST))
+            self._running[key] = known
+        return self._running[key]
+
+    def extent_of_runs(self, extent: Index) -> Index:
+        """Return the extent of a loop that runs at least once: ``e`` for ``max(e, 0)``."""
+        return positive(extent)
+
+    def divisor(self, index: Index) -> Index:
+        """Return a positive index as indices divide by it: a sum is one symbol."""
+        return divisor(index)
+
+    def limits(self, index: Index) -> bool:
+        """Return whether a condition that is not an equation says something of the sizes of an index."""
+        names = sources(index)
+        return any(
+            condition.relation is Relation.AT_LEAST and names & sources(condition.index)
+            for condition in self._conditions
+        )
 
     def _certain(self, condition: Condition) -> bool | None:
         index = condition.index
@@ -165,11 +201,23 @@ class Knowledge:
         """Return bounds of an index from those of its symbols alone."""
         total = Interval(0, 0)
         for atoms, factor in index.terms:
-            product = Interval(factor, factor)
+            term = Interval(factor, factor)
             for atom in atoms:
-                product = product * self._interval_of(atom)
-            total = total + product
+                term = term * self._interval_of(atom)
+            total = total + term
         return total
+
+    def corners(self, index: Index) -> list[int] | None:
+        """Return the values of a polynomial where each symbol is least or largest; None: it is none, or unbounded."""
+        ends: dict[str, tuple[int, ...]] = {}
+        for atom in {atom for atoms, _ in index.terms for atom in atoms}:
+            if not isinstance(atom, Var) or isinstance(atom, Let):
+                return None
+            bounds = self._interval_of(atom)
+            if bounds.low is None or bounds.high is None:
+                return None
+            ends[atom.name] = (bounds.low, bounds.high)
+        return [index.evaluate(dict(zip(ends, corner, strict=True))) for corner in product(*ends.values())]
 
     def _interval_of(self, atom: Atom) -> Interval:
         match atom:
@@ -213,6 +261,9 @@ class Knowledge:
                 place, extent = atom.parts
                 # What is added where a place is negative makes it no less, unless the extent is negative as well.
                 differences = [own - place] if self._proved(extent, 1) else []
+                # A place that is not before the first one, counted from the end, is one of an extent, and so on.
+                differences += [own] if self._proved(place + extent, DEPTH) else []
+                differences += [extent - 1 - own] if self._proved(extent - 1 - place, DEPTH) else []
             case Let():
                 yield Condition(own - atom.parts[0], Relation.EQUAL)
                 return

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from openinfer.affine import FACTS, Index, Interval, Var
 from openinfer.dims.asking import CURRENT, Manner, UndecidedError
-from openinfer.dims.condition import Condition, Relation
+from openinfer.dims.condition import Condition
 from openinfer.dims.dim import Dim
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.knowledge import Knowledge
-from openinfer.dims.lets import Signed, divisor, positive, sources
+from openinfer.dims.lets import Signed, sources
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _Result = TypeVar("_Result")
+
+_FAR = 1 << 63
+"""No size is larger."""
 
 MOST_PATHS = 400
 """Ways through one rule: those of the catalogue have at most 96, and each runs the rule once."""
@@ -89,6 +92,10 @@ class Space:
         """Return whether a condition holds, or None where that is open."""
         return self._knowledge.certain(condition)
 
+    def bounds(self, index: Index) -> Interval:
+        """Return the interval of an index that bounds of its symbols give."""
+        return self._knowledge.interval(index)
+
     def high(self, index: Index) -> int | None:
         """Return the largest value of an index that bounds of its symbols give."""
         return self._knowledge.interval(index).high
@@ -103,16 +110,23 @@ class Space:
         return self._knowledge.solutions()
 
     def is_never_negative(self, index: Index) -> bool:
-        """Return whether an index over sizes, and loop variables, is at least 0 for certain."""
-        return self._knowledge.certain(Condition(index, Relation.AT_LEAST)) is True
+        """Return whether an index over sizes is at least 0 for certain."""
+        return self._knowledge.is_never_negative(index)
 
-    def extent_of_runs(self, extent: Index) -> Index:
-        """Return the extent of a loop that runs at least once: ``e`` for ``max(e, 0)``."""
-        return positive(extent)
-
-    def divisor(self, index: Index) -> Index:
-        """Return a positive index as indices divide by it: a sum is one symbol."""
-        return divisor(index)
+    def largest(self, index: Index) -> int | None:
+        """Return the largest value of an index that is certain, or None: the exact one of a polynomial."""
+        corners = self._knowledge.corners(index)
+        if corners is not None and not self._knowledge.limits(index):
+            return max(corners)
+        high = self._knowledge.interval(index).high
+        low, end = -1, _FAR if high is None else high
+        while low < end:
+            middle = (low + end) // 2
+            if self.is_never_negative(Index.of(middle) - index):
+                end = middle
+            else:
+                low = middle + 1
+        return None if end == _FAR else end
 
     def decide(self, condition: Condition) -> bool:
         """Return the answer to a question: the certain one, or the one that the way in progress takes.
@@ -175,7 +189,7 @@ class Space:
         self, rule: Callable[[], _Result], chosen: tuple[bool, ...], errors: tuple[type[Exception], ...]
     ) -> Path[_Result]:
         self._begin(chosen)
-        token, facts = CURRENT.set(self), FACTS.set(self)
+        token, facts = CURRENT.set(self), FACTS.set(self._knowledge)
         try:
             value, error = rule(), None
         except NeedsNumberError:

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from openinfer.compute.in_order import keeps_order
+from openinfer.dims import size_of
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
@@ -119,6 +120,8 @@ class CallLowering:
 
     def _selected(self, call: OpCall) -> Implementation:
         """Return what carries out a call; kernels of a target are selected for each call, by hooks of plugins."""
+        if call.has_sizes:
+            return select(self.environment, self.table, call)
         # Settings that compare equal may differ: 0.0 and -0.0, 1 and True.
         key = (call.op, call.inputs, call.outputs, repr(sorted(call.settings.items(), key=itemgetter(0))))
         if key in self._derived:
@@ -148,7 +151,7 @@ class CallLowering:
         outputs: tuple[int, ...],
         at: Operation,
     ) -> ComputeStep:
-        types = [TensorType(t.dtype, tuple(e.evaluate({}) for e in t.shape)) for t in computation.temporaries]
+        types = [TensorType(t.dtype, tuple(map(size_of, t.shape))) for t in computation.temporaries]
         return ComputeStep(
             origin=at.origin,
             placement=at.placement,
@@ -169,17 +172,27 @@ class CallLowering:
         if chosen.fold.start is None and 0 in folded and call.outputs[0].count:
             message = f"{call.op} over {given}: nothing can be said of an empty slice"
             raise at_node("shape-mismatch", message, at.origin.block, at.node)
-        key = (call.op, id(chosen), given, call.outputs[0])
-        if key not in self._computations:
-            self._computations[key] = fold_computation(call.op, chosen.axes, chosen.fold, given, call.outputs[0])
+
+        def made() -> Computation:
+            return fold_computation(call.op, chosen.axes, chosen.fold, given, call.outputs[0])
+
         return ComputeStep(
             origin=at.origin,
             placement=at.placement,
             op=call.op,
-            computation=self._computations[key],
+            computation=self._shared(call, (id(chosen), given, call.outputs[0]), made),
             inputs=(source,),
             outputs=(output,),
         )
+
+    def _shared(self, call: OpCall, parts: tuple[object, ...], made: Callable[[], Computation]) -> Computation:
+        """Return the computation of a call, the same one for equal parts; sizes of run time have no hash."""
+        if call.has_sizes:
+            return made()
+        key = (call.op, *parts)
+        if key not in self._computations:
+            self._computations[key] = made()
+        return self._computations[key]
 
     def _decomposed(
         self,
@@ -223,16 +236,16 @@ class CallLowering:
             operands.setdefault(operand, type_)
             places.append((index, list(operands).index(operand)))
         types = tuple(operands.values())
-        key = (call.op, id(expr), tuple(places), types, call.outputs[0])
-        if key not in self._computations:
+
+        def made() -> Computation:
             numbers: dict[int, Expr] = {index: tree.Input(place, types[place].dtype) for index, place in places}
-            renumbered = tree.substitute(expr, numbers)
-            self._computations[key] = expression_computation(call.op, renumbered, types, call.outputs[0])
+            return expression_computation(call.op, tree.substitute(expr, numbers), types, call.outputs[0])
+
         return ComputeStep(
             origin=at.origin,
             placement=at.placement,
             op=call.op,
-            computation=self._computations[key],
+            computation=self._shared(call, (id(expr), tuple(places), types, call.outputs[0]), made),
             inputs=tuple(operands),
             outputs=(output,),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dims import NeedsNumberError
 from openinfer.errors import SynthesisError
 from openinfer.ir.nodes import (
     Assign,
@@ -35,6 +36,7 @@ from openinfer.plan.indices import LoopScope, constant, interval, is_exact
 from openinfer.plan.origins import origin_of, placement_of
 from openinfer.plan.persistent import Around, PersistentLowering
 from openinfer.plan.settings import RuntimeSettingError, instead_of, known_settings, runtime_integers
+from openinfer.plan.sized_calls import SizedError
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -324,11 +326,14 @@ class _BlockLowering:
                 origin=origin_of(self._block, node), placement=placement_of(node, hints), name=op.outputs[0], node=node
             )
             parts = (op, self._resolved, self._model, self._runtime_settings(op, node), self._loop_names())
-            settings = self._varying.with_places(VaryingSettings(*parts, self._draft.given), inputs, at)
+            settings = VaryingSettings(*parts, self._draft.given)
             indexed = {name: self._index(expr, node) for name, expr in settings.unknown.items()}
-            ranges = {name: interval(index, self._intervals) for name, index in indexed.items()}
-            with faults_at(self._block, node):
-                yield from self._varying.steps(settings.bound(indexed, ranges), inputs, outputs, at)
+            try:
+                with faults_at(self._block, node):
+                    yield from self._varying.steps(settings.bound(indexed), inputs, outputs, at, self._intervals)
+            except (SizedError, NeedsNumberError) as error:
+                message = f"{op.op} has no form for every size that is known at run time only: {error}"
+                raise at_node("unsupported", message, self._block, node) from error
             return
         settings = self._settings(op, node)
         with faults_at(self._block, node):

@@ -247,6 +247,19 @@ class SetStep:
     values: tuple[tuple[int, IndexExpr], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a statement demands, in the words of the program.
+
+    Attributes:
+        text: such as ``reshape: 2*T must be 32``.
+        sizes: those that it names, with their values.
+    """
+
+    text: str
+    sizes: tuple[tuple[str, IndexExpr], ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceStep:
     """A register takes the value of a setting, counted from an end and clipped as ``range`` says.
@@ -258,6 +271,7 @@ class PlaceStep:
     register: int
     value: IndexExpr
     range: PlaceRange
+    demand: Demand | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +281,7 @@ class EqualStep:
     origin: Origin
     left: IndexExpr
     right: IndexExpr
+    demand: Demand | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

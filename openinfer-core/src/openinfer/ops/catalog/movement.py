@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer.dims import is_size
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY
 from openinfer.ops.moving import move
@@ -76,7 +77,7 @@ def _reshape_types(
 
 def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Return the wanted shape with a written 0 replaced by the input's dim, and one -1 by what is left."""
-    if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
+    if any(dim < -1 for dim in wanted) or wanted.count(-1) > 1:
         raise OpTypeError(
             f"shape {shown(wanted)} may have one -1, and no dim below", code="setting-type", settings=("shape",)
         )

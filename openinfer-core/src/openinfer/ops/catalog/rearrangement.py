@@ -139,14 +139,17 @@ def _expanded(x: TensorType, settings: Settings, declared: Sequence[TensorType])
             "without the setting 'shape' takes the shape of its output, which is not known here", of="expand"
         )
     wanted = declared[0].shape if given is None else integers(given, "shape")
-    if min(wanted, default=0) < 0:
+    if any(extent < 0 for extent in wanted):
         raise OpTypeError(f"shape {shown(wanted)} has a dim below 0", code="setting-type", settings=("shape",))
     try:
         shape = broadcast(x.shape, wanted)
     except OpTypeError as error:
         raise OpTypeError(str(error), settings=("shape",)) from error
     missing = len(shape) - len(x.shape)
-    own = [None if n < missing or x.shape[n - missing] != extent else n - missing for n, extent in enumerate(shape)]
+    own = [
+        n - missing if n >= missing and dims.surely(lambda n=n, extent=extent: x.shape[n - missing] == extent) else None
+        for n, extent in enumerate(shape)
+    ]
     return (in_dims(len(x.shape), (ViewDim(extent, axis) for extent, axis in zip(shape, own, strict=True))),)
 
 
@@ -206,7 +209,7 @@ def _flipped(x: TensorType, settings: Settings, declared: Sequence[TensorType]) 
 def _tiled(x: TensorType, settings: Settings, declared: Sequence[TensorType]) -> tuple[Moved, ...]:
     del declared
     repeats = integers(settings.get("repeats"), "repeats")
-    if len(repeats) != len(x.shape) or min(repeats, default=0) < 0:
+    if len(repeats) != len(x.shape) or any(count < 0 for count in repeats):
         raise OpTypeError(
             f"repeats {shown(repeats)} of {x}: expected one number of at least 0 per dim",
             code="setting-type",
@@ -249,7 +252,7 @@ def _sizes(extent: int, settings: Settings, outputs: int) -> tuple[int, ...]:
         )
     if given is not None:
         sizes = integers(given, "sizes")
-        if min(sizes, default=-1) < 0 or sum(sizes) != extent:
+        if not sizes or any(size < 0 for size in sizes) or sum(sizes) != extent:
             raise OpTypeError(f"sizes {shown(sizes)} do not sum up to the dim, which is {extent}", settings=("sizes",))
         return sizes
     count = outputs if parts is None else integer(parts, "parts")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openinfer import dims
 from openinfer.compute import Order
 from openinfer.dtypes import BOOL, I32, I64, U64, DType, Kind
 from openinfer.expr import tree
@@ -266,7 +267,7 @@ def _place(k: Builder, call: OpCall, better: Comparison, as_good: Comparison) ->
 
     before, after = k.axes(*shape[:axis]), k.axes(*shape[axis + 1 :])
     # Where nothing is stored, there may be no first place.
-    place = k.axis(max(shape[axis] - 1, 0))
+    place = k.axis(dims.max(shape[axis] - 1, 0))
     terms = (x[(*before, place + 1, *after)].cast(wide), k.position(place + 1))
     _, found = k.folds(terms, (place,), advanced, (x[(*before, 0, *after)].cast(wide), 0))
     kept = (0,) if len(call.outputs[0].shape) == len(shape) else ()

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from openinfer import dims
-from openinfer.dims import Dim, NeedsNumberError
+from openinfer.dims import NeedsNumberError, is_size
 from openinfer.dtypes import F64, I64, U64
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -74,19 +74,19 @@ def _range_types(
             raise OpTypeError(f"yields one dim, the output is {out}", of="range")
         return (out,)
     limit = _number(settings, "limit", out.dtype)
-    if any(isinstance(bound, Dim) for bound in (start, limit, step)):
+    if any(is_size(bound) for bound in (start, limit, step)):
         first, end, stride = map(_whole, (start, limit, step))
         return (TensorType(out.dtype, (dims.max(-((first - end) // stride), 0),)),)
     room = limit - start
-    if math.isinf(room / step):
+    if out.dtype.is_float and math.isinf(room / step):
         raise OpTypeError(
             f"has no end: limit - start is {room}, step {step}",
             of="range",
             code="setting-type",
             settings=("start", "limit", "step"),
         )
-    count = math.ceil(room / step) if out.dtype.is_float else -(int(-room) // int(step))
-    return (TensorType(out.dtype, (max(count, 0),)),)
+    count = math.ceil(room / step) if out.dtype.is_float else -(-room // step)
+    return (TensorType(out.dtype, (dims.max(count, 0),)),)
 
 
 def _whole(bound: float) -> int:
@@ -116,8 +116,15 @@ def _range(k: Builder, call: OpCall) -> None:
     if y.dtype.is_float:
         y[at] = _spaced(k, k.position(place, F64), start, step)
     else:
-        first, distance = (k.constant(int(number) % 2**64, U64) for number in (start, step))
+        first, distance = (_wrapped(k, number) for number in (start, step))
         y[at] = first + k.position(place, U64) * distance
+
+
+def _wrapped(k: Builder, number: float) -> Value:
+    """Return an integer modulo 2**64."""
+    if is_size(number):
+        return k.constant(number, I64).cast(U64)
+    return k.constant(int(number) % 2**64, U64)
 
 
 def _spaced(k: Builder, place: Value, start: float, step: float) -> Value:

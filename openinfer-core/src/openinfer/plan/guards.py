@@ -1,0 +1,262 @@
+"""What a statement on sizes computes and tests first: computed symbols as registers, guards as checks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+from openinfer.compute.substitution import resized
+from openinfer.dims import Condition, Let, LetKind, Relation, sources
+from openinfer.plan.setting_ranges import PlaceRange
+from openinfer.plan.sized_calls import FIRST_LOCAL, SizedError
+from openinfer.plan.sized_symbols import LARGEST
+from openinfer.plan.sizes import number, product
+from openinfer.plan.steps import (
+    Argument,
+    ComputeStep,
+    CopyStep,
+    Demand,
+    EqualStep,
+    PlaceStep,
+    Register,
+    SetStep,
+    ValueRef,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from openinfer.compute.stage import Stage
+    from openinfer.ir.types import TensorType
+    from openinfer.plan.calls import Operation
+    from openinfer.plan.draft import Draft
+    from openinfer.plan.sized_calls import SizedCall
+    from openinfer.plan.steps import Operand, Step
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+_RELATIONS = {Relation.EQUAL: "be", Relation.UNEQUAL: "not be", Relation.AT_LEAST: "be at least"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The least and the largest value of a computed symbol that ``guards`` demand."""
+
+    least: Index | None = None
+    most: Index | None = None
+    guards: tuple[Condition, ...] = ()
+
+
+class SizedSteps:
+    """Turns one statement on sizes into steps of a plan."""
+
+    def __init__(self, draft: Draft, call: SizedCall, at: Operation) -> None:
+        self._draft = draft
+        self._call = call
+        self._at = at
+        self._names: dict[Let, Index] = {}
+        self._spans: dict[Let, _Span] = {}
+
+    def first(self) -> Iterator[Step]:
+        """Yield the steps that find computed symbols, each with its guards, and those that test the other guards."""
+        lets = tuple(self._lets())
+        self._spans = {let: self._span(let) for let in lets}
+        for let in lets:
+            yield self._let(let)
+        tested = {guard for span in self._spans.values() for guard in span.guards}
+        for guard in self._call.guards:
+            if guard not in tested:
+                yield from self._guard(guard)
+
+    def _span(self, let: Let) -> _Span:
+        """Return what guards demand of a place that is counted from the end, before or after it is counted."""
+        if let.kind is not LetKind.FROM_END:
+            return _Span()
+        own, (place, extent) = Index.of(let), let.parts
+        ends = {
+            "least": (Index(), (own, place + extent)),
+            "most": (extent - 1, (extent - 1 - own, extent - 1 - place)),
+        }
+        found: dict[str, Index] = {}
+        guards: list[Condition] = []
+        for name, (end, indices) in ends.items():
+            for guard in (Condition(index, Relation.AT_LEAST) for index in indices):
+                if guard in self._call.guards:
+                    found[name] = end
+                    guards.append(guard)
+        return _Span(found.get("least"), found.get("most"), tuple(guards))
+
+    def _lets(self) -> Iterator[Let]:
+        """Yield the computed symbols that the statement needs, each after those that it depends on."""
+        call, met = self._call, dict[Let, None]()
+
+        def visit(index: Index) -> None:
+            for var in sorted(index.variables(), key=str):
+                if isinstance(var, Let) and var not in met:
+                    for part in var.parts:
+                        visit(part)
+                    met[var] = None
+
+        for guard in call.guards:
+            visit(guard.index)
+        for type_ in (*call.outputs, *(type_ for _, type_ in call.added)):
+            for extent in type_.shape:
+                visit(Index.of(extent))
+        for step in call.steps:
+            if isinstance(step, ComputeStep):
+                for var in step.computation.parameters:
+                    visit(Index.of(var))
+        yield from met
+
+    def _let(self, let: Let) -> Step:
+        call, draft = self._call, self._draft
+        most = call.symbols.space.largest(Index.of(let))
+        register = Register(
+            draft.register(f"{self._at.name}.{len(self._names)}", most=LARGEST if most is None else max(most, 0))
+        )
+        first, *others = map(self._call.expression, let.parts)
+        call.symbols.values[let.name] = draft.size(register)
+        call.symbols.words[let.name] = f"{let.kind.value}({', '.join(map(self._shown, let.parts))})"
+        self._names[let] = Index.of(Var(f"m{len(self._names)}"))
+        if let.kind is LetKind.SUM:
+            return SetStep(origin=self._at.origin, values=((register.number, first),))
+        low, high = number(-LARGEST), number(LARGEST)
+        if let.kind is LetKind.FROM_END:
+            least, most = (
+                None if end is None else self._call.expression(end)
+                for end in (self._spans[let].least, self._spans[let].most)
+            )
+            span = PlaceRange(low=least or low, high=most or high, least=least, most=most, size=others[0])
+        elif let.kind is LetKind.MAX:
+            span = PlaceRange(low=others[0], high=high, least=None, most=None)
+        else:
+            span = PlaceRange(low=low, high=others[0], least=None, most=None)
+        demand = self._demand_of_place(let) if span.least is not None or span.most is not None else None
+        return PlaceStep(origin=self._at.origin, register=register.number, value=first, range=span, demand=demand)
+
+    def _guard(self, guard: Condition) -> Iterator[Step]:
+        index, origin = guard.index, self._at.origin
+        if guard.relation is Relation.EQUAL:
+            subtracted = Index(tuple((atoms, -factor) for atoms, factor in index.terms if factor < 0))
+            left, right = self._call.expression(index + subtracted), self._call.expression(subtracted)
+            if left != right:
+                yield EqualStep(origin=origin, left=left, right=right, demand=self._demand(guard))
+            return
+        least = 0
+        if guard.relation is Relation.UNEQUAL:
+            least = 1
+            index = self._distance(index)
+        register = self._draft.register(f"{self._at.name}.guard", most=LARGEST)
+        span = PlaceRange(low=number(least), high=number(LARGEST), least=number(least), most=None)
+        value = self._call.expression(index)
+        yield PlaceStep(origin=origin, register=register, value=value, range=span, demand=self._demand(guard))
+
+    def _distance(self, index: Index) -> Index:
+        """Return an index that is at least 1 where another one is not 0."""
+        bounds = self._call.symbols.space.bounds(index)
+        if bounds.low is not None and bounds.low >= 0:
+            return index
+        return -index if bounds.high is not None and bounds.high <= 0 else index * index
+
+    # Words
+
+    def _demand(self, guard: Condition) -> Demand:
+        """Return what a guard demands, with positive terms on both sides."""
+        subtracted = Index(tuple((atoms, -factor) for atoms, factor in guard.index.terms if factor < 0))
+        sides = self._shown(guard.index + subtracted), self._shown(subtracted)
+        return self._demand_about(f"{sides[0]} must {_RELATIONS[guard.relation]} {sides[1]}", guard.index)
+
+    def _demand_of_place(self, let: Let) -> Demand:
+        place, extent = let.parts
+        last = "" if self._spans[let].most is None else f" to {self._shown(extent - 1)}"
+        return self._demand_about(f"{self._shown(place)} must be {self._shown(-extent)}{last}", place - extent)
+
+    def _demand_about(self, text: str, index: Index) -> Demand:
+        symbols = self._call.symbols
+        names = sorted(sources(index))
+        sizes = tuple((symbols.words[name], symbols.values[name]) for name in names)
+        return Demand(f"{self._call.op}: {text}", sizes)
+
+    def _shown(self, index: Index) -> str:
+        words = self._call.symbols.words
+        named = {var: Index.of(Var(words[var.name])) for var in index.variables() if var.name in words}
+        return str(index.substituted(named))
+
+    # The steps of the call
+
+    def steps(self, outputs: Sequence[int]) -> Iterator[Step]:
+        """Yield the steps of the call, whose results are some values of the plan."""
+        call = self._call
+        numbers = {FIRST_LOCAL + number: value for number, value in enumerate(outputs)}
+        for place, (name, type_) in enumerate(call.added):
+            value = self._draft.intermediate(name, self._largest(type_))
+            numbers[FIRST_LOCAL + len(outputs) + place] = value
+        for step in call.steps:
+            yield self._step(step, numbers)
+
+    def _largest(self, type_: TensorType) -> TensorType:
+        return replace(type_, shape=tuple(self._call.largest(Index.of(extent)) for extent in type_.shape))
+
+    def _step(self, step: Step, numbers: dict[int, int]) -> Step:
+        def renumbered(operand: Operand) -> Operand:
+            known = numbers.get(operand.value) if isinstance(operand, ValueRef) else None
+            return operand if known is None else ValueRef(known)
+
+        if isinstance(step, ComputeStep):
+            parameters = step.computation.parameters
+            variables = {var: self._variable(var) for var in parameters}
+            values = {var: Index.of(other) for var, other in variables.items() if var != other}
+            made = resized(step.computation, values)
+            stages = tuple(map(self._in_words, made.stages))
+            made = replace(made, stages=stages, parameters=tuple(variables.values()))
+            return replace(
+                step,
+                computation=made,
+                inputs=tuple(map(renumbered, step.inputs)),
+                outputs=tuple(numbers[value] for value in step.outputs),
+                temporaries=tuple(numbers[value] for value in step.temporaries),
+                arguments=tuple(map(self._argument, parameters)),
+            )
+        if isinstance(step, CopyStep):
+            place = step.output - FIRST_LOCAL
+            results = (*self._call.outputs, *(type_ for _, type_ in self._call.added))
+            extents = [Index.of(extent) for extent in results[place].shape]
+            count = product(tuple(map(self._call.expression, extents)))
+            is_known = all(extent.constant is not None for extent in extents)
+            return replace(
+                step, source=renumbered(step.source), output=numbers[step.output], count=None if is_known else count
+            )
+        raise SizedError("it is carried out by a loop program of its own")
+
+    def _in_words(self, stage: Stage) -> Stage:
+        """Return a stage whose rules about elements call sizes what the program does."""
+        words = self._call.symbols.words
+
+        def shown(rule: str) -> str:
+            return _NAME.sub(lambda name: words.get(name[0], name[0]), rule)
+
+        return replace(
+            stage,
+            lookups=tuple(replace(lookup, rule=shown(lookup.rule)) for lookup in stage.lookups),
+            checks=tuple(replace(check, rule=shown(check.rule)) for check in stage.checks),
+        )
+
+    def _variable(self, var: Var) -> Var:
+        """Return the parameter of a computation for a symbol, below the extent that guards say."""
+        if not isinstance(var, Let):
+            return var
+        (name,) = self._names[var].variables()
+        most = self._spans[var].most
+        if most is None:
+            return name
+        extent = most + 1
+        return Var(name.name, extent if extent.constant is None else extent.constant)
+
+    def _argument(self, var: Var) -> Argument:
+        bounds = self._call.symbols.space.bounds(Index.of(var))
+        high = self._call.symbols.space.largest(Index.of(var))
+        low = -LARGEST if bounds.low is None else bounds.low
+        return Argument(self._call.symbols.values[var.name], low, LARGEST if high is None else high)

@@ -1,0 +1,253 @@
+"""Operator statements with sizes of run time: the shape rule and the definition run once, on sizes.
+
+Where a rule accepts different shapes in different ways, one of them is planned: the answers that tell it apart are its
+guards, which are tested when the program runs (`openinfer.plan.guards`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index
+from openinfer.compute.builder import ComputationError
+from openinfer.dims import Condition, Path, Relation
+from openinfer.ir.types import TensorType
+from openinfer.ops.applying import call_of
+from openinfer.plan.calls import CallLowering
+from openinfer.plan.sized_symbols import SizedSymbols
+from openinfer.plan.steps import ValueRef
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.dtypes import DType
+    from openinfer.ops.calls import OpCall
+    from openinfer.plan.calls import Operation
+    from openinfer.plan.draft import Draft
+    from openinfer.plan.indices import Interval
+    from openinfer.plan.persistent import PersistentLowering
+    from openinfer.plan.steps import IndexExpr, Operand, Step
+    from openinfer.plan.varying_settings import BoundSettings
+    from openinfer.plugins.environment import Environment
+    from openinfer.plugins.selection import KernelTable
+
+FIRST_LOCAL = 1 << 40
+"""Numbers of values of a statement before they are values of the plan."""
+
+
+class SizedError(ValueError):
+    """A statement has no form for all sizes; the message says why."""
+
+
+@dataclass(slots=True)
+class SizedCall:
+    """A statement, planned once.
+
+    Attributes:
+        outputs: types of the results, over symbols.
+        guards: what has to hold.
+        steps: over values of the statement, numbered from `FIRST_LOCAL` on: results, then those that are ``added``.
+    """
+
+    op: str
+    symbols: SizedSymbols
+    outputs: tuple[TensorType, ...]
+    guards: tuple[Condition, ...]
+    steps: list[Step] = field(default_factory=list["Step"])
+    added: list[tuple[str, TensorType]] = field(default_factory=list["tuple[str, TensorType]"])
+
+    @property
+    def shapes(self) -> list[tuple[Index, ...]]:
+        return [tuple(map(Index.of, type_.shape)) for type_ in self.outputs]
+
+    @property
+    def rooms(self) -> list[tuple[int, ...]]:
+        """The largest shapes of the outputs."""
+        return [tuple(map(self.largest, shape)) for shape in self.shapes]
+
+    @property
+    def temporaries(self) -> list[tuple[str, DType, tuple[Index, ...]]]:
+        """The values that are added, by name."""
+        return [(name, type_.dtype, tuple(map(Index.of, type_.shape))) for name, type_ in self.added]
+
+    def expression(self, index: Index) -> IndexExpr:
+        """Return an index over symbols as an expression of the plan.
+
+        Raises:
+            SizedError: it has none.
+        """
+        try:
+            return self.symbols.expression(index)
+        except ValueError as error:
+            raise SizedError(str(error)) from error
+
+    def largest(self, extent: Index) -> int:
+        """Return the largest value of an extent.
+
+        Raises:
+            SizedError: it has none.
+        """
+        high = self.symbols.space.largest(extent)
+        if high is None:
+            raise SizedError(f"`{extent}` has no largest value")
+        return max(high, 0)
+
+    def may_be_negative(self, extent: Index) -> bool:
+        """Whether an extent may be below 0."""
+        return not self.symbols.space.is_never_negative(extent)
+
+
+class SizedLowering:
+    """Plans statements on sizes."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        table: KernelTable,
+        draft: Draft,
+        persistent: PersistentLowering,
+        loops: Mapping[int, Interval | None],
+    ) -> None:
+        self._environment = environment
+        self._table = table
+        self._draft = draft
+        self._persistent = persistent
+        self._loops = loops
+
+    def planned(
+        self, bound: BoundSettings, inputs: Sequence[Operand | None], outputs: Sequence[int], at: Operation
+    ) -> SizedCall:
+        """Return what a statement does.
+
+        Raises:
+            OpTypeError: the operator accepts no sizes.
+            SizedError: it has no form for all sizes.
+            NeedsNumberError: the operator needs the number of a size.
+        """
+        symbols = SizedSymbols(self._draft, self._loops)
+        call, guards = _planned_way(self._ways(symbols, bound, inputs, outputs))
+        for guard in guards:
+            symbols.space.assume(guard)
+        return self._defined(symbols, call, guards, inputs, at)
+
+    def _ways(
+        self, symbols: SizedSymbols, bound: BoundSettings, inputs: Sequence[Operand | None], outputs: Sequence[int]
+    ) -> list[Path[OpCall]]:
+        op = bound.settings.op
+        shapes = [
+            None
+            if operand is None or kind is None
+            else symbols.shape(self._persistent.extents_of(operand) or kind.shape)
+            for operand, kind in zip(inputs, op.input_types, strict=True)
+        ]
+        declared = [
+            symbols.shape(self._persistent.extents_of(ValueRef(value)) or kind.shape)
+            for value, kind in zip(outputs, op.output_types, strict=False)
+        ]
+        settings = symbols.settings(bound)
+        schema = self._environment.op(op.op)
+        types = [
+            None if kind is None or shape is None else TensorType(kind.dtype, shape)
+            for kind, shape in zip(op.input_types, shapes, strict=True)
+        ]
+        wanted = [
+            TensorType(kind.dtype, shape or kind.shape) for kind, shape in zip(op.output_types, declared, strict=False)
+        ]
+
+        def rule() -> OpCall:
+            return call_of(schema, types, settings(), wanted)
+
+        return symbols.space.explore(rule)
+
+    def _defined(
+        self,
+        symbols: SizedSymbols,
+        call: OpCall,
+        guards: tuple[Condition, ...],
+        inputs: Sequence[Operand | None],
+        at: Operation,
+    ) -> SizedCall:
+        space = symbols.space
+
+        def definition() -> SizedCall:
+            settled = call.substituted(space.solutions())
+            planned = SizedCall(call.op, symbols, settled.outputs, guards)
+
+            def added(name: str, type_: TensorType) -> int:
+                planned.added.append((name, type_))
+                return FIRST_LOCAL + len(settled.outputs) + len(planned.added) - 1
+
+            lowering = CallLowering(
+                self._environment, self._table, added, lambda value: settled.outputs[value - FIRST_LOCAL]
+            )
+            outputs = tuple(FIRST_LOCAL + number for number in range(len(settled.outputs)))
+            planned.steps += lowering.steps(settled, inputs, outputs, at)
+            return planned
+
+        paths = space.explore(definition)
+        for path in paths:
+            if isinstance(path.error, ComputationError):
+                raise SizedError(str(path.error)) from path.error
+        ways = [(path.value, path.guards) for path in paths if path.value is not None]
+        errors = [path.error for path in paths if path.error is not None]
+        if not ways:
+            raise errors[0]
+        if all(_is_same(ways[0][0], other) for other, _ in ways[1:]):
+            ways = [(ways[0][0], ())]
+        if len(ways) > 1:
+            listed = " or ".join(" and ".join(map(str, followed)) for _, followed in ways)
+            raise SizedError(f"it computes in different ways where {listed}")
+        ((planned, followed),) = ways
+        for guard in followed:
+            space.assume(guard)
+        planned.guards = (*guards, *followed)
+        return planned
+
+
+def _is_same(one: SizedCall, other: SizedCall) -> bool:
+    """Return whether two ways through a definition compute the same, so that their guards do not matter."""
+    return one.shapes == other.shapes and one.steps == other.steps and one.temporaries == other.temporaries
+
+
+def _planned_way(paths: Sequence[Path[OpCall]]) -> tuple[OpCall, tuple[Condition, ...]]:
+    """Return the call that is planned, and its guards: the answers without which another shape, or none, is yielded.
+
+    Raises:
+        OpenInferError: every way ends with an error.
+    """
+    errors = [path.error for path in paths if path.error is not None]
+    if len(errors) == len(paths):
+        raise errors[0]
+    planned = min((path for path in paths if path.error is None), key=_rank)
+    needed: list[Condition] = []
+    for number, guard in enumerate(planned.guards):
+        before, other = planned.guards[:number], guard.negated()
+        apart = [path for path in paths if path.guards[: number + 1] == (*before, other)]
+        if not all(_agrees(planned, path) for path in apart):
+            needed.append(guard)
+    return _value(planned), tuple(needed)
+
+
+def _rank(path: Path[OpCall]) -> tuple[int, int]:
+    """Return how special a way is: sizes are equal to one another more often than to a number."""
+    equal = [len(guard.index.variables()) for guard in path.guards if guard.relation is Relation.EQUAL]
+    unequal = sum(guard.relation is Relation.UNEQUAL for guard in path.guards)
+    return sum(3 if count < 2 else 1 for count in equal), -unequal
+
+
+def _agrees(planned: Path[OpCall], other: Path[OpCall]) -> bool:
+    """Return whether a call yields what the planned one does, where the guards of the other hold."""
+    if other.error is not None:
+        return False
+    shapes = [[type_.shape for type_ in _value(path).outputs] for path in (planned, other)]
+    if [len(shape) for shape in shapes[0]] != [len(shape) for shape in shapes[1]]:
+        return False
+    pairs = [(a, b) for one, two in zip(*shapes, strict=True) for a, b in zip(one, two, strict=True)]
+    return all(other.knowledge.certain(Condition(Index.of(a) - Index.of(b), Relation.EQUAL)) for a, b in pairs)
+
+
+def _value(path: Path[OpCall]) -> OpCall:
+    if path.value is None:
+        raise ValueError(f"a way that ends with an error has no call: {path.error}")
+    return path.value

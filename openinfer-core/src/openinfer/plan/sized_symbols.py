@@ -1,0 +1,115 @@
+"""The symbols of one statement: sizes and settings that are known at run time only, with their values and words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from openinfer import symbolic
+from openinfer.affine import Index, Var
+from openinfer.dims import Space
+from openinfer.plan.given_sizes import parameter_name
+from openinfer.plan.sizes import polynomial
+from openinfer.plan.steps import IndexExpr, LoopIndex, Register, ValueRef
+from openinfer.symbolic import Name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from openinfer.ir.resolved import SettingValue
+    from openinfer.plan.draft import Draft
+    from openinfer.plan.indices import Interval
+    from openinfer.plan.varying_settings import BoundSettings
+
+LARGEST = 2**62
+"""Settings are between this and its negative: sums of two of them have 64 bits."""
+
+
+class SizedSymbols:
+    """Symbols of sizes, made when they are first met.
+
+    Attributes:
+        values: what a symbol is when the program runs, by its name.
+        words: what the program calls it.
+    """
+
+    def __init__(self, draft: Draft, loops: Mapping[int, Interval | None]) -> None:
+        self.space = Space()
+        self.values: dict[str, IndexExpr] = {}
+        self.words: dict[str, str] = {}
+        self._draft = draft
+        self._loops = loops
+        self._dims: dict[str, int] = {}
+
+    def shape(self, extents: Sequence[int | Register] | None) -> tuple[int, ...] | None:
+        """Return extents as sizes."""
+        return None if extents is None else tuple(n if isinstance(n, int) else self._extent(n) for n in extents)
+
+    def settings(self, bound: BoundSettings) -> Callable[[], Mapping[str, SettingValue]]:
+        """Return a function that evaluates the settings of a statement, those that are not known as sizes."""
+        bindings = {name: binding for value in bound.values.values() for name, binding in value.names}
+        leaves = {name: self._leaf(name, binding) for name, binding in bindings.items()}
+        sizes = {name: self._of_size(name) for name in bound.settings.sizes}
+
+        def evaluated() -> Mapping[str, SettingValue]:
+            # Divisions ask for the signs of their operands: this is part of the rule.
+            unknown = bound.settings.unknown.items()
+            return bound.settings.at(
+                sizes | {name: symbolic.evaluate(expr, leaves.__getitem__) for name, expr in unknown}
+            )
+
+        return evaluated
+
+    def expression(self, index: Index) -> IndexExpr:
+        """Return an index over the symbols as an expression of the plan.
+
+        Raises:
+            ValueError: it divides what has no least value.
+        """
+        return polynomial(index, self.values, lambda divided: self.space.bounds(divided).low)
+
+    def _extent(self, register: Register) -> int:
+        known = None if self._draft.given is None else self._draft.given.polynomial_of(register)
+        if known is not None:
+            values = {var.name: self._of_size(var.name) for var in known.variables()}
+            return known.evaluate(values)
+        planned = self._draft.registers[register.number]
+        name = f"n{register.number}"
+        return self._dim(name, self._draft.size(register), (0, planned.most), _words_of(planned.name))
+
+    def _of_size(self, name: str) -> int:
+        """Return a size that the caller gives, by the name of its parameter."""
+        given = self._draft.given
+        if given is None:
+            raise ValueError(f"{name} is not a size that the caller gives")
+        index = Index.of(Var(name))
+        return self._dim(name, given.value(index), (0, given.largest(index)), name.removeprefix(parameter_name("")))
+
+    def _leaf(self, name: str, binding: int | LoopIndex | ValueRef | Register) -> int:
+        """Return what a name in a setting means."""
+        if isinstance(binding, int):
+            return binding
+        if isinstance(binding, Register):
+            return self._extent(binding)
+        value = IndexExpr(Name(name), ((name, binding),))
+        return self._dim(f"s_{name}", value, self._bounds(binding), name)
+
+    def _bounds(self, binding: LoopIndex | ValueRef) -> Interval:
+        if isinstance(binding, LoopIndex):
+            return self._loops[binding.loop] or (-LARGEST, LARGEST)
+        dtype = self._draft.values[binding.value].type.dtype
+        low, high = int(dtype.minimum or 0), int(dtype.maximum or LARGEST)
+        return max(low, -LARGEST), min(high, LARGEST)
+
+    def _dim(self, name: str, value: IndexExpr, bounds: Interval, words: str) -> int:
+        if name not in self._dims:
+            # Rules take sizes as the integers that they stand for.
+            self._dims[name] = cast("int", self.space.size(name, *bounds))
+            self.values[name] = value
+            self.words[name] = words
+        return self._dims[name]
+
+
+def _words_of(register: str) -> str:
+    """Return what a program calls a register: those of extents are called ``x.0``."""
+    name, dot, axis = register.rpartition(".")
+    return f"dim {axis} of {name}" if dot and axis.isdigit() else register
