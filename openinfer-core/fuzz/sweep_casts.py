@@ -137,12 +137,11 @@ def case_of(chains: Chains, environment: Environment) -> Case:
     """Return chains written in C."""
     inputs = {f"x{number}": numbers_of(chains.types[0], number) for number in range(len(chains.last))}
     steps = [{name: array[at] for name, array in inputs.items()} for at in _steps(chains)]
-    program: Written | None = written_in_c(
-        Sample(graph(text_of(chains)), {"N": chains.lanes}, {}, tuple(steps)), environment
-    )
+    sample = Sample(graph(text_of(chains)), {"N": chains.lanes}, {}, tuple(steps))
+    program: Written | None = written_in_c(sample, environment)
     if program is None:
         raise SystemExit(f"{chains}: the weights are in a separate file")
-    return Case(chains, Given(program, steps), expected(chains, inputs, environment))
+    return Case(chains, Given(program, sample), expected(chains, inputs, environment))
 
 
 def wrong(case: Case, outcome: tuple[Step, ...] | str) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import signal
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from openinfer_synth_c.library import FLAGS
 from openinfer_synth_c.native import native_flags
 from random_programs.c_units import EXTENT, Written, driver_of, job_of, sizes_of, unit_of
 from random_programs.running import Failed, Step
-from random_programs.sample import Array
+from random_programs.sample import Sample
 
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZERS = ("-g1", "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
@@ -47,8 +47,9 @@ _VARYING = re.compile(r"'[^']*'|(?:on|at|in|of) (?:unknown )?address.*|-?\d+")
 STATUS = {2: "out-of-range", 4: "cache-limit", 5: "shape-mismatch"}
 """Codes of the errors that a program in C ends a step with, by its status."""
 
-STATUS_OF = {"model-data": STATUS[2], "cache-index": STATUS[2]}
-"""Codes that a program in C has no status of its own for: indices of tables and caches are out of range."""
+STATUS_OF = {"model-data": STATUS[2], "cache-index": STATUS[2], "insert-mismatch": STATUS[5]}
+"""Codes that a program in C has no status of its own for: indices of tables and caches are out of range, and sizes of a
+step do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,10 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A program in C with the inputs of its steps."""
+    """A program in C with the sample that it comes from."""
 
     program: Written
-    steps: Sequence[Mapping[str, Array]]
+    sample: Sample
 
 
 class CollisionError(Exception):
@@ -135,7 +136,7 @@ def _built(given: Sequence[Given], build: Build, folder: Path) -> str | None:
 def _ran(given: Sequence[Given], folder: Path) -> list[tuple[Step, ...] | str]:
     """Run compiled programs, again after each one that ends the process."""
     (folder / "job").write_bytes(
-        b"".join(job_of(number, each.program, each.steps) for number, each in enumerate(given))
+        b"".join(job_of(number, each.program, each.sample) for number, each in enumerate(given))
     )
     outcomes: list[tuple[Step, ...] | str] = []
     while len(outcomes) < len(given):
@@ -170,9 +171,9 @@ def _complete(given: Sequence[Given], data: bytes, first: int) -> Iterator[tuple
     for number in range(first, len(given)):
         plan, steps = given[number].program.plan, list[Step]()
         length = 24 + sum(size for port in plan.outputs for size in sizes_of(port))
-        if len(data) < place + length * len(given[number].steps):
+        if len(data) < place + length * len(given[number].sample.steps):
             return
-        for _ in given[number].steps:
+        for _ in given[number].sample.steps:
             status = struct.unpack_from("=3q", data, place)[2]
             steps.append(_results(given[number].program, data, place + 24) if status == 0 else Failed(_code(status)))
             place += length

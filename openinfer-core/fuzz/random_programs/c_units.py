@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from openinfer.plan.execution_plan import ExecutionPlan
 from openinfer.plan.values import PlanOutput
 from openinfer.plugins.environment import Environment
 from openinfer.synth import Synthesizer
-from random_programs.sample import Array, Sample
+from random_programs.sample import Sample
 
 MOST_ENTRIES = 24
 """How far caches may grow that declare no bound: further than any index that is drawn."""
@@ -53,6 +53,7 @@ def written_in_c(sample: Sample, environment: Environment) -> Written | None:
     """
     caches = [each for each in sample.graph.vars.values() if each.kind is MemoryKind.PERSISTENT]
     limits = {f"{each.name}.{formal}": MOST_ENTRIES for each in caches for formal in each.formals}
+    limits |= sample.limits
     made = Synthesizer("c", environment=environment, limits=limits).synthesize(sample.model(), sample.graph)
     files = made.bundle.files
     if any(name.endswith(".bin") for name in files):
@@ -77,7 +78,9 @@ def _part(number: int, program: Written) -> str:
     own = re.compile(rf"\b(?:{'|'.join((*named, _OWN))})\b")
     source = own.sub(lambda found: f"{found[0]}__{number}", program.source)
     given, made = len(program.plan.inputs), sum(len(sizes_of(port)) for port in program.plan.outputs)
-    inputs = ", ".join(f"inputs[{place}]" for place in range(given)) or "0"
+    sizes = range(given, given + len(program.plan.given_sizes))
+    passed = [f"inputs[{place}]" for place in range(given)]
+    inputs = ", ".join([*passed, *(f"*(const size_t *)inputs[{place}]" for place in sizes)]) or "0"
     outputs = ", ".join(f"outputs[{place}]" for place in range(made)) or "0"
     return f"""{source}
 int program_{number}(void *const *inputs, void *const *outputs);
@@ -107,12 +110,13 @@ def driver_of(count: int) -> dict[str, str]:
     return {"batch.h": header, "batch.c": DRIVER.read_text(encoding="ascii")}
 
 
-def job_of(number: int, program: Written, steps: Sequence[Mapping[str, Array]]) -> bytes:
-    """Return what the driver reads of a program."""
+def job_of(number: int, program: Written, sample: Sample) -> bytes:
+    """Return what the driver reads of a program: the sizes of a step are inputs after the others."""
     plan = program.plan
     sizes = [size for port in plan.outputs for size in sizes_of(port)]
-    parts = [struct.pack(f"={4 + len(sizes)}q", number, len(steps), len(plan.inputs), len(sizes), *sizes)]
-    for inputs in steps:
+    passed = len(plan.inputs) + len(plan.given_sizes)
+    parts = [struct.pack(f"={4 + len(sizes)}q", number, len(sample.steps), passed, len(sizes), *sizes)]
+    for inputs in sample.steps:
         for port in plan.inputs:
             if port.name not in inputs:
                 parts.append(struct.pack("=q", -1))
@@ -120,4 +124,6 @@ def job_of(number: int, program: Written, steps: Sequence[Mapping[str, Array]]) 
             array, dtype = inputs[port.name], port.type.dtype
             data = (pack(array, dtype) if dtype.is_packed else array).tobytes()
             parts.append(struct.pack("=q", len(data)) + data)
+        given = sample.sizes_of_step(inputs)
+        parts += [struct.pack("=q", EXTENT.itemsize) + EXTENT.type(given[name]).tobytes() for name in plan.given_sizes]
     return b"".join(parts)

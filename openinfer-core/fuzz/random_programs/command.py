@@ -12,13 +12,14 @@ from typing import Protocol
 
 from openinfer.plugins.environment import Environment
 from random_programs.c_batches import DEVICE, Build
-from random_programs.examining import Finding, Plan
+from random_programs.examining import EMITTED, Finding, Plan
 
 MOST_SHRUNK = 5
 """Findings of a kind that are shrunk; the rest is counted."""
 
 TARGETS = (
-    "cpu and any of c (written out in C), names of devices such as vulkan, device-c; traced with +trace at the end"
+    "cpu and any of c (written out in C), names of devices such as vulkan, device-c; traced with +trace at the end; "
+    "emitted-vulkan, emitted-c (projects of a target, built and run one by one)"
 )
 
 
@@ -141,11 +142,12 @@ def names(text: str) -> list[str]:
 
 def plan_of(options: argparse.Namespace) -> Plan:
     """Return where to run what is drawn."""
-    devices = tuple(name for name in options.targets if name not in ("cpu", "c"))
+    emitted = tuple(name for name in options.targets if name.startswith(EMITTED))
+    devices = tuple(name for name in options.targets if name not in ("cpu", "c", *emitted))
     pairs = [(compiler, level) for compiler in options.compilers for level in options.levels]
     builds = tuple(Build(compiler, level, options.sanitize) for compiler, level in pairs)
     in_c = builds if "c" in options.targets else ()
-    return Plan(Environment.default(), devices, in_c, thorough=options.thorough)
+    return Plan(Environment.default(), devices, in_c, emitted, thorough=options.thorough)
 
 
 def repeating(script: str, number: int, options: argparse.Namespace) -> str:

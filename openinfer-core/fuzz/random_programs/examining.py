@@ -15,6 +15,7 @@ from openinfer.plugins.environment import Environment
 from random_programs.agreement import differences
 from random_programs.c_batches import STATUS_OF, Build, Given, compiler_failed, manner_of, run_batch
 from random_programs.c_units import Written, written_in_c
+from random_programs.emitted import EmittedError, run_emitted
 from random_programs.extremes import flushes_subnormals, open_statements
 from random_programs.levels import levels_of, operators_of
 from random_programs.oracles import wrong_statements
@@ -41,6 +42,10 @@ ALWAYS = ("cpu", "text", "JSON", "traced", "iterated", "restored", "oracle")
 """Places that refuse nothing: programs are drawn by the rules of operators and language."""
 
 TRACE = "trace"
+
+EMITTED = "emitted-"
+"""How names of places begin that run the projects of a target."""
+
 EVERY = 8
 """One program in so many is run in each further way on cpu; every other one is read as text, the others as JSON."""
 
@@ -70,12 +75,14 @@ class Plan:
     Attributes:
         devices: names of devices of the simulator other than cpu; ``device-c`` is device c, ``+trace`` runs it traced.
         builds: how programs in C are compiled.
+        targets: targets whose projects are built and run one by one; ``emitted-vulkan`` is that of target vulkan.
         thorough: whether every program is run in every way on cpu.
     """
 
     environment: Environment
     devices: tuple[str, ...] = ()
     builds: tuple[Build, ...] = ()
+    targets: tuple[str, ...] = ()
     thorough: bool = False
 
 
@@ -107,6 +114,8 @@ def examine(samples: Mapping[int, Sample], plan: Plan, tally: Tally) -> list[Fin
         _on_device(known, device, plan, findings, tally)
     if plan.builds:
         _in_c(known, plan, findings, tally)
+    for place in plan.targets:
+        _emitted(known, place, plan, findings, tally)
     return findings
 
 
@@ -131,6 +140,8 @@ def _guarded(
             tally.refused[place, error.code] += 1
     except HangError as error:
         findings.append(Finding(number, f"{place}: hangs", str(error)))
+    except EmittedError as error:
+        findings.append(Finding(number, f"{place}: {manner_of(str(error))}", str(error)))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the fuzzer looks for
         reported = "".join(traceback.format_exception(error)[-4:])
         findings.append(Finding(number, f"{place}: raises {type(error).__name__}", reported))
@@ -223,7 +234,7 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
             each.number, "c", findings, tally, lambda each=each: written_in_c(each.sample, plan.environment)
         )
         written += [] if found is None else [(each, found)]
-    given = [Given(program, each.sample.steps) for each, program in written]
+    given = [Given(program, each.sample) for each, program in written]
     for build in plan.builds:
         for (each, program), outcome in zip(written, run_batch(given, build), strict=True):
             place = f"c, {build}"
@@ -238,16 +249,41 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
             findings += [Finding(each.number, f"{place}: value", line) for line in lines]
 
 
+def _emitted(known: Sequence[_Known], place: str, plan: Plan, findings: list[Finding], tally: Tally) -> None:
+    target = place.removeprefix(EMITTED)
+    for each in known:
+        expected = [_as_status(step) for step in each.ran.steps]
+        run = partial(run_emitted, each.sample, target, plan.environment, expected)
+        steps = _guarded(each.number, place, findings, tally, run)
+        if steps is None:
+            continue
+        _note(tally, place, each, steps)
+        reached = [_named(left, right) for left, right in zip(expected, steps, strict=False)]
+        gpu = target == "vulkan"
+        lines = _differences(each, reached, steps, plan, gpu=gpu, flushes=flushes_subnormals(target))
+        findings += [Finding(each.number, f"{place}: value", line) for line in lines]
+
+
+def _named(step: Step, other: Step) -> Step:
+    """Return a step with the results alone that another has."""
+    if isinstance(step, Failed) or isinstance(other, Failed):
+        return step
+    return {name: value for name, value in step.items() if name in other}
+
+
 def _reached(each: _Known, program: Written) -> list[Step]:
     """Return the steps on cpu as a program in C has them.
 
-    Without a return the results are those that statements may write. Some errors have one status in C.
+    Without a return the results are those that statements may write.
     """
     names = {port.name for port in program.plan.outputs}
-    found: list[Step] = []
-    for step in each.ran.steps:
-        if isinstance(step, Failed):
-            found.append(Failed(STATUS_OF.get(step.code, step.code)))
-        else:
-            found.append({name: value for name, value in step.items() if name in names})
-    return found
+    steps = map(_as_status, each.ran.steps)
+    return [
+        step if isinstance(step, Failed) else {name: value for name, value in step.items() if name in names}
+        for step in steps
+    ]
+
+
+def _as_status(step: Step) -> Step:
+    """Return a step as a written program has it: some errors have one status there."""
+    return Failed(STATUS_OF.get(step.code, step.code)) if isinstance(step, Failed) else step

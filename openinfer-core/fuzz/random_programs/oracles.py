@@ -27,9 +27,9 @@ def wrong_statements(sample: Sample, environment: Environment) -> list[str]:
     """Return what is wrong with the results of statements, each compared once, in the first step."""
     found: list[str] = []
     with within(LONGEST), Simulator(sample.model(), sample.graph, environment=environment).make_executor() as executor:
-        executor.insert(sample.steps[0])
         seen = set[int]()
         try:
+            executor.insert(sample.steps[0])
             for run in executor.iterate():
                 number = run.event.node_index
                 resolved = executor.program.ops.get(number)

@@ -76,7 +76,15 @@ def run_on(sample: Sample, device: str, environment: Environment, *, trace: bool
         OpenInferError: it cannot be run there.
         HangError: it does not end.
     """
-    simulator = Simulator(sample.model(), sample.graph, device=device, environment=environment, trace=trace, echo=False)
+    simulator = Simulator(
+        sample.model(),
+        sample.graph,
+        device=device,
+        environment=environment,
+        trace=trace,
+        echo=False,
+        limits=sample.limits,
+    )
     with within(LONGEST), simulator.make_executor() as executor:
         return Ran(_stepped(executor, sample.steps), executor.program)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from openinfer.ir.graph import Graph
 from openinfer.model import Model
+from openinfer.symbolic import Name
 
 Array = np.ndarray[Any, Any]
 
@@ -22,6 +23,7 @@ class Sample:
         tensors: those of the model, one element an item.
         steps: inputs by name, one mapping for each step.
         calm: whether floats are small, so that sums of them hardly depend on the order.
+        limits: how far indices of tables may go, and the greatest sizes of a step where they change.
     """
 
     graph: Graph
@@ -29,10 +31,22 @@ class Sample:
     tensors: Mapping[str, Array]
     steps: tuple[Mapping[str, Array], ...]
     calm: bool = True
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def model(self) -> Model:
         """Return the model that the program is run with."""
         return Model.from_arrays(self.tensors, sizevars=self.sizes)
+
+    def sizes_of_step(self, inputs: Mapping[str, Array]) -> dict[str, int]:
+        """Return the sizes of a step, which are those of the model where no input gives them."""
+        given = {
+            dim.name: extent
+            for name, array in inputs.items()
+            if name in self.graph.vars
+            for dim, extent in zip(self.graph.vars[name].dims, array.shape, strict=True)
+            if isinstance(dim, Name) and dim.name in self.limits
+        }
+        return {**self.sizes, **given}
 
     def reach(self) -> float:
         """Return the greatest magnitude of its floats: calm ones are small."""
@@ -45,8 +59,13 @@ class Sample:
         """Return the program, and in comments what it is run with."""
         lines = [self.graph.to_dsl().rstrip()]
         lines += [f"// size {name} = {value}" for name, value in self.sizes.items()]
+        lines += [f"// limit {name} = {value}" for name, value in self.limits.items()]
         lines += [f"// tensor {name}: {_shown(array)}" for name, array in self.tensors.items()]
         for number, inputs in enumerate(self.steps):
+            sizes = self.sizes_of_step(inputs) if self.limits else {}
+            lines += (
+                [f"// step {number}: {', '.join(f'{name} = {size}' for name, size in sizes.items())}"] if sizes else []
+            )
             lines += [f"// step {number}, {name}: {_shown(array)}" for name, array in inputs.items()]
         return "\n".join(lines)
 

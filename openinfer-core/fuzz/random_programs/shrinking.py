@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -54,8 +56,11 @@ def narrowed(plan: Plan, finding: Finding) -> Plan:
     builds = tuple(build for build in plan.builds if finding.kind.startswith(f"c, {build}:"))
     if not builds and finding.kind.startswith("c:"):
         builds = plan.builds[:1]
-    devices = tuple(name for name in plan.devices if finding.kind.startswith(f"{name}:"))
-    return replace(plan, builds=builds, devices=devices, thorough=not (builds or devices))
+    devices, targets = (
+        tuple(name for name in names if finding.kind.startswith(f"{name}:")) for names in (plan.devices, plan.targets)
+    )
+    elsewhere = bool(builds or devices or targets)
+    return replace(plan, builds=builds, devices=devices, targets=targets, thorough=not elsewhere)
 
 
 def _is_wrong_alike(sample: Sample, finding: Finding, plan: Plan) -> bool:
@@ -67,10 +72,12 @@ def _smaller(sample: Sample, plan: Plan) -> Iterator[Sample]:
     """Yield samples with less in them, those with much less first."""
     for step in range(len(sample.steps) if len(sample.steps) > 1 else 0):
         yield replace(sample, steps=(sample.steps[step],))
+    for step in range(len(sample.steps) if len(sample.steps) > 2 else 0):
+        yield replace(sample, steps=(*sample.steps[:step], *sample.steps[step + 1 :]))
     for graph in _smaller_graphs(sample.graph):
         yield _without_unused(sample, graph)
     yield from _cut(sample, plan)
-    yield from _with_smaller_extents(sample)
+    yield from _with_smaller_sizes(sample) if sample.limits else _with_smaller_extents(sample)
     yield from _with_plainer_values(sample)
 
 
@@ -112,7 +119,9 @@ def _without_unused(sample: Sample, graph: Graph) -> Sample:
     steps = tuple({name: a for name, a in inputs.items() if name in kept.vars} for inputs in sample.steps)
     stored = {each.ref or each.name for each in kept.vars.values()}
     tensors = {name: a for name, a in sample.tensors.items() if name in stored or name.partition(".")[0] in stored}
-    return replace(sample, graph=kept, steps=steps, tensors=tensors)
+    named = set(re.findall(r"\w+", kept.to_dsl()))
+    limits = {name: most for name, most in sample.limits.items() if name.partition(".")[0] in named}
+    return replace(sample, graph=kept, steps=steps, tensors=tensors, limits=limits)
 
 
 def _cut(sample: Sample, plan: Plan) -> Iterator[Sample]:
@@ -151,6 +160,24 @@ def _values(sample: Sample, plan: Plan) -> Sequence[Mapping[str, Array]]:
     except OpenInferError:
         return [{} for _ in sample.steps]
     return found
+
+
+def _with_smaller_sizes(sample: Sample) -> Iterator[Sample]:
+    """Yield samples in which one step has a smaller size."""
+    for number, inputs in enumerate(sample.steps):
+        sizes = sample.sizes_of_step(inputs)
+        for name in sample.limits.keys() & sizes.keys():
+            for less in sorted({0, 1, 2, sizes[name] - 1} & set(range(sizes[name]))):
+                smaller = {**sizes, name: less}
+                with suppress(ValueError):  # An extent would be negative.
+                    changed = {key: _cropped_array(sample, key, array, smaller) for key, array in inputs.items()}
+                    yield replace(sample, steps=(*sample.steps[:number], changed, *sample.steps[number + 1 :]))
+
+
+def _cropped_array(sample: Sample, name: str, array: Array, sizes: Mapping[str, int]) -> Array:
+    """Return an input with the extents that it has by other sizes, which are not greater."""
+    shape = tuple(evaluate(dim, sizes.__getitem__) for dim in sample.graph.vars[name].dims)
+    return np.ascontiguousarray(array[tuple(slice(0, extent) for extent in shape)]).reshape(shape)
 
 
 def _with_smaller_extents(sample: Sample) -> Iterator[Sample]:
