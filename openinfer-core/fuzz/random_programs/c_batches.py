@@ -97,7 +97,7 @@ def run_batch(given: Sequence[Given], build: Build) -> list[tuple[Step, ...] | s
         folder = Path(name)
         said = _built(given, build, folder)
         if said is None:
-            return _ran(given, folder)
+            return run_built(given, folder)
     if len(given) == 1:
         return [f"does not compile: {said}"]
     middle = len(given) // 2
@@ -133,8 +133,8 @@ def _built(given: Sequence[Given], build: Build, folder: Path) -> str | None:
     return None if done.returncode == 0 else done.stderr[:SHOWN]
 
 
-def _ran(given: Sequence[Given], folder: Path) -> list[tuple[Step, ...] | str]:
-    """Run compiled programs, again after each one that ends the process."""
+def run_built(given: Sequence[Given], folder: Path) -> list[tuple[Step, ...] | str]:
+    """Run the compiled programs of a folder, again after each one that ends the process."""
     (folder / "job").write_bytes(
         b"".join(job_of(number, each.program, each.sample) for number, each in enumerate(given))
     )

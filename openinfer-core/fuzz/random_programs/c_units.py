@@ -77,25 +77,29 @@ def _part(number: int, program: Written) -> str:
     named = dict.fromkeys(_DEFINED.findall(program.source))
     own = re.compile(rf"\b(?:{'|'.join((*named, _OWN))})\b")
     source = own.sub(lambda found: f"{found[0]}__{number}", program.source)
-    given, made = len(program.plan.inputs), sum(len(sizes_of(port)) for port in program.plan.outputs)
-    sizes = range(given, given + len(program.plan.given_sizes))
+    return f"{source}\n{caller_of(number, program.plan, f'__{number}')}"
+
+
+def caller_of(number: int, plan: ExecutionPlan, end: str) -> str:
+    """Return the function that the driver calls a program by; ``end`` is that of its names."""
+    given, made = len(plan.inputs), sum(len(sizes_of(port)) for port in plan.outputs)
+    sizes = range(given, given + len(plan.given_sizes))
     passed = [f"inputs[{place}]" for place in range(given)]
     inputs = ", ".join([*passed, *(f"*(const size_t *)inputs[{place}]" for place in sizes)]) or "0"
     outputs = ", ".join(f"outputs[{place}]" for place in range(made)) or "0"
-    return f"""{source}
-int program_{number}(void *const *inputs, void *const *outputs);
+    return f"""int program_{number}(void *const *inputs, void *const *outputs);
 int program_{number}(void *const *inputs, void *const *outputs) {{
-    const struct model_inputs__{number} given = {{{inputs}}};
-    const struct model_outputs__{number} made = {{{outputs}}};
-    static struct model__{number} instance;
+    const struct model_inputs{end} given = {{{inputs}}};
+    const struct model_outputs{end} made = {{{outputs}}};
+    static struct model{end} instance;
     static int is_ready;
     (void)inputs;
     (void)outputs;
     if (!is_ready) {{
-        if (model_init__{number}(&instance) != MODEL_OK__{number}) {{ return -1; }}
+        if (model_init{end}(&instance) != MODEL_OK{end}) {{ return -1; }}
         is_ready = 1;
     }}
-    return (int)model_step__{number}(&instance, &given, &made);
+    return (int)model_step{end}(&instance, &given, &made);
 }}
 
 """

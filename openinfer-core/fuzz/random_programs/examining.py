@@ -15,7 +15,7 @@ from openinfer.plugins.environment import Environment
 from random_programs.agreement import differences
 from random_programs.c_batches import STATUS_OF, Build, Given, compiler_failed, manner_of, run_batch
 from random_programs.c_units import Written, written_in_c
-from random_programs.emitted import EmittedError, run_emitted
+from random_programs.emitted import run_emitted
 from random_programs.extremes import flushes_subnormals, open_statements
 from random_programs.levels import levels_of, operators_of
 from random_programs.oracles import wrong_statements
@@ -140,8 +140,6 @@ def _guarded(
             tally.refused[place, error.code] += 1
     except HangError as error:
         findings.append(Finding(number, f"{place}: hangs", str(error)))
-    except EmittedError as error:
-        findings.append(Finding(number, f"{place}: {manner_of(str(error))}", str(error)))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the fuzzer looks for
         reported = "".join(traceback.format_exception(error)[-4:])
         findings.append(Finding(number, f"{place}: raises {type(error).__name__}", reported))
@@ -252,38 +250,29 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
 def _emitted(known: Sequence[_Known], place: str, plan: Plan, findings: list[Finding], tally: Tally) -> None:
     target = place.removeprefix(EMITTED)
     for each in known:
-        expected = [_as_status(step) for step in each.ran.steps]
-        run = partial(run_emitted, each.sample, target, plan.environment, expected)
-        steps = _guarded(each.number, place, findings, tally, run)
-        if steps is None:
+        run = partial(run_emitted, each.sample, target, plan.environment)
+        outcome = _guarded(each.number, place, findings, tally, run)
+        if outcome is None:
+            continue
+        program, steps = outcome
+        if isinstance(steps, str):
+            findings.append(Finding(each.number, f"{place}: {manner_of(steps)}", steps))
             continue
         _note(tally, place, each, steps)
-        reached = [_named(left, right) for left, right in zip(expected, steps, strict=False)]
-        gpu = target == "vulkan"
-        lines = _differences(each, reached, steps, plan, gpu=gpu, flushes=flushes_subnormals(target))
+        gpu, flushes = target == "vulkan", flushes_subnormals(target)
+        lines = _differences(each, _reached(each, program), steps, plan, gpu=gpu, flushes=flushes)
         findings += [Finding(each.number, f"{place}: value", line) for line in lines]
-
-
-def _named(step: Step, other: Step) -> Step:
-    """Return a step with the results alone that another has."""
-    if isinstance(step, Failed) or isinstance(other, Failed):
-        return step
-    return {name: value for name, value in step.items() if name in other}
 
 
 def _reached(each: _Known, program: Written) -> list[Step]:
     """Return the steps on cpu as a program in C has them.
 
-    Without a return the results are those that statements may write.
+    Without a return the results are those that statements may write. Some errors have one status in C.
     """
     names = {port.name for port in program.plan.outputs}
-    steps = map(_as_status, each.ran.steps)
     return [
-        step if isinstance(step, Failed) else {name: value for name, value in step.items() if name in names}
-        for step in steps
+        Failed(STATUS_OF.get(step.code, step.code))
+        if isinstance(step, Failed)
+        else {name: value for name, value in step.items() if name in names}
+        for step in each.ran.steps
     ]
-
-
-def _as_status(step: Step) -> Step:
-    """Return a step as a written program has it: some errors have one status there."""
-    return Failed(STATUS_OF.get(step.code, step.code)) if isinstance(step, Failed) else step
