@@ -142,7 +142,7 @@ def test_sizes_may_be_overridden(files: Path) -> None:
         (("--input", "x=1", "--input", "x=2"), 2, "given twice"),
         (("--input", "x=wide.npy"), 1, "'wide.npy' holds float64 of shape [2, 2], `x` is declared f32[2,2]"),
         (("--input", "x=wide.npy"), 1, "np.save('wide.npy', np.load('wide.npy').astype(np.float32))"),
-        (("--input", "x=long.npy"), 1, "'long.npy' holds float32 of shape [3, 2]"),
+        (("--input", "x=long.npy"), 1, "'long.npy' holds float32 of shape [3, 3]"),
         (("--input", "x=archive.npz"), 1, "extract the array"),
         (("--input", "x=1", "--state", "m.oinf"), 1, "holds no saved state"),
         (("--input", "x=1", "--state", "no/where.oinf"), 1, "no/where.oinf"),
@@ -154,7 +154,7 @@ def test_a_mistake_is_reported_in_one_message(files: Path, arguments: tuple[str,
         with Path(archive).open("wb") as stream:
             np.savez(stream, x=np.zeros(2, np.float32))
     np.save("wide.npy", np.zeros((2, 2)))
-    np.save("long.npy", np.zeros((3, 2), np.float32))
+    np.save("long.npy", np.zeros((3, 3), np.float32))
     for name, extents in (("vast", (10**14,)), ("endless", (10**30,))):
         with Path(f"{name}.npy").open("wb") as stream:
             np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": extents})

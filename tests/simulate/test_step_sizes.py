@@ -87,6 +87,23 @@ def test_an_extent_that_is_read_as_0_copies_none() -> None:
             executor.step(x=np.ones((2, 3), np.float32), k=0)
 
 
+@pytest.mark.parametrize("ragged", [[[1, 2], [3]], [[], [1, 2]], [1, [2, 3]]])
+def test_a_list_whose_rows_differ_in_length_is_refused(ragged: list[object]) -> None:
+    executor = oi.Simulator(MODEL, PROGRAM).make_executor()
+    with pytest.raises(oi.ShapeError, match=r"`x` is declared f32\[1,2\], found a list whose rows differ in length"):
+        executor.insert(x=ragged)
+
+
+def test_the_type_of_an_input_has_the_sizes_that_other_values_give() -> None:
+    executor = oi.Simulator(MODEL, PROGRAM).make_executor()
+    executor.step(x=prompt(4))
+    assert str(executor.input_type("mask", {"x": prompt(3)})) == "f32[3]"
+    assert str(executor.input_type("x", {"mask": [0, 0, 0, 0, 0]})) == "f32[5,2]"
+    assert str(executor.input_type("scale", {"x": prompt(3)})) == "f32[]"
+    with pytest.raises(oi.ShapeError, match="size `T` is 3 by `x` and 2 by `mask`"):
+        executor.input_type("x", {"x": prompt(3), "mask": [0, 0]})
+
+
 def test_inputs_without_the_size_go_along_and_results_stay_until_the_next_step() -> None:
     executor = oi.Simulator(MODEL, PROGRAM).make_executor()
     executor.step(x=prompt(2))

@@ -66,10 +66,17 @@ def _inputs(context: click.Context, parameter: click.Parameter, texts: tuple[str
 def values_of(inputs: Sequence[Input], executor: Executor, seed: int, step: int) -> dict[str, Any]:
     """Return the inputs' values for a step; random ones depend on the seed, their place and the step.
 
+    Files and lists give the step its sizes, which random values, zeros and single numbers fill.
+
     Raises:
         ExecutionError: a value does not fit, or a file cannot be read.
     """
-    return {each.name: each.value(executor.input_type(each.name), (seed, p, step)) for p, each in enumerate(inputs)}
+    contents = {item.name: item.content() for item in inputs}
+    shaped = {name: content for name, content in contents.items() if content is not None}
+    return {
+        item.name: item.value(executor.input_type(item.name, shaped), (seed, place, step), shaped.get(item.name))
+        for place, item in enumerate(inputs)
+    }
 
 
 def give_first_values(executor: Executor, initial: Sequence[Input], seed: int) -> None:

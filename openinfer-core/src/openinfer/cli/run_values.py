@@ -35,8 +35,27 @@ class Input:
     name: str
     source: str
 
-    def value(self, wanted: TensorType, seed: tuple[int, ...]) -> Any:
-        """Return the value for a variable of that type; ``seed`` is for random ones.
+    def content(self) -> Any:
+        """Return the array of the file or the list, which have a shape of their own; None for what fills any shape.
+
+        Raises:
+            ExecutionError: the file cannot be read as an array, or the text is not a value.
+        """
+        if self.source in ("random", "zeros"):
+            return None
+        content = _array(self.source) if self._is_file else _literal(self.name, self.source)
+        return content if self._is_file or isinstance(content, list) else None
+
+    @property
+    def _is_file(self) -> bool:
+        return self.source.endswith((".npy", ".npz"))
+
+    def value(self, wanted: TensorType, seed: tuple[int, ...], content: Any = None) -> Any:
+        """Return the value for a variable of that type.
+
+        Args:
+            seed: for random ones.
+            content: what `content` has returned, if it has been called.
 
         Raises:
             ExecutionError: the file cannot be read as an array, or the text is not a value.
@@ -50,8 +69,8 @@ class Input:
             return Random.generate(wanted.dtype, wanted.shape, seed=seed)
         if self.source == "zeros":
             return np.full(wanted.shape, -1 if wanted.dtype.name == "t1" else 0, storage_dtype(wanted.dtype))
-        if self.source.endswith((".npy", ".npz")):
-            return self._fitting(_viewed(_array(self.source), wanted), wanted)
+        if self._is_file:
+            return self._fitting(_viewed(_array(self.source) if content is None else content, wanted), wanted)
         return _repeated(_literal(self.name, self.source), wanted)
 
     def check(self) -> None:
@@ -92,7 +111,7 @@ class Input:
         """
         from openinfer.ir.types import TensorType
 
-        if self.source.endswith((".npy", ".npz")):
+        if self._is_file:
             array = _array(self.source)
             wanted = TensorType(dtype, array.shape)
             return self._fitting(_viewed(array, wanted), wanted)

@@ -107,7 +107,10 @@ def _converted(value: Any, wanted: TensorType, name: str) -> Array:
     if not loose.size and wanted.shape[: loose.ndim] == loose.shape:
         # No list shows how long its rows would be if it had any.
         return np.empty(wanted.shape, storage_dtype(dtype))
-    elements = [_element(item, dtype, name) for item in loose.reshape(-1).tolist()]
+    items = loose.reshape(-1).tolist()
+    if any(isinstance(item, list | tuple) for item in items):
+        raise ShapeError(f"`{name}` is declared {wanted}, found a list whose rows differ in length", code=MISMATCH)
+    elements = [_element(item, dtype, name) for item in items]
     own = storage_dtype(dtype)
     wide = np.dtype(np.float64) if dtype.is_float else own
     return np.array(elements, dtype=wide).astype(own).reshape(loose.shape)

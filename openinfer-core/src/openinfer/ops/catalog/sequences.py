@@ -51,7 +51,7 @@ def _number(settings: Settings, name: str, dtype: DType) -> float:
     value = settings.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise OpTypeError(f"setting {name!r} takes a number, found {value!r}", code="setting-type", settings=(name,))
-    if isinstance(value, Dim):
+    if is_size(value):
         return value
     if dtype.is_float and math.isfinite(value):
         return float(value)

@@ -16,7 +16,7 @@ from openinfer.simulate.execute.input_buffers import InputBuffers, shaped
 from openinfer.simulate.execute.native_buffers import NativeBuffers
 from openinfer.simulate.execute.node_run import NodeRun
 from openinfer.simulate.execute.program_binder import ProgramBinder
-from openinfer.simulate.execute.step_sizes import free_axes
+from openinfer.simulate.execute.step_sizes import agreed_sizes, free_axes, typed_for
 from openinfer.simulate.execute.steps import Steps
 from openinfer.simulate.logs import LogKind, is_wanted
 from openinfer.simulate.program.recording import Recorder
@@ -282,13 +282,20 @@ class Executor:
         self._steps.settle()
         return self._memory.live_bytes()
 
-    def input_type(self, name: str) -> TensorType:
+    def input_type(self, name: str, values: Mapping[str, Any] | None = None) -> TensorType:
         """Return the type of a dynamic variable.
+
+        Args:
+            values: arrays and lists of a step, by variable, which give it its sizes; None: as declared.
 
         Raises:
             ExecutionError: ``unknown-variable`` or ``not-dynamic``.
+            ShapeError: ``insert-mismatch``, two extents give one size different values.
         """
-        return self._steps.binding.inputs.type_of(name)
+        kind = self._steps.binding.inputs.type_of(name)
+        if not values or not self._free:
+            return kind
+        return typed_for(self.program, name, agreed_sizes(self.program, self._free, values, {}))
 
     def input_buffer(self, name: str, shape: Sequence[int] | None = None) -> Any:
         """Return an array to fill with the value of a dynamic variable, which an insertion takes as it is.

@@ -9,6 +9,7 @@ import numpy as np
 from openinfer import symbolic
 from openinfer.errors import ShapeError
 from openinfer.ir.resolved import Storage
+from openinfer.ir.types import TensorType
 from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
@@ -51,10 +52,28 @@ def _extents(resolved: ResolvedGraph, free: frozenset[str], given: Mapping[str, 
         variable = resolved.variables.get(name)
         if variable is None or variable.storage is not Storage.DYNAMIC or not _mentions(variable.dims, free):
             continue
-        shape = np.shape(getattr(value, "array", value)) if not hasattr(value, "shape") else tuple(value.shape)
+        shape = _shape(value)
         for dim, extent in zip(variable.dims, shape, strict=False):
             if isinstance(dim, Name) and dim.name in free and len(shape) == len(variable.dims):
                 yield name, dim.name, extent
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """Return the shape of a value; none of a list whose rows differ in length, which the insertion refuses."""
+    if hasattr(value, "shape"):
+        return tuple(value.shape)
+    try:
+        return np.shape(getattr(value, "array", value))
+    except ValueError:
+        return ()
+
+
+def typed_for(resolved: ResolvedGraph, name: str, sizes: Mapping[str, tuple[int, str]]) -> TensorType:
+    """Return the type of a variable in a step of these sizes, those of the program where they leave some out."""
+    variable = resolved.variables[name]
+    known = {**resolved.sizes, **{size: extent for size, (extent, _) in sizes.items()}}
+    shape = tuple(symbolic.evaluate(dim, known.__getitem__) for dim in variable.dims)
+    return TensorType(variable.type.dtype, shape)
 
 
 def free_axes(variable: ResolvedVar, free: frozenset[str]) -> frozenset[int]:
