@@ -55,8 +55,9 @@ def _sliced(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
 def _narrowed(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     settings: Mapping[str, Any] = call.settings
     x = np.asarray(inputs[0])
-    start = settings["start"] % x.shape[settings["axis"]]
-    return (x.take(list(range(start, start + settings["length"])), axis=settings["axis"]),)
+    axis, start = settings["axis"], settings["start"]
+    start += x.shape[axis] if start < 0 else 0
+    return (np.moveaxis(np.moveaxis(x, axis, 0)[start : start + settings["length"]], 0, axis),)
 
 
 def _selected(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
