@@ -165,6 +165,7 @@ def test_the_time_of_a_verification_says_of_how_many_steps_it_is(files, options,
         result.stdout,
         re.MULTILINE,
     )
+    assert "\n0.0 microseconds" not in result.stdout
 
 
 BENT = """

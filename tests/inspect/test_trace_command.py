@@ -214,7 +214,7 @@ def test_a_script_is_a_file(files: Path) -> None:
         (("print h",), "temporary-unset"),
         (("turn",), "no loop is running"),
         (("delete 7",), "there are none"),
-        (("c", "step"), "the last of 1 steps is over"),
+        (("c", "step"), "the last step is over"),
         (("export no/where.json",), "no/where.json"),
         (("save h",), "expected a variable and a file"),
         (("watch nothing",), "unknown variable `nothing`"),

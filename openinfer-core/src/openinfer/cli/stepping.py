@@ -156,7 +156,7 @@ class Dialogue:
         """
         if not self._inspector.is_running:
             if self._begun == self._steps:
-                message = f"the last of {self._steps} steps is over: `print` and `export` still work, `quit` leaves"
+                message = "the last step is over: `print` and `export` still work, `quit` leaves"
                 raise ExecutionError(message, code=CODE)
             self.begin()
             return

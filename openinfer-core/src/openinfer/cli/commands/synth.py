@@ -291,7 +291,8 @@ def _print(
     for d in checked.differences:
         if d.within and d.not_finite:
             click.echo(f"{d.name}: {d.not_finite} of {d.elements} elements are NaN or infinite in both")
-    click.echo(f"{checked.micros:.1f} microseconds per step ({_how_timed(checked, steps)})")
+    digits = 1 if checked.micros >= 10 else 3
+    click.echo(f"{checked.micros:.{digits}f} microseconds per step ({_how_timed(checked, steps)})")
 
 
 def _how_timed(checked: Verification, steps: int) -> str:
