@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -34,6 +35,9 @@ from random_programs.sample import Sample
 from random_programs.tally import Tally
 
 Result = TypeVar("Result")
+
+_ENDED = re.compile(r"step \d+: ((?:no|the) error.*)")
+"""Differences that are not about a value."""
 
 REFUSALS = frozenset({"unsupported", "kernel-missing", "no-outputs", "branch-cycle", "cache-limit"})
 """Codes with which a device or target may refuse a program that cpu runs."""
@@ -168,7 +172,7 @@ def _other_ways(each: _Known, plan: Plan, findings: list[Finding], tally: Tally)
             continue
         steps = _guarded(each.number, name, findings, tally, run)
         lines = [] if steps is None else differences(each.ran.steps, steps)
-        findings += [Finding(each.number, f"{name}: value", line) for line in lines]
+        findings += _different(each.number, name, lines)
 
 
 def _statements(each: _Known, plan: Plan, findings: list[Finding], tally: Tally) -> None:
@@ -177,7 +181,7 @@ def _statements(each: _Known, plan: Plan, findings: list[Finding], tally: Tally)
         return
     run = partial(wrong_statements, each.sample, plan.environment)
     lines = _guarded(each.number, "oracle", findings, tally, run) or []
-    findings += [Finding(each.number, "oracle: value", line) for line in lines]
+    findings += _different(each.number, "oracle", lines)
 
 
 def _has_state(way: str, sample: Sample) -> bool:
@@ -202,7 +206,7 @@ def _on_device(known: Sequence[_Known], device: str, plan: Plan, findings: list[
         _note(tally, device, each, found.steps)
         gpu = device.startswith("vulkan")
         lines = _differences(each, each.ran.steps, found.steps, plan, gpu=gpu, flushes=flushes_subnormals(name))
-        findings += [Finding(each.number, f"{device}: value", line) for line in lines]
+        findings += _different(each.number, device, lines)
 
 
 def _differences(
@@ -244,7 +248,7 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
                 continue
             _note(tally, place, each, outcome)
             lines = _differences(each, _reached(each, program), outcome, plan)
-            findings += [Finding(each.number, f"{place}: value", line) for line in lines]
+            findings += _different(each.number, place, lines)
 
 
 def _emitted(known: Sequence[_Known], place: str, plan: Plan, findings: list[Finding], tally: Tally) -> None:
@@ -261,7 +265,14 @@ def _emitted(known: Sequence[_Known], place: str, plan: Plan, findings: list[Fin
         _note(tally, place, each, steps)
         gpu, flushes = target == "vulkan", flushes_subnormals(target)
         lines = _differences(each, _reached(each, program), steps, plan, gpu=gpu, flushes=flushes)
-        findings += [Finding(each.number, f"{place}: value", line) for line in lines]
+        findings += _different(each.number, place, lines)
+
+
+def _different(number: int, place: str, lines: Iterable[str]) -> Iterator[Finding]:
+    """Yield a finding for each difference; steps that end in different ways are of a kind by how they do."""
+    for line in lines:
+        ended = _ENDED.fullmatch(line)
+        yield Finding(number, f"{place}: {ended[1] if ended else 'value'}", line)
 
 
 def _reached(each: _Known, program: Written) -> list[Step]:

@@ -1,0 +1,128 @@
+"""Random programs whose sizes change from step to step: that they agree, and that the fuzzer sees where they do not."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openinfer.dsl import graph
+from openinfer.ir.nodes import Await, CacheIncrement, CacheRead, CacheWrite, Loop, Op, Yield
+from openinfer.plugins.environment import Environment
+
+FUZZER = Path(__file__).resolve().parents[2] / "openinfer-core" / "fuzz" / "fuzz_programs.py"
+
+pytestmark = pytest.mark.skipif(not FUZZER.is_file(), reason="the fuzzer is not in this tree")
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The modules of the fuzzer by name."""
+    monkeypatch.syspath_prepend(str(FUZZER.parent))
+    return lambda name: importlib.import_module(f"random_programs.{name}")
+
+
+@needs_gcc
+def test_programs_of_changing_sizes_are_the_same_on_cpu_and_in_c() -> None:
+    command = [sys.executable, str(FUZZER), "--varying-sizes", "--start", "211", "--count", "12"]
+
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "cpu: 12 programs" in run.stdout
+
+
+def test_sizes_are_zero_one_and_the_limit_in_changing_order(programs: Any) -> None:
+    drawn = [programs("sized_drawing").drawn_sized_sample(0, number, Environment.default()) for number in range(40)]
+    kinds = {type(node.kind) for sample in drawn for _, node in sample.graph.nodes()}
+    sizes = [[sample.sizes_of_step(inputs) for inputs in sample.steps] for sample in drawn]
+
+    assert {Await, CacheIncrement, CacheRead, CacheWrite, Loop, Op, Yield} <= kinds
+    assert {step["T"] for steps in sizes for step in steps} >= {0, 1, 2, 5, 6}
+    assert {step["U"] for steps in sizes for step in steps} >= {0, 1, 2, 4, 5}
+    assert sum(len({step["T"] for step in steps}) > 1 for steps in sizes) > 30
+
+
+def test_a_program_of_changing_sizes_depends_on_its_seed_and_number_alone(programs: Any) -> None:
+    environment, draw = Environment.default(), programs("sized_drawing").drawn_sized_sample
+    first, again = (draw(3, 7, environment).text() for _ in range(2))
+
+    assert first == again
+    assert draw(4, 7, environment).text() != first
+
+
+TEXT = """
+dynamic { x: f32[T, 4]; u: f32[U]; }
+volatile { y: f32[T, 4]; s: f32[U]; }
+persistent { n: i32; K(t): f32[4] @table; }
+block entry {
+  cache.read n >> at;
+  op add(x, x) >> y;
+  cache.write y >> K[at..at+T];
+  cache.read K[0..at+T] >> rows;
+  op sum_axis(rows, axes=[0]) >> total;
+  op neg(u) >> s;
+  cache.increment T n;
+  return y, s, total;
+}
+"""
+
+
+def sample_of(programs: Any, text: str, *sizes: tuple[int, int]) -> Any:
+    steps = tuple(
+        {"x": np.ones((rows, 4), np.float32), "u": np.arange(length, dtype=np.float32)} for rows, length in sizes
+    )
+    usual, limits = {"T": 3, "U": 2}, {"T": 6, "U": 5, "K.t": 40}
+    return programs("sample").Sample(graph(text), usual, {}, steps, limits=limits)
+
+
+def examined(programs: Any, sample: Any, **places: Any) -> list[Any]:
+    examining = programs("examining")
+    return examining.examine({0: sample}, examining.Plan(Environment.default(), **places), programs("tally").Tally())
+
+
+@needs_gcc
+@pytest.mark.parametrize("place", ["builds", "targets", "devices"])
+def test_steps_of_changing_sizes_run_in_each_place(programs: Any, place: str) -> None:
+    places = {
+        "builds": (programs("c_batches").Build("gcc", "O0"),),
+        "targets": ("emitted-c",),
+        "devices": ("device-c",),
+    }
+    sample = sample_of(programs, TEXT, (3, 2), (0, 5), (6, 0), (1, 1))
+
+    assert examined(programs, sample, **{place: places[place]}) == []
+
+
+def test_what_is_wrong_at_one_size_is_found_and_shrunk(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    examining, running = programs("examining"), programs("running")
+    run_on = examining.run_on
+
+    def wrong_where_u_is_four(sample: Any, device: str, environment: Environment, **options: Any) -> Any:
+        ran = run_on(sample, "cpu", environment, **options)
+        sizes = [sample.sizes_of_step(inputs).get("U", 0) for inputs in sample.steps]
+        is_wrong = [device == "c" and size >= 4 for size in sizes]
+        steps = (
+            running.Failed("shape-mismatch") if wrong else step for wrong, step in zip(is_wrong, ran.steps, strict=True)
+        )
+        return replace(ran, steps=tuple(steps))
+
+    monkeypatch.setattr(examining, "run_on", wrong_where_u_is_four)
+    plan = examining.Plan(Environment.default(), devices=("device-c",))
+    sample = sample_of(programs, TEXT, (3, 2), (2, 5), (1, 1))
+
+    findings = examining.examine({0: sample}, plan, programs("tally").Tally())
+    small = programs("shrinking").shrunk(sample, findings[0], plan)
+
+    assert [finding.kind for finding in findings] == ["device-c: the error shape-mismatch, expected no error"]
+    assert [small.sizes_of_step(inputs)["U"] for inputs in small.steps] == [4]
+    assert len(list(small.graph.nodes())) < len(list(sample.graph.nodes()))
