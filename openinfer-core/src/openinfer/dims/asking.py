@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from openinfer.affine import Index
+    from openinfer.affine import Index, Interval
     from openinfer.dims.condition import Condition
 
 
@@ -39,8 +39,8 @@ class Asked(Protocol):
         """Return the answer to a question."""
         ...
 
-    def high(self, index: Index) -> int | None:
-        """Return the largest value of an index that is certain."""
+    def bounds(self, index: Index) -> Interval:
+        """Return the interval of an index that is certain."""
         ...
 
 

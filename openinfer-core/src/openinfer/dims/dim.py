@@ -237,7 +237,7 @@ class Ratio:
     def __init__(self, dim: Dim, factor: Fraction) -> None:
         self._dim = dim
         self._factor = factor
-        high, is_positive = dim.asked.high(dim.index), dim.asked.certain(Condition(dim.index, Relation.AT_LEAST))
+        high, is_positive = dim.asked.bounds(dim.index).high, dim.asked.certain(Condition(dim.index, Relation.AT_LEAST))
         if not is_positive or high is None or (high * abs(factor.numerator)).bit_length() > _MANTISSA_BITS:
             raise NeedsNumberError(f"`{dim}` times {float(factor)} has no exact form", sizes=sources(dim.index))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from openinfer.affine import FACTS, Index, Interval, Var
 from openinfer.dims.asking import CURRENT, Manner, UndecidedError
-from openinfer.dims.condition import Condition
+from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.knowledge import Knowledge
@@ -84,8 +84,8 @@ class Space:
         """What every run relies on beyond the bounds of sizes."""
         return tuple(self._facts)
 
-    def bounds(self, name: str) -> Interval:
-        """Return the least and the largest value of a size."""
+    def declared(self, name: str) -> Interval:
+        """Return the least and the largest value that a size was named with."""
         return self._bounds[name]
 
     def certain(self, condition: Condition) -> bool | None:
@@ -95,10 +95,6 @@ class Space:
     def bounds(self, index: Index) -> Interval:
         """Return the interval of an index that bounds of its symbols give."""
         return self._knowledge.interval(index)
-
-    def high(self, index: Index) -> int | None:
-        """Return the largest value of an index that bounds of its symbols give."""
-        return self._knowledge.interval(index).high
 
     @property
     def guards(self) -> tuple[Condition, ...]:

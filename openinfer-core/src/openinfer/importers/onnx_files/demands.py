@@ -29,7 +29,7 @@ def take(space: Space, guard: Condition) -> None:
     """Take in a guard that the program relies on: as the bound of a size where it is one, else as a fact."""
     name = _only_name(guard.index)
     if name is not None and guard.relation is Relation.AT_LEAST:
-        bounds = space.bounds(name)
+        bounds = space.declared(name)
         low, high = bounds.low or 0, LARGEST if bounds.high is None else bounds.high
         if _rises(guard.index):
             space.size(name, _least(guard, name, low, high), bounds.high)
@@ -102,13 +102,13 @@ def _solutions(equation: Condition, name: str, space: Space) -> list[int]:
     Quotients by numbers repeat after the product of the divisors, but for a multiple of the size.
     """
     period = min(prod(divisors(equation.index)), MOST_VALUES)
-    low = space.bounds(name).low or 0
+    low = space.declared(name).low or 0
     return [value for value in range(low, low + 2 * period + 2) if equation.holds({name: value})]
 
 
 def least_sizes(space: Space, least: Mapping[str, int]) -> dict[str, int] | None:
     """Return sizes from ``least`` on, each raised as little as bounds and facts demand; None: none are near."""
-    sizes = {name: max(value, space.bounds(name).low or 0) for name, value in least.items()}
+    sizes = {name: max(value, space.declared(name).low or 0) for name, value in least.items()}
     for _ in range(MOST_ROUNDS):
         broken = next((fact for fact in space.facts if not fact.holds(sizes)), None)
         if broken is None:
@@ -122,7 +122,7 @@ def least_sizes(space: Space, least: Mapping[str, int]) -> dict[str, int] | None
 
 
 def _highest(space: Space, name: str) -> int:
-    high = space.bounds(name).high
+    high = space.declared(name).high
     return LARGEST if high is None else high
 
 
