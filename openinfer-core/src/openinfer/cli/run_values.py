@@ -43,8 +43,10 @@ class Input:
         """
         if self.source in ("random", "zeros"):
             return None
-        content = _array(self.source) if self._is_file else _literal(self.name, self.source)
-        return content if self._is_file or isinstance(content, list) else None
+        if self._is_file:
+            return _array(self.source)
+        literal: Any = _literal(self.name, self.source)
+        return cast("Any", literal) if isinstance(literal, list) else None
 
     @property
     def _is_file(self) -> bool:
@@ -73,25 +75,13 @@ class Input:
             return self._fitting(_viewed(_array(self.source) if content is None else content, wanted), wanted)
         return _repeated(_literal(self.name, self.source), wanted)
 
-    def check(self) -> None:
-        """Check the value before there is a variable that it has to fit.
-
-        Raises:
-            ExecutionError: the file cannot be read as an array, or the text is not a value.
-        """
-        if self.source.endswith((".npy", ".npz")):
-            _array(self.source)
-        elif self.source not in ("random", "zeros"):
-            _literal(self.name, self.source)
-
     def sizing_value(self, wanted: TensorType, seed: tuple[int, ...]) -> Any:
         """Return the value for a variable whose sizes the value may decide: a file has a shape of its own.
 
         Raises:
             ExecutionError, DTypeError: as `value` and `entries`.
         """
-        is_file = self.source.endswith((".npy", ".npz"))
-        return self.entries(wanted.dtype) if is_file else self.value(wanted, seed)
+        return self.entries(wanted.dtype) if self._is_file else self.value(wanted, seed)
 
     def constant(self) -> Any:
         """Return the value without a type: the array of a file, a number, or a list.
@@ -99,8 +89,7 @@ class Input:
         Raises:
             ExecutionError: the file cannot be read as an array, or the text is not a value.
         """
-        is_file = self.source.endswith((".npy", ".npz"))
-        return _array(self.source) if is_file else _literal(self.name, self.source, drawn="")
+        return _array(self.source) if self._is_file else _literal(self.name, self.source, drawn="")
 
     def entries(self, dtype: DType) -> Any:
         """Return all entries of a table, whose shape a file or list decides.

@@ -144,7 +144,7 @@ def command(
         raise click.UsageError("--feed names all states, --no-feed is about those that names imply: leave out one")
     given = {key: Input(key, text).constant() for key, text in values.items()}
     for item in (*inputs, *initial):
-        item.check()
+        item.content()
     feeds = {} if "" in no_feed else feeds
     found = importers.load(
         file, values=given, feeds=feeds, kept_inputs=no_feed, roll=not no_roll, keep_norms=keep_norms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openinfer import dims
 from openinfer.dims import NeedsNumberError, is_size
@@ -47,7 +47,8 @@ def spacing(settings: Settings, dtype: DType) -> tuple[float, float]:
     return start, step
 
 
-def _number(settings: Settings, name: str, dtype: DType) -> float:
+def _number(settings: Settings, name: str, dtype: DType) -> Any:
+    """Return a setting as a number that the type has, or as a size."""
     value = settings.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise OpTypeError(f"setting {name!r} takes a number, found {value!r}", code="setting-type", settings=(name,))
