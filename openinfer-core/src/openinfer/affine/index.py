@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from openinfer.affine.facts import FACTS
 from openinfer.affine.interval import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from openinfer.affine.facts import Facts
+
+class Facts(Protocol):
+    """Facts about parameters, by which more quotients and remainders fold and more places lie inside for certain."""
+
+    def is_never_negative(self, index: Index) -> bool:
+        """Return whether an index is at least 0 for certain."""
+        ...
+
+    def where_run(self, extents: frozenset[Index]) -> Facts:
+        """Return the facts that hold where loops of these extents run at least once."""
+        ...
+
+    def extent_of_runs(self, extent: Index) -> Index:
+        """Return the extent of a loop that runs at least once, such as ``T - 1`` for ``max(T - 1, 0)``."""
+        ...
+
+    def divisor(self, index: Index) -> Index:
+        """Return a positive index as a product of parameters, by which indices can be divided."""
+        ...
+
+
+FACTS: ContextVar[Facts | None] = ContextVar("FACTS", default=None)
+"""The facts that hold for the indices that are being made; None: bounds of variables are all that is certain."""
 
 
 class Arithmetic:
@@ -155,14 +177,14 @@ class Index(Arithmetic):
         """Return ``value`` as an index; other classes than those of this module say what they are by ``__affine__``."""
         if isinstance(value, Index):
             return value
-        as_index = getattr(type(value), "__affine__", None)
+        if isinstance(value, (Var, Quotient, Remainder)):
+            return Index((((value,), 1),))
+        as_index = None if type(value) is int else getattr(type(value), "__affine__", None)
         if as_index is not None:
             return as_index(value)
-        if isinstance(value, int):
-            return Index((((), value),)) if value else Index()
-        if not isinstance(value, (Var, Quotient, Remainder)):
+        if not isinstance(value, int):
             raise TypeError(f"an index is made of integers, variables and indices, found {value!r}")
-        return Index((((value,), 1),))
+        return Index((((), value),)) if value else Index()
 
     def divided(self, by: Index) -> tuple[Index, Index]:
         """Return (multiple, rest), self = by * multiple + rest, where the rest has no term that ``by`` divides."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dims import surely
 from openinfer.dtypes import F32, F64, U8
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import FLOATS
@@ -51,7 +52,8 @@ def scales_shape(shape: tuple[int, ...], axis: int, block: int) -> tuple[int, ..
     """Return the shape of scales that go along an axis: one per index, or with ``block`` one per block of elements."""
     if not block:
         return (shape[axis],)
-    return tuple(-(-dim // block) if place == axis else dim for place, dim in enumerate(shape))
+    blocks = shape[axis] // block if surely(lambda: shape[axis] % block == 0) else -(-shape[axis] // block)
+    return (*shape[:axis], blocks, *shape[axis + 1 :])
 
 
 def check_scales(
