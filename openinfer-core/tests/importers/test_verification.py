@@ -18,6 +18,7 @@ from openinfer import Model, ModelImportError, graph
 from openinfer.cli import main
 from openinfer.importers import ImportOptions, load, verify
 from openinfer.importers.onnx_files import originals
+from openinfer.importers.step_inputs import step_inputs
 from openinfer.importers.verification import verified
 from openinfer.plugins.environment import Environment
 from openinfer.tolerances import Tolerance
@@ -376,3 +377,17 @@ def test_integers_that_floats_became_are_off_by_one_at_most(tmp_path: Path) -> N
     imported = load(path)
     x = np.linspace(5, 10, 64, dtype=np.float32)
     assert verify(path, imported, inputs={"x": x}).outputs["y"].tolerance.relative < 1e-4
+
+
+def test_sizes_of_steps_are_distinct_the_largest_the_least_and_one_more(tmp_path: Path) -> None:
+    conv = node("Conv", "x w", "y", strides=[2])
+    ports = [info("x", ["batch", 1, "n"])], [info("y", None)]
+    path = saved(model([conv], *ports, weights(w=np.ones((1, 1, 5), np.float32))), tmp_path)
+    imported = load(path)
+    shapes = [step_inputs(imported, {}, step, 0)["x"].shape for step in range(4)]
+    assert shapes[0] == (1, 1, 10)
+    assert shapes[1][0] * shapes[1][2] * 4 > 1 << 20
+    assert shapes[2:] == [(1, 1, 5), (2, 1, 6)]
+    limited = step_inputs(imported, {}, 1, 0, limits={"n": 40})["x"].shape
+    assert limited[2] == 40
+    assert verify(path, imported).steps == 4

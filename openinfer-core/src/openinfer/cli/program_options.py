@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openinfer.cli.options import seed_option, size_option
+from openinfer.cli.options import limit_option, seed_option, size_option
 from openinfer.cli.run_values import parse_inputs
 from openinfer.diagnostics import Diagnostic
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add GRAPH, ``--model``, ``--input``, ``--initial``, ``--steps``, ``--size``, ``--seed`` and ``--placement``.
+    """Add GRAPH, ``--model``, ``--input``, ``--initial``, ``--steps``, ``--size``, ``--limit``, ``--seed`` and
+    ``--placement``.
 
     The parameters are ``graph``, ``model_path``, ``inputs`` and ``initial`` (of `Input`), ``steps``, ``sizes``,
-    ``seed`` and ``placement``.
+    ``limits``, ``seed`` and ``placement``.
     """
     options = (
         click.argument("graph", metavar="GRAPH"),
@@ -34,6 +35,7 @@ def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], C
             "--steps", default=1, show_default=True, type=click.IntRange(min=least_steps), help="Steps to run."
         ),
         size_option,
+        limit_option,
         seed_option,
         click.option("--placement", is_flag=True, help="Run operators on the devices that the program's hints name."),
     )

@@ -75,8 +75,9 @@ def verify(
     values: Mapping[str, Any] | None = None,
     inputs: Mapping[str, Any] | None = None,
     initial: Mapping[str, Any] | None = None,
-    steps: int = 2,
+    steps: int | None = None,
     seed: int = 0,
+    limits: Mapping[str, int] | None = None,
     tolerances: Mapping[str, Tolerance] | None = None,
     environment: Environment | None = None,
 ) -> Verification:
@@ -85,11 +86,13 @@ def verify(
     Args:
         path: the file that was imported.
         values: what was fixed at import, as `load` was given it.
-        inputs: inputs by the names of the model, numbers for all elements of one; the others are random, and sizes grow
-            from step to step. One more step has special floats among them. A function is called with the type of the
-            input and the number of the step.
+        inputs: inputs by the names of the model, numbers for all elements of one; the others are random. One more step
+            has special floats among them. A function is called with the type of the input and the number of the step.
         initial: what states hold before the first step, by the names of inputs in the model; the others hold zeros. A
             function is called with the type of the state.
+        steps: by default two, or four where the program has sizes of its own: no two equal, the largest of which the
+            values fit a budget, the least that operators accept, and one more than these.
+        limits: how large sizes of steps may be, and how far indices of caches may grow.
         tolerances: by element type, or under ``""`` for all floats, in place of those that follow from the program:
             absolute, or relative to the largest magnitude of an output; of integers, in steps.
 
@@ -114,6 +117,7 @@ def verify(
         "initial": initial,
         "steps": steps,
         "seed": seed,
+        "limits": limits,
         "tolerances": tolerances,
     }
     found = verified(imported, original, **given, environment=offered)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer import symbolic
-from openinfer.errors import ModelImportError, OpenInferError
+from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
+from openinfer.importers.step_sizes import program_of_step
 from openinfer.plugins.environment import Environment
 from openinfer.random_inputs import Interval, Specials, drawn, drawn_text, input_ranges
-from openinfer.validate import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -64,6 +63,7 @@ def step_inputs(
     *,
     special: Specials = Specials.NONE,
     masks: Interval | None = None,
+    limits: Mapping[str, int] | None = None,
     environment: Environment | None = None,
 ) -> StepInputs:
     """Return the inputs of a step: those given, random ones for the others.
@@ -73,6 +73,7 @@ def step_inputs(
             called with the type of the input in this step and the number of the step.
         special: the special floats among random ones.
         masks: what wide integers are drawn from, in place of their own range.
+        limits: how large sizes may be.
 
     Raises:
         ModelImportError: a name is not that of an input, or a value does not fit its type.
@@ -84,7 +85,7 @@ def step_inputs(
         message = f"the model has no input {', '.join(sorted(unknown))}; it has: {listed}"
         raise ModelImportError(message, code="import-value")
     offered = environment or Environment.default()
-    program = _program(imported, step, offered)
+    program = program_of_step(imported, step, limits or {}, offered)
     random = [ours for name, ours in imported.report.inputs.items() if name not in given]
     ranges = input_ranges(program, imported.model, random, offered)
     values: dict[str, Array] = {}
@@ -109,20 +110,3 @@ def step_inputs(
         can_be_special=any(span.specials is not Specials.NONE for span in ranges.values()),
         program=program,
     )
-
-
-def _program(imported: ImportedModel, step: int, environment: Environment) -> ResolvedGraph:
-    """Return the program with the sizes of a step: each another where it is legal so, else all grown alike.
-
-    Sizes of states stay.
-    """
-    states = imported.report.starts.values()
-    kept = {name for _, dims in states for dim in dims for name in symbolic.names(dim)}
-    sizes = imported.model.sizevars
-    free = [name for name in sizes if name not in kept]
-    alike = {name: size * (1 if name in kept else step + 1) for name, size in sizes.items()}
-    apart = alike | {name: sizes[name] * (step + 1 + place) for place, name in enumerate(free)}
-    try:
-        return resolve(imported.graph, imported.model, sizes=apart, environment=environment)
-    except OpenInferError:
-        return resolve(imported.graph, imported.model, sizes=alike, environment=environment)

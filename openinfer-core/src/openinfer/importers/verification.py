@@ -14,6 +14,7 @@ from openinfer.importers.given_values import given_array
 from openinfer.importers.large_floats import reach_of_large_floats
 from openinfer.importers.output_comparison import OutputComparison
 from openinfer.importers.step_inputs import MASKS, StepInputs, step_inputs
+from openinfer.importers.step_sizes import usual_steps
 from openinfer.importers.verification_report import Verification
 from openinfer.ir.nodes import Op
 from openinfer.ir.types import TensorType
@@ -41,8 +42,9 @@ def verified(
     *,
     inputs: Mapping[str, Any] | None = None,
     initial: Mapping[str, Any] | None = None,
-    steps: int = 2,
+    steps: int | None = None,
     seed: int = 0,
+    limits: Mapping[str, int] | None = None,
     tolerances: Mapping[str, Tolerance] | None = None,
     environment: Environment | None = None,
 ) -> Verification:
@@ -53,6 +55,8 @@ def verified(
             random, and so are sizes from the second step on.
         initial: what states hold before the first step, by the names of the model, or functions of the type; the others
             hold zeros.
+        steps: None for one at every kind of sizes, at least two.
+        limits: how large sizes of steps may be, and how far indices of caches may grow.
         tolerances: by element type, or under ``""`` for all floats, in place of those that follow from the program:
             absolute, or relative to the largest magnitude of an output; of integers, in steps.
 
@@ -60,8 +64,9 @@ def verified(
         ModelImportError: the original cannot run on these inputs.
     """
     offered = environment or Environment.default()
-    simulator = Simulator(imported.model, imported.graph, environment=offered)
-    drawing = _Drawing(imported, original, inputs or {}, seed, offered)
+    steps = usual_steps(imported) if steps is None else steps
+    simulator = Simulator(imported.model, imported.graph, limits=limits or {}, environment=offered)
+    drawing = _Drawing(imported, original, inputs or {}, seed, limits or {}, offered)
     first, with_specials, texts = "", False, dict[str, str]()
     state = _first_values(imported, initial or {})
     begin = {ours: state[name] for name, ours in imported.report.states.items()}
@@ -130,12 +135,14 @@ class _Drawing:
         original: Original,
         inputs: Mapping[str, Any],
         seed: int,
+        limits: Mapping[str, int],
         environment: Environment,
     ) -> None:
         self._imported = imported
         self._original = original
         self._inputs = inputs
         self._seed = seed
+        self._limits = limits
         self._environment = environment
         self._masks: tuple[Interval | None, ...] = (None, *MASKS)
         self.can_be_special = False
@@ -160,6 +167,7 @@ class _Drawing:
                 self._seed,
                 special=Specials.ALL if special else Specials.NONE,
                 masks=masks,
+                limits=self._limits,
                 environment=self._environment,
             )
             try:

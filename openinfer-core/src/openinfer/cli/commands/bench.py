@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
-from openinfer.cli.options import limit_option
 from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
 from openinfer.cli.terminal import print_document, table
 from openinfer.errors import DynamicUnsetError
@@ -49,7 +48,6 @@ class Measured:
 @click.command(name="bench", short_help="Measure how long a program and its nodes take on a device.")
 @program_options()
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
-@limit_option
 @click.option(
     "--repeat", "repetitions", default=30, show_default=True, type=click.IntRange(1, 1_000_000), help="Repetitions."
 )

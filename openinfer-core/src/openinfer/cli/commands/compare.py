@@ -36,6 +36,7 @@ def command(
     initial: list[Input],
     steps: int,
     sizes: dict[str, int],
+    limits: dict[str, int],
     seed: int,
     placement: bool,
     devices: tuple[str, ...],
@@ -61,7 +62,7 @@ def command(
     if len(devices) < 2:
         raise click.UsageError("give at least two devices: --device cpu --device vulkan")
     program = read_graph(graph)
-    given: dict[str, Any] = {"sizes": sizes, "placement": placement, "trace": False}
+    given: dict[str, Any] = {"sizes": sizes, "placement": placement, "limits": limits, "trace": False}
     found: list[Comparison] = []
     with ModelLoader.open(model_path) as model:
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.difference_document import difference_document
-from openinfer.cli.options import seed_option
+from openinfer.cli.options import limit_option, seed_option
 from openinfer.cli.program_options import initial_option, input_option
 from openinfer.cli.run_values import Input
 from openinfer.cli.terminal import print_document
@@ -104,10 +104,11 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
-    help="With --verify: steps, each on other inputs (2), and one with special floats.",
+    help="With --verify: steps, each on other inputs and sizes (2, or 4 with free sizes), and one with special floats.",
 )
 @initial_option("With --verify: the first value of a state, by its name in the model; the others are zeros.")
 @seed_option
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(
     *,
@@ -125,6 +126,7 @@ def command(
     tolerances: Mapping[str, Tolerance],
     steps: int | None,
     seed: int,
+    limits: dict[str, int],
     as_json: bool,
 ) -> None:
     """Write FILE, such as model.onnx, as NAME.oi and NAME.oinf.
@@ -138,8 +140,9 @@ def command(
     """
     from openinfer import importers
 
-    if not verify and (inputs or initial or tolerances or steps is not None):
-        raise click.UsageError("--input, --initial, --tolerance and --steps go with --verify, which is not given")
+    if not verify and (inputs or initial or tolerances or limits or steps is not None):
+        message = "--input, --initial, --tolerance, --limit and --steps go with --verify, which is not given"
+        raise click.UsageError(message)
     if no_feed and feeds is not None:
         raise click.UsageError("--feed names all states, --no-feed is about those that names imply: leave out one")
     given = {key: Input(key, text).constant() for key, text in values.items()}
@@ -158,7 +161,8 @@ def command(
             values=given,
             inputs={item.name: _value_of(item, seed, place) for place, item in enumerate(inputs)},
             initial={item.name: _first_value_of(item, seed, place) for place, item in enumerate(initial)},
-            steps=steps or 2,
+            steps=steps,
+            limits=limits,
             seed=seed,
             tolerances=tolerances,
         )

@@ -12,7 +12,6 @@ import click
 
 from openinfer.cli.batch_options import batch_options
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
-from openinfer.cli.options import limit_option
 from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
 from openinfer.cli.run_report import (
     memory_lines,
@@ -76,7 +75,6 @@ class Extras:
 @click.command(name="run", short_help="Simulate a program and print its results.")
 @program_options(least_steps=0)
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
-@limit_option
 @click.option("--output", "outputs", multiple=True, metavar="NAME[=FILE]", help="Print a variable; save it as .npy.")
 @click.option(
     "--state", "state_path", metavar="FILE", help="Persistent memory: load it if the file exists, save it at the end."

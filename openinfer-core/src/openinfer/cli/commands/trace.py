@@ -38,6 +38,7 @@ def command(
     initial: list[Input],
     steps: int,
     sizes: dict[str, int],
+    limits: dict[str, int],
     seed: int,
     placement: bool,
     device: str,
@@ -71,7 +72,7 @@ def command(
     lines = _script(script)
     program = read_graph(graph)
     with ModelLoader.open(model_path) as model:
-        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement}
+        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
         simulator = Simulator(model, program, trace=True, timer=True, echo=False, **given)
         print_unlogged_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
