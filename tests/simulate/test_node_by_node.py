@@ -105,6 +105,8 @@ def test_the_command_line_says_why_and_what_to_do(tmp_path: Path) -> None:
     bounded = [CliRunner().invoke(main, [*command, "--limit", "t=9"]) for command in commands]
     checked = CliRunner().invoke(main, ["check", *about, "--device", "c"])
     listed = CliRunner().invoke(main, ["check", *about, "--device", "c", "--json"])
+    traced = CliRunner().invoke(main, ["trace", *about, *run, "--limit", "t=9", "--script", "-"], input="c\n")
+    compared = CliRunner().invoke(main, ["compare", *about, *run[:-1], "cpu", "--device", "c", "--limit", "t=9"])
     silent = CliRunner().invoke(main, ["check", *about, "--device", "c", "--target", "c", "--limit", "t=9"])
 
     for result in said:
@@ -112,7 +114,8 @@ def test_the_command_line_says_why_and_what_to_do(tmp_path: Path) -> None:
         assert "c runs the program node by node, which is slower: nothing says" in result.stderr
         assert "--limit K.t=N" in result.stderr
         assert "@fixed(t=N)" in result.stderr
-    assert [result.stderr for result in bounded] == ["", ""]
+    assert [result.stderr for result in (*bounded, traced, compared)] == [""] * 4
+    assert compared.exit_code == traced.exit_code == 0
     assert len(json.loads(said[0].stdout)["node_by_node"]) == 1
     assert json.loads(bounded[0].stdout)["node_by_node"] == []
     assert "note[cache-limit]: c runs the program node by node" in checked.output

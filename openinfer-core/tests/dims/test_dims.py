@@ -303,3 +303,13 @@ def test_products_with_floats_that_round_are_refused():
         space.size("T", 0, 2**40) * 0.1
     (path,) = space.explore(lambda: math.floor(space.size("U", 0, 64) * 1.5))
     assert [path.value.at({"U": number}) for number in (0, 1, 5)] == [0, 1, 7]
+
+
+def test_outside_of_rules_a_space_may_answer_what_is_certain() -> None:
+    space = Space(answers_outside=True)
+    t, u = space.size("T", 1, 8), space.size("U", 1, 8)
+    assert (t + 1 == 1 + t, t == u, t != u, t >= 1, t >= 2) == (True, False, True, True, False)
+    assert space.named("T") == t
+    space.size("T", 2, 8)
+    assert t >= 2
+    assert [str(path.guards[0]) for path in space.explore(lambda: t == u)] == ["T == U", "T != U"]

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 import pytest
 from free_calls import NEED_NUMBERS, SCHEMAS, FreeCall, numbers_needed, sizes_of
 
-from openinfer.dims import Dim, Path, Space
+from openinfer.dims import Dim, NeedsNumberError, Path, Space, evaluated, index_of
+from openinfer.dtypes import BY_NAME
 from openinfer.errors import OpenInferError
+from openinfer.ir.types import TensorType
+from openinfer.ops.applying import call_of
 from openinfer.ops.calls import OpCall
 
 BINDINGS = 12
@@ -50,3 +53,34 @@ def test_a_shape_rule_yields_on_sizes_what_it_yields_on_numbers(name: str):
         for binding in call.bindings(BINDINGS):
             extents = binding | numbers
             assert on_sizes(paths, extents) == on_numbers(call, extents), (example.settings, extents)
+
+
+@pytest.mark.parametrize(("scale", "length"), [(2.0, "2*H"), (0.75, "(3*H)//4"), (1.5, "(3*H)//2")])
+def test_a_scale_of_few_bits_multiplies_a_size_where_the_product_is_exact(scale: float, length: str) -> None:
+    space = Space()
+    height = space.size("H", 1)
+    image = TensorType(BY_NAME["f32"], (1, 1, height, 4))
+    paths = space.explore(lambda: call_of(SCHEMAS["resize2d"], [image], {"scale": scale}).outputs[0].shape[2])
+    for height_of_image, is_exact in ((2, True), (16384, True), (1 << 25, False)):
+        (path,) = [path for path in paths if path.is_taken({"H": height_of_image})]
+        assert isinstance(path.error, OpenInferError) is not is_exact
+        assert not is_exact or str(path.value) == length
+
+
+def test_a_scale_of_many_bits_needs_a_number() -> None:
+    space = Space()
+    image = TensorType(BY_NAME["f32"], (1, 1, space.size("H", 1), 4))
+    with pytest.raises(NeedsNumberError, match=r"`H` times 0.29 is rounded to f32"):
+        space.explore(lambda: call_of(SCHEMAS["resize2d"], [image], {"scale": 0.29}))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i64"])
+def test_a_range_between_sizes_has_their_distance(dtype: str) -> None:
+    space = Space()
+    start, limit = space.size("p"), space.size("T")
+    declared = [TensorType(BY_NAME[dtype], (0,))]
+    settings = {"start": start, "limit": start + limit, "step": 2}
+    (path,) = space.explore(lambda: call_of(SCHEMAS["range"], [], settings, declared).outputs[0].shape)
+    assert path.value is not None
+    count = index_of(path.value[0])
+    assert [evaluated(count, {"T": number, "p": 3}) for number in (0, 1, 2, 5)] == [0, 1, 1, 3]

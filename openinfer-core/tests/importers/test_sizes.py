@@ -113,3 +113,13 @@ def test_an_upsampled_image_that_joins_one_of_before_asks_for_round_sizes(tmp_pa
     assert imported.model.sizevars == {"B": 1, "H": 3, "W": 3}
     for batch, height, width in ((1, 3, 3), (2, 8, 4)):
         agrees(proto, imported, {"x": rand(batch, 1, height, width)})
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+def test_lengths_that_are_rounded_up_are_text_of_what_is_not_negative(stride: int, tmp_path: Path) -> None:
+    conv = node("Conv", "x w", "y", strides=[stride], auto_pad="SAME_UPPER")
+    proto = model([conv], [info("x", [1, 1, "n"])], [info("y", None)], weights(w=rand(2, 1, 3)))
+    imported = load(saved(proto, tmp_path))
+    assert f"ceil(n/{stride})" in imported.text
+    for length in (1, 4, 6, 7):
+        agrees(proto, imported, {"x": rand(1, 1, length)})

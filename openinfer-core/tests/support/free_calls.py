@@ -16,8 +16,8 @@ from openinfer.plugins.environment import Environment
 
 LARGEST = 4096
 
-NEED_NUMBERS = {"gather_nd", "resize2d", "scatter_nd"}
-"""Operators with an extent that decides how many dims a result has, or is multiplied by a scale and rounded to f32."""
+NEED_NUMBERS = {"gather_nd", "scatter_nd"}
+"""Operators with an extent that decides how many dims a result has."""
 
 SCHEMAS = {schema.name: schema for schema in Environment.default().ops.values()}
 

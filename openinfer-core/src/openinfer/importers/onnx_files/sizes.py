@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from openinfer import symbolic
-from openinfer.affine import Index, Remainder, Var
+from openinfer.affine import Index, Quotient, Remainder, Var
 from openinfer.dims import Condition, Dim, Let, LetKind, Relation, sources
 from openinfer.errors import ModelImportError
 from openinfer.ir.text import type_text
@@ -14,7 +14,7 @@ from openinfer.symbolic import BinOp, Const, Name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from openinfer.affine import Quotient
+    from openinfer.affine.index import Atom
     from openinfer.dims.asking import Asked
     from openinfer.dtypes import DType
     from openinfer.symbolic import IntExpr
@@ -93,19 +93,35 @@ def _is_computed(var: Var) -> bool:
 
 def _of_index(index: Index, asked: Asked) -> IntExpr:
     total: IntExpr | None = None
-    for atoms, factor in sorted(index.terms, key=lambda term: term[1] < 0):
-        term: IntExpr | None = Const(abs(factor)) if abs(factor) != 1 or not atoms else None
-        for atom in atoms:
-            part = _of_atom(atom, asked)
-            term = part if term is None else BinOp("*", term, part)
+    for is_negative, term in sorted((_of_term(*term, asked) for term in index.terms), key=lambda term: term[0]):
         if total is None:
-            total = term if factor > 0 else BinOp("-", Const(0), term or Const(0))
+            total = BinOp("-", Const(0), term) if is_negative else term
         else:
-            total = BinOp("+" if factor > 0 else "-", total, term or Const(0))
+            total = BinOp("-" if is_negative else "+", total, term)
     return Const(0) if total is None else total
 
 
-def _of_atom(atom: Var | Quotient | Remainder, asked: Asked) -> IntExpr:
+def _of_term(atoms: tuple[Atom, ...], factor: int, asked: Asked) -> tuple[bool, IntExpr]:
+    """Return a term without its sign, and whether that is negative."""
+    term: IntExpr | None = Const(abs(factor)) if abs(factor) != 1 or not atoms else None
+    is_negative = factor < 0
+    for atom in atoms:
+        if isinstance(atom, Quotient) and _is_below_zero(atom.of, asked):
+            # Text divides what is not negative: floor(-x / n) is -ceil(x / n).
+            part: IntExpr = BinOp("ceil", _of_index(-atom.of, asked), _of_index(atom.by, asked))
+            is_negative = not is_negative
+        else:
+            part = _of_atom(atom, asked)
+        term = part if term is None else BinOp("*", term, part)
+    return is_negative, term or Const(0)
+
+
+def _is_below_zero(index: Index, asked: Asked) -> bool:
+    least, most = Condition(index, Relation.AT_LEAST), Condition(-index, Relation.AT_LEAST)
+    return bool(asked.certain(most)) and not asked.certain(least)
+
+
+def _of_atom(atom: Atom, asked: Asked) -> IntExpr:
     if isinstance(atom, Let) and atom.kind is LetKind.SUM:
         return _of_index(atom.parts[0], asked)
     if isinstance(atom, Let):
