@@ -123,3 +123,20 @@ def test_lengths_that_are_rounded_up_are_text_of_what_is_not_negative(stride: in
     assert f"ceil(n/{stride})" in imported.text
     for length in (1, 4, 6, 7):
         agrees(proto, imported, {"x": rand(1, 1, length)})
+
+
+def test_a_result_of_several_forms_asks_for_the_size(tmp_path: Path) -> None:
+    pool = node("MaxPool", "x", "y", kernel_shape=[1], strides=[2], ceil_mode=1)
+    path = saved(model([pool], [info("x", [1, 1, "n"])], [info("y", None)]), tmp_path)
+    with pytest.raises(ModelImportError, match=r"one form where .* elsewhere: fix the size with --set n=N"):
+        load(path)
+    assert load(path, values={"n": 6}).report.statements == 1
+
+
+@pytest.mark.parametrize("kernel", [2, 3])
+def test_pools_that_round_up_have_one_form(kernel: int, tmp_path: Path) -> None:
+    pool = node("MaxPool", "x", "y", kernel_shape=[kernel], strides=[2], ceil_mode=1)
+    proto = model([pool], [info("x", [1, 1, "n"])], [info("y", None)])
+    imported = load(saved(proto, tmp_path))
+    for length in (3, 4, 7, 8):
+        agrees(proto, imported, {"x": rand(1, 1, length)})

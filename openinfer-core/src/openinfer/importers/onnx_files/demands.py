@@ -41,6 +41,12 @@ def take(space: Space, guard: Condition) -> None:
     space.assume(guard)
 
 
+def is_bound(guard: Condition) -> bool:
+    """Whether a guard is the least or the largest value of one size."""
+    is_order = guard.relation is Relation.AT_LEAST and _only_name(guard.index) is not None
+    return is_order and (_rises(guard.index) or _rises(-guard.index))
+
+
 def _only_name(index: Index) -> str | None:
     names = sources(index)
     return next(iter(names)) if len(names) == 1 else None

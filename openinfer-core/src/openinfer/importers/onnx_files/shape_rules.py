@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index, Quotient, Remainder, Var
-from openinfer.dims import Condition, Dim, NeedsNumberError, Path, Relation
+from openinfer.dims import Condition, Dim, NeedsNumberError, Path, Relation, sources
 from openinfer.errors import ModelImportError, OpenInferError
-from openinfer.importers.onnx_files.demands import fixing, take
+from openinfer.importers.onnx_files.demands import fixing, is_bound, take
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
 
@@ -119,6 +119,7 @@ def _freest(paths: Sequence[_TypesPath]) -> tuple[_TypesPath, list[Condition]]:
 
     Raises:
         OpenInferError: the rule accepts no sizes.
+        NeedsNumberError: results have several forms, between which no bound of a size decides.
     """
     freest = min(paths, key=_narrowness)
     if freest.error is not None:
@@ -127,8 +128,12 @@ def _freest(paths: Sequence[_TypesPath]) -> tuple[_TypesPath, list[Condition]]:
     for number, guard in enumerate(freest.guards):
         # A question with the same outcome for both answers demands nothing.
         others = [path for path in paths if path.guards[: number + 1] == (*freest.guards[:number], guard.negated())]
-        if not others or any(path.error is not None or path.value != freest.value for path in others):
-            guards.append(guard)
+        if others and all(path.error is None and path.value == freest.value for path in others):
+            continue
+        if guard.relation is Relation.AT_LEAST and not is_bound(guard) and any(path.error is None for path in others):
+            message = f"the result has one form where {guard}, and another one elsewhere"
+            raise NeedsNumberError(message, sizes=sources(guard.index))
+        guards.append(guard)
     return freest, guards
 
 
