@@ -117,7 +117,7 @@ def _count(node: Node, *, is_counted: bool) -> Size | Value:
     if not is_counted and is_number(found[0]) and found[0] > MOST_TURNS:
         reason = f"up to {found[0]} turns until a condition ends them, expected at most {MOST_TURNS}"
         node.refuse(f"{reason}; {LARGEST_COUNT}")
-    return found[0]
+    return max(found[0], 0) if isinstance(found[0], int) else found[0]
 
 
 def _counted(

@@ -5,12 +5,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
+from openinfer.dtypes import U64
+from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.branches import branch_call
 from openinfer.importers.onnx_files.loops import loop_call
 from openinfer.importers.onnx_files.shape_rules import ShapeRules
-from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.sizes import is_number, largest_number
 from openinfer.importers.onnx_files.values import Call, Value, index_of, known
 from openinfer.ir.types import TensorType
+from openinfer.symbolic import INT64
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -26,6 +31,10 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
+
+
+LARGEST_WRITTEN = INT64[-1]
+"""Largest integer of a setting in a text: greater ones are constants of u64."""
 
 
 class Emitter:
@@ -78,7 +87,15 @@ class Emitter:
         return outputs
 
     def _plain(self, value: Setting) -> Setting:
-        return self.materialised(value) if isinstance(value, Value) else value
+        if isinstance(value, Value):
+            return self.materialised(value)
+        if is_number(value) and value > LARGEST_WRITTEN:
+            return known(np.array(value, np.uint64), U64)
+        for part in value if isinstance(value, tuple) else (value,):
+            if largest_number(part) > LARGEST_WRITTEN:
+                message = f"{part} has an integer that does not fit 64 bits"
+                raise ModelImportError(message, code="import-unsupported")
+        return value
 
     def _results(
         self,
@@ -154,8 +171,6 @@ class Emitter:
     def _scalar(self, element: Size, dtype: DType) -> Value:
         """Return an integer that depends on sizes as a tensor of one element."""
         if is_number(element):
-            import numpy as np
-
             from openinfer.array_types import storage_dtype
 
             return known(np.array([element], storage_dtype(dtype)), dtype)

@@ -37,7 +37,7 @@ def with_heads_before_splits(program: Program) -> None:
 def _joined(split: Call, readers: Mapping[int, list[Call]], outputs: set[int]) -> tuple[list[Call], list[Call]] | None:
     """Return the calls in place of a split, and those that are dropped."""
     x, parts, axis = split.inputs[0], split.settings.get("parts"), split.settings.get("axis", 0)
-    if x is None or not isinstance(parts, int) or not isinstance(axis, int) or axis % x.rank != x.rank - 1:
+    if x is None or not isinstance(parts, int) or not isinstance(axis, int) or axis not in (-1, x.rank - 1):
         return None
     reshapes = [_only_reader(value, "reshape", readers) for value in split.outputs]
     first = reshapes[0]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import counted
 from openinfer.dsl import graph
+from openinfer.errors import ModelImportError, OpenInferError
 from openinfer.importers.imported import ImportedModel, ImportOptions, ImportReport
 from openinfer.importers.onnx_files.batch_norms import without_batch_norms
 from openinfer.importers.onnx_files.default_sizes import model_with_sizes
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.source import SourceModel
     from openinfer.importers.onnx_files.values import Program
+    from openinfer.ir.graph import Graph
     from openinfer.plugins.environment import Environment
     from openinfer.symbolic import IntExpr
 
@@ -99,9 +101,22 @@ def _imported(model: SourceModel, options: ImportOptions, environment: Environme
             *program.notes,
         ),
     )
-    program_graph = graph(result.text, check=True, name=model.name)
+    program_graph = _parsed(result.text, model.name)
     weights = model_with_sizes(program_graph, result.weights, program.sizes, environment)
     return ImportedModel(graph=program_graph, text=result.text, model=weights, report=report)
+
+
+def _parsed(text: str, name: str) -> Graph:
+    """Parse a program that was made of a model.
+
+    Raises:
+        ModelImportError: the language has no such program.
+    """
+    try:
+        return graph(text, check=True, name=name)
+    except OpenInferError as error:
+        message = f"the model needs a program that the language cannot express: {error}"
+        raise ModelImportError(message, code="import-unsupported", diagnostics=list(error.diagnostics)) from error
 
 
 def _cache_notes(program: Program) -> list[str]:

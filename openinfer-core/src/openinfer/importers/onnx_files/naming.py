@@ -42,11 +42,12 @@ class Names:
 def legal(text: str, fallback: str) -> str:
     """Return a text as a name of letters, digits and single underscores; ``fallback`` if no letter is left."""
     name = _ODD.sub("_", text).strip("_")
+    if len(name) > LONGEST:
+        tail = name[-LONGEST:]
+        name = tail.partition("_")[2] or tail
     if not _LETTER.search(name):
         return fallback
-    if name[0].isdigit():
-        name = f"n{name}"
-    return name if len(name) <= LONGEST else name[-LONGEST:].partition("_")[2] or name[-LONGEST:]
+    return f"n{name}" if name[0].isdigit() else name
 
 
 def shared_prefix(names: Iterable[str]) -> str:

@@ -28,6 +28,13 @@ def is_number(size: object) -> TypeGuard[int]:
     return type(size) is int
 
 
+def largest_number(size: object) -> int:
+    """Return the largest integer that the text of a size has; 0 for what is no size."""
+    if not isinstance(size, Dim):
+        return size if is_number(size) else 0
+    return max(symbolic.constants(expression(size)), default=0) if has_text(size) else 0
+
+
 def is_name(size: Size) -> bool:
     """Whether a size is a variable."""
     return isinstance(size, Dim) and str(size) in names_of(size)

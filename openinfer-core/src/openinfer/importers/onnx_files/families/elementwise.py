@@ -256,8 +256,8 @@ def _bit_shift(node: Node) -> Value:
         node.refuse("the number of bits is left out")
     if np.unique(bits).size == 1 and _leaves_shape(x, bits):
         number = int(bits.reshape(-1)[0])
-        # Taken as unsigned, a negative number of bits is one above the width.
-        return node.call("shl" if left else "shr", x, bits=number if number >= 0 else x.dtype.bits)
+        # Taken as unsigned, a negative number of bits is one above the width, and any such shifts all bits out.
+        return node.call("shl" if left else "shr", x, bits=number if 0 <= number < x.dtype.bits else x.dtype.bits)
     if np.any((bits >= x.dtype.bits) | (bits < 0)):
         node.refuse("shifts by as many bits as the type has, others for each element")
     powers = node.numbers((np.uint64(1) << bits.astype(np.uint64)).astype(bits.dtype))

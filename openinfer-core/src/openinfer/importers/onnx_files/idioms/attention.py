@@ -40,7 +40,7 @@ def _attention(calls: Calls, call: Call) -> bool:
             return False
         k = replace(k, dims=(*v.dims[:2], v.dims[-2], q.dims[-1]))
     width = q.dims[-1]
-    if not (q.rank == k.rank == rank and is_number(width)) or not _same_heads(q, k, v):
+    if not (q.rank == k.rank == rank and is_number(width) and width) or not _same_heads(q, k, v):
         return False
     scale = number * left * right
     is_default = close(scale, 1 / math.sqrt(width), q.dtype)

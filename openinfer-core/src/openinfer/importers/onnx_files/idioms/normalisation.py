@@ -73,7 +73,7 @@ def _axis(mean: Call, x: Value | None) -> int | None:
 
 def _axis_of(axes: Setting | None, x: Value) -> int | None:
     """Return the first of axes, negative, where they are the last ones."""
-    if not isinstance(axes, tuple):
+    if not isinstance(axes, tuple) or not x.rank:
         return None
     chosen = sorted(int(axis) % x.rank for axis in axes if isinstance(axis, int))
     return -len(chosen) if chosen == list(range(x.rank - len(chosen), x.rank)) else None

@@ -23,13 +23,7 @@ def _linear(calls: Calls, call: Call) -> bool:
         if product is None or bias is None or bias.rank != 1 or len(product.inputs) < 2:
             continue
         w = product.inputs[1]
-        if (
-            w is None
-            or w.rank != 2
-            or not w.is_known
-            or not w.dtype.is_float
-            or bias.dims[0] != call.outputs[0].dims[-1]
-        ):
+        if w is None or w.rank != 2 or not w.is_known or not w.dtype.is_float or bias.dims != call.outputs[0].dims[-1:]:
             continue
         if product.op == "linear" and product.inputs[2] is not None:
             continue
