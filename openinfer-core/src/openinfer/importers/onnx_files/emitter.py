@@ -12,7 +12,7 @@ from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.branches import branch_call
 from openinfer.importers.onnx_files.loops import loop_call
 from openinfer.importers.onnx_files.shape_rules import ShapeRules
-from openinfer.importers.onnx_files.sizes import is_number, largest_number
+from openinfer.importers.onnx_files.sizes import is_number, largest_number, size_text
 from openinfer.importers.onnx_files.values import Call, Value, index_of, known
 from openinfer.ir.types import TensorType
 from openinfer.symbolic import INT64
@@ -92,8 +92,8 @@ class Emitter:
         if is_number(value) and value > LARGEST_WRITTEN:
             return known(np.array(value, np.uint64), U64)
         for part in value if isinstance(value, tuple) else (value,):
-            if largest_number(part) > LARGEST_WRITTEN:
-                message = f"{part} has an integer that does not fit 64 bits"
+            if isinstance(part, int) and largest_number(part) > LARGEST_WRITTEN:
+                message = f"{size_text(part)} has an integer that does not fit 64 bits"
                 raise ModelImportError(message, code="import-unsupported")
         return value
 

@@ -28,10 +28,10 @@ def is_number(size: object) -> TypeGuard[int]:
     return type(size) is int
 
 
-def largest_number(size: object) -> int:
-    """Return the largest integer that the text of a size has; 0 for what is no size."""
+def largest_number(size: Size) -> int:
+    """Return the largest integer that the text of a size has."""
     if not isinstance(size, Dim):
-        return size if is_number(size) else 0
+        return size
     return max(symbolic.constants(expression(size)), default=0) if has_text(size) else 0
 
 
