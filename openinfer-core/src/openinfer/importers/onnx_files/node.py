@@ -75,6 +75,22 @@ class Node:
         if self.has(name) and self.get(name) not in values:
             self.refuse(f"{name}={self.get(name)}")
 
+    def refuse_inputs(self, **positions: int) -> None:
+        """Raise `UnsupportedNodeError` if one of these inputs is given."""
+        for name, position in positions.items():
+            if self.input(position) is not None:
+                self.refuse(f"the input {name}")
+
+    def refuse_outputs(self, **positions: int) -> None:
+        """Raise `UnsupportedNodeError` if one of these results is read or returned."""
+        for name, position in positions.items():
+            if self.writes(position):
+                self.refuse(f"the output {name}")
+
+    def writes(self, position: int) -> bool:
+        """Whether a result has a name, by which others may read it."""
+        return position < len(self.source.outputs) and bool(self.source.outputs[position])
+
     def refuse(self, reason: str) -> NoReturn:
         """Raise `UnsupportedNodeError` for a reason."""
         raise UnsupportedNodeError(reason)

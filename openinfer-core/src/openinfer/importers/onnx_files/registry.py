@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.node import Node
@@ -13,14 +13,37 @@ if TYPE_CHECKING:
 Translator: TypeAlias = "Callable[[Node], Value | Sequence[Value | None]]"
 """From a node to its outputs: the first alone, or each in order (None: not available)."""
 
+_AnyTranslator = TypeVar("_AnyTranslator", bound=Translator)
+
+RUNTIME = "com.microsoft"
+"""The domain of the operators that ONNX Runtime's quantiser and optimiser write."""
+
 _REGISTERED: dict[tuple[str, str], Translator] = {}
 
 
-def translates(*names: str, domain: str = "") -> Callable[[Translator], Translator]:
+def translates(*names: str, domain: str = "") -> Callable[[_AnyTranslator], _AnyTranslator]:
     """Register a function for nodes of these operators."""
 
-    def register(translator: Translator) -> Translator:
+    def register(translator: _AnyTranslator) -> _AnyTranslator:
         _REGISTERED.update({(domain, name): translator for name in names})
+        return translator
+
+    return register
+
+
+def contributed(*names: str, attributes: str = "") -> Callable[[_AnyTranslator], _AnyTranslator]:
+    """Register a function for nodes of ONNX Runtime's own operators, which has these attributes and refuses others."""
+    legal = attributes.split()
+
+    def register(translator: _AnyTranslator) -> _AnyTranslator:
+        def checked(node: Node) -> Value | Sequence[Value | None]:
+            for name in node.source.attributes:
+                if name not in legal:
+                    shown = f"{name}={node.get(name)}"
+                    node.refuse(f"the attribute {shown}, of which OpenInfer knows: {', '.join(legal) or 'none'}")
+            return translator(node)
+
+        translates(*names, domain=RUNTIME)(checked)
         return translator
 
     return register

@@ -31,6 +31,20 @@ def epsilon(node: Node) -> dict[str, Setting]:
     return {} if eps == 1e-5 else {"eps": eps}
 
 
+@translates("SimplifiedLayerNormalization")
+def rms_norm(node: Node) -> tuple[Value | None, ...]:
+    """Return what ONNX Runtime's optimiser writes in ONNX's own domain, and its inverse deviation."""
+    node.require("stash_type", 1)
+    axis = int(node.get("axis", -1))
+    found = node.call("rms_norm", node.given(0), node.given(1), eps=node.real("epsilon", 1e-5), axis=axis)
+    if not node.writes(1):
+        return (found,)
+    x = cast(node, node.given(0), F32)
+    axes = tuple(range(axis % x.rank, x.rank))
+    mean = node.call("mean_axis", node.call("square", x), axes=axes, keepdims=True)
+    return found, node.call("rsqrt", node.call("add", mean, node.number(float(node.get("epsilon", 1e-5)), F32)))
+
+
 @translates("LayerNormalization", "RMSNormalization")
 def _layer_norm(node: Node) -> tuple[Value | None, ...]:
     node.require("stash_type", 1)

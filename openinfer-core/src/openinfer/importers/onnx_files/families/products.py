@@ -17,7 +17,8 @@ def _matmul(node: Node) -> Value:
 
 
 @translates("Gemm")
-def _gemm(node: Node) -> Value:
+def gemm(node: Node) -> Value:
+    """Return alpha A B + beta C."""
     a, b, c = node.given(0), node.given(1), node.input(2)
     trans_a, trans_b = node.flag("transA"), node.flag("transB")
     alpha, beta = node.real("alpha", 1.0), node.real("beta", 1.0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BF16, F8, F16, F32, U8, DType
 from openinfer.importers.onnx_files.elements import element_name, element_type
-from openinfer.importers.onnx_files.families.windows import groups, spatial, windows
+from openinfer.importers.onnx_files.families.windows import groups, spatial, windows, with_row
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.registry import translates
@@ -102,7 +102,7 @@ def _dynamic_quantize(node: Node) -> tuple[Value, ...]:
     return node.emit.ops("dynamic_quantize_linear", [node.given(0)], {})
 
 
-def _as_scalar(node: Node, value: Value) -> Value:
+def as_scalar(node: Node, value: Value) -> Value:
     """Return a zero point or scale; one of a single element is a scalar."""
     return node.reshaped(value, ()) if value.shape == (1,) else value
 
@@ -110,7 +110,7 @@ def _as_scalar(node: Node, value: Value) -> Value:
 def _zero_points(node: Node) -> list[Value | None]:
     """Return the zero points of a product or convolution of integers."""
     given = (node.input(position) for position in (2, 3))
-    return [None if zero is None else _as_scalar(node, zero) for zero in given]
+    return [None if zero is None else as_scalar(node, zero) for zero in given]
 
 
 @translates("MatMulInteger")
@@ -120,36 +120,52 @@ def _matmul_integer(node: Node) -> Value:
 
 @translates("ConvInteger")
 def _conv_integer(node: Node) -> Value:
-    dims = spatial(node, 2)
-    zeros = _zero_points(node)
-    return node.call("conv_integer", node.given(0), node.given(1), *zeros, **windows(node, dims), **groups(node))
+    return convolved(node, node.given(0), node.given(1), *_zero_points(node))
+
+
+def convolved(node: Node, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None) -> Value:
+    """Return the exact convolution of integers; a signal is an image of one row."""
+    dims = spatial(node, 1, 2)
+    settings = windows(node, dims)
+    if dims == 2:
+        return node.call("conv_integer", x, w, x_zero, w_zero, **settings, **groups(node))
+    image, kernel = (node.call("unsqueeze", value, axes=(2,)) for value in (x, w))
+    rows = {name: with_row(value, name) for name, value in settings.items()}
+    return node.call(
+        "squeeze", node.call("conv_integer", image, kernel, x_zero, w_zero, **rows, **groups(node)), axes=(2,)
+    )
 
 
 @translates("QLinearMatMul")
 def _qlinear_matmul(node: Node) -> Value:
     inputs = [node.given(position) for position in range(8)]
-    return node.call("qlinear_matmul", *(v if n in (0, 3) else _as_scalar(node, v) for n, v in enumerate(inputs)))
+    return node.call("qlinear_matmul", *(v if n in (0, 3) else as_scalar(node, v) for n, v in enumerate(inputs)))
 
 
 @translates("QLinearConv")
-def _qlinear_conv(node: Node) -> Value:
+def qlinear_conv(node: Node) -> Value:
     """The exact sum of integers, scaled and quantised again."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (
-        node.given(position) if position in (0, 3) else _as_scalar(node, node.given(position)) for position in range(8)
+        node.given(position) if position in (0, 3) else as_scalar(node, node.given(position)) for position in range(8)
     )
-    dims = spatial(node, 2)
-    summed = node.call("conv_integer", x, w, x_zero, w_zero, **windows(node, dims), **groups(node))
+    summed, along = convolved(node, x, w, x_zero, w_zero), [1] * (x.rank - 2)
     bias = node.input(8)
     if bias is not None:
-        summed = node.call("add", summed, node.reshaped(bias, (bias.dims[0], 1, 1)))
-    scale = _combined(node, x_scale, w_scale, y_scale)
+        summed = node.call("add", summed, node.reshaped(bias, (bias.dims[0], *along)))
+    scale = combined(node, x_scale, w_scale, y_scale)
     if scale.rank == 1:
-        scale = node.reshaped(scale, (scale.dims[0], 1, 1))
-    code = node.call("mul", node.call("cast", summed, to=F32), scale)
-    return node.emit.typed("quantize_linear", y_zero.dtype, code.dims, code, node.number(1.0, F32), y_zero)
+        scale = node.reshaped(scale, (scale.dims[0], *along))
+    return requantised(node, summed, scale, y_zero)
 
 
-def _combined(node: Node, x_scale: Value, w_scale: Value, y_scale: Value) -> Value:
+def requantised(node: Node, total: Value, scale: Value, zero: Value | None, dtype: DType = U8) -> Value:
+    """Return a sum of integers times a scale, as f32, rounded half to even; without a zero point of a type."""
+    code = node.call("mul", node.call("cast", total, to=F32), scale)
+    one = node.number(1.0, F32)
+    return node.emit.typed("quantize_linear", dtype if zero is None else zero.dtype, code.dims, code, one, zero)
+
+
+def combined(node: Node, x_scale: Value, w_scale: Value, y_scale: Value) -> Value:
     """Return the number of steps of the result that a product of steps is, each operation rounded to f32."""
     if x_scale.is_known and w_scale.is_known and y_scale.is_known:
         return node.numbers(x_scale.array() * w_scale.array() / y_scale.array())

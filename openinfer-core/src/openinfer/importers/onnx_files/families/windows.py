@@ -52,9 +52,10 @@ def groups(node: Node) -> dict[str, Setting]:
 
 
 @translates("Conv")
-def _conv(node: Node) -> Value:
+def conv(node: Node) -> Value:
+    """Return the first input's convolution with the second, plus the third along channels."""
     dims = spatial(node, 1, 2)
-    return node.call(f"conv{dims}d", *node.inputs, **windows(node, dims), **groups(node))
+    return node.call(f"conv{dims}d", *node.inputs[:3], **windows(node, dims), **groups(node))
 
 
 @translates("ConvTranspose")
@@ -66,11 +67,11 @@ def _conv_transpose(node: Node) -> Value:
         return node.call("conv_transpose2d", x, w, node.input(2), **settings)
     # A signal is an image of one row.
     image, kernel = (node.call("unsqueeze", value, axes=(2,)) for value in (x, w))
-    rows = {name: _with_row(value, name) for name, value in settings.items() if name != "groups"} | groups(node)
+    rows = {name: with_row(value, name) for name, value in settings.items() if name != "groups"} | groups(node)
     return node.call("squeeze", node.call("conv_transpose2d", image, kernel, node.input(2), **rows), axes=(2,))
 
 
-def _with_row(value: Setting, name: str) -> Setting:
+def with_row(value: Setting, name: str) -> Setting:
     """Return a setting of a window over a signal as one over an image of one row."""
     if isinstance(value, int):
         value = (value,)
