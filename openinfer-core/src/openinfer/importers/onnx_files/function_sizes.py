@@ -29,7 +29,7 @@ def check_inlined_size(proto: Any, name: str) -> None:
 
     def count(nodes: Iterable[Any], callers: tuple[Key, ...]) -> int:
         total = 0
-        for node in _with_inner(nodes):
+        for node in with_inner(nodes):
             key = (node.domain, node.op_type, getattr(node, "overload", ""))
             if key in callers:
                 raise broken(f"{name}: the function {node.op_type!r} calls itself")
@@ -46,11 +46,11 @@ def check_inlined_size(proto: Any, name: str) -> None:
         raise broken(f"{message}: export it without functions that repeat others so often")
 
 
-def _with_inner(nodes: Iterable[Any]) -> Iterator[Any]:
+def with_inner(nodes: Iterable[Any]) -> Iterator[Any]:
     """Yield nodes and those of the graphs in their attributes."""
     for node in nodes:
         yield node
         for attribute in node.attribute:
-            yield from _with_inner(attribute.g.node)
+            yield from with_inner(attribute.g.node)
             for graph in attribute.graphs:
-                yield from _with_inner(graph.node)
+                yield from with_inner(graph.node)

@@ -91,6 +91,7 @@ def _imported(model: SourceModel, options: ImportOptions, environment: Environme
         starts=_starts(program),
         states=result.states,
         notes=(
+            *model.notes,
             *(
                 f"`{value.name}` is a state: each step takes what `{output}` was before, the first one zeros "
                 f"(--initial gives it others, --no-feed {value.name} leaves it an input)"

@@ -17,7 +17,7 @@ from openinfer.importers.onnx_files.elements import element_name, element_type, 
 from openinfer.importers.onnx_files.external import external_payload
 from openinfer.importers.onnx_files.failures import broken
 from openinfer.importers.onnx_files.framing import without_large_data
-from openinfer.importers.onnx_files.function_sizes import check_inlined_size
+from openinfer.importers.onnx_files.functions import STANDARD, inlined
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.source import (
     Dim,
@@ -46,9 +46,6 @@ DEEPEST = 16
 
 UNNAMED = ("", "main_graph", "torch_jit", "torch-jit-export")
 """What exporters call the graph of any model; the name of the file says more."""
-
-STANDARD = ("", "ai.onnx")
-"""Names of the domain of ONNX's own operators."""
 
 
 def read_model(path: Path) -> SourceModel:
@@ -87,11 +84,12 @@ def model_of(proto: Any, folder: Path | None, name: str) -> SourceModel:
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise broken(f"{name} has no graph: expected an ONNX model")
     _check_versions(onnx, proto, name)
-    proto = _converted(_inlined(proto, name), name)
+    proto, notes = inlined(proto, name)
+    proto = _converted(proto, name)
     opsets = {("" if o.domain in STANDARD else o.domain): int(o.version) for o in proto.opset_import}
     reader = _Reader(onnx, opsets, folder, name)
     title = proto.graph.name if proto.graph.name not in UNNAMED else name.removesuffix(".onnx")
-    return SourceModel(title, reader.graph(proto.graph, 0), opsets, proto.producer_name)
+    return SourceModel(title, reader.graph(proto.graph, 0), opsets, proto.producer_name, tuple(notes))
 
 
 def _check_versions(onnx: Any, proto: Any, name: str) -> None:
@@ -102,16 +100,6 @@ def _check_versions(onnx: Any, proto: Any, name: str) -> None:
         if opset.domain in STANDARD and opset.version > newest:
             message = f"{name} uses opset {opset.version}; the installed onnx {onnx.__version__} knows up to {newest}"
             raise ModelImportError(f"{message}: install a newer onnx", code="import-file")
-
-
-def _inlined(proto: Any, name: str) -> Any:
-    if not proto.functions:
-        return proto
-    check_inlined_size(proto, name)
-    try:
-        return onnx_module("onnx.inliner").inline_local_functions(proto)
-    except failures.of_onnx() as error:
-        raise broken(f"{name}: functions of the model cannot be inlined: {error}") from error
 
 
 def _converted(proto: Any, name: str) -> Any:
@@ -213,9 +201,11 @@ class _Reader:
         """Compare the bytes or numbers that a message holds with what its shape claims."""
         if proto.HasField("raw_data"):
             found, wanted = len(proto.raw_data), kind.nbytes
+            second = next((name for name in _FIELDS if len(getattr(proto, name))), None)
+            if second is not None:
+                raise broken(f"{self._name}: tensor {proto.name!r} has raw_data and {second}, expected one of them")
         else:
-            fields = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
-            found = max(len(getattr(proto, name)) for name in fields)
+            found = max(len(getattr(proto, name)) for name in _FIELDS)
             wanted = kind.nbytes if kind.dtype.is_packed else kind.count
         if found != wanted:
             message = f"{self._name}: tensor {proto.name!r} holds {found} values or bytes"
@@ -240,6 +230,9 @@ class _Reader:
         kind = "tensor" if dtype is not None else element_name(self._onnx, tensor.elem_type)
         return TensorInfo(proto.name, dtype, dims, kind)
 
+
+_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+"""Fields of a tensor that hold its elements as numbers."""
 
 MOST_SPARSE_NBYTES = 1 << 28
 """Bytes of the largest sparse tensor that is written out densely."""

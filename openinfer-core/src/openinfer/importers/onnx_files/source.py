@@ -84,9 +84,10 @@ class SourceGraph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceModel:
-    """A model with the version of each operator set that it uses."""
+    """A model with the version of each operator set that it uses, and notes on how it was read."""
 
     name: str
     graph: SourceGraph
     opsets: Mapping[str, int]
     producer: str
+    notes: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BF16, F8, F16, F32, U8, DType
 from openinfer.importers.onnx_files.elements import element_name, element_type
-from openinfer.importers.onnx_files.families.windows import groups, spatial, windows, with_row
+from openinfer.importers.onnx_files.families.windows import check_kernel, groups, spatial, windows, with_row
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.registry import translates
@@ -126,6 +126,7 @@ def _conv_integer(node: Node) -> Value:
 def convolved(node: Node, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None) -> Value:
     """Return the exact convolution of integers; a signal is an image of one row."""
     dims = spatial(node, 1, 2)
+    check_kernel(node, w)
     settings = windows(node, dims)
     if dims == 2:
         return node.call("conv_integer", x, w, x_zero, w_zero, **settings, **groups(node))

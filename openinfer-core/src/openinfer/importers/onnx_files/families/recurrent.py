@@ -11,7 +11,7 @@ from openinfer.dtypes import I64
 from openinfer.importers.onnx_files.loops import Carried, Loop
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.sizes import is_number, size_text
 from openinfer.importers.onnx_files.values import Value, known
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def _recurrent(node: Node) -> tuple[Value | None, ...]:
 def _check(node: Node) -> None:
     node.require("clip", 0.0)
     node.require("input_forget", 0)
+    node.require("direction", "forward", "reverse", "bidirectional")
     directions = 2 if node.get("direction", "forward") == "bidirectional" else 1
+    _check_weights(node, directions)
     node.require("activations", DEFAULTS[node.op] * directions)
     if node.input(7) is not None:
         node.refuse("peepholes")
@@ -58,6 +60,19 @@ def _check(node: Node) -> None:
         known_lengths = node.plain_integers(4)
         if not is_number(length) or any(each != length for each in known_lengths or ()):
             node.refuse("another length for each sequence")
+
+
+def _check_weights(node: Node, directions: int) -> None:
+    """Refuse weights of other numbers of directions or units than the attributes say."""
+    for position, name in ((1, "W"), (2, "R"), (3, "B"), (5, "initial_h"), (6, "initial_c")):
+        value = node.input(position)
+        axis = 1 if position > 4 and node.flag("layout") else 0
+        if value is not None and value.dims[axis] != Const(directions):
+            found = f"{name} has {text(value.dims[axis])} directions"
+            node.refuse(f"direction={node.get('direction', 'forward')}, but {found}, expected {directions}")
+    hidden = node.given(2).dims[-1]
+    if node.has("hidden_size") and hidden != Const(int(node.get("hidden_size"))):
+        node.refuse(f"hidden_size={node.get('hidden_size')}, but R is for {text(hidden)} units")
 
 
 def _joined(node: Node, values: list[Value], axis: int) -> Value:

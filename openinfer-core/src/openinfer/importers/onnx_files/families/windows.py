@@ -25,6 +25,9 @@ def spatial(node: Node, *most: int) -> int:
 
 def windows(node: Node, dims: int) -> dict[str, Setting]:
     """Return the settings of a window that differ from the defaults."""
+    for name, count in (("kernel_shape", dims), ("strides", dims), ("dilations", dims), ("pads", 2 * dims)):
+        if node.has(name) and len(node.get(name)) != count:
+            node.refuse(f"{name}={node.get(name)}, expected {count} numbers for {dims} dims")
     settings: dict[str, Setting] = {}
     auto = node.get("auto_pad", "NOTSET").lower()
     if auto not in ("notset", "", "valid"):
@@ -38,6 +41,13 @@ def windows(node: Node, dims: int) -> dict[str, Setting]:
         if any(step != 1 for step in given):
             settings[ours] = _short(given)
     return settings
+
+
+def check_kernel(node: Node, w: Value) -> None:
+    """Refuse an attribute ``kernel_shape`` that is not the shape of the windows of weights [..., kernel]."""
+    given = node.get("kernel_shape")
+    if given is not None and w.shape is not None and tuple(given) != w.shape[2:]:
+        node.refuse(f"kernel_shape={list(given)}, but the weights have windows of {list(w.shape[2:])}")
 
 
 def _short(numbers: tuple[int, ...]) -> Setting:
@@ -55,6 +65,7 @@ def groups(node: Node) -> dict[str, Setting]:
 def conv(node: Node) -> Value:
     """Return the first input's convolution with the second, plus the third along channels."""
     dims = spatial(node, 1, 2)
+    check_kernel(node, node.given(1))
     return node.call(f"conv{dims}d", *node.inputs[:3], **windows(node, dims), **groups(node))
 
 
@@ -62,6 +73,7 @@ def conv(node: Node) -> Value:
 def _conv_transpose(node: Node) -> Value:
     dims = spatial(node, 1, 2)
     x, w = node.given(0), node.given(1)
+    check_kernel(node, w)
     settings = _transposed_windows(node, dims) | groups(node)
     if dims == 2:
         return node.call("conv_transpose2d", x, w, node.input(2), **settings)
