@@ -24,6 +24,11 @@ BUDGET = 1 << 24
 """Bytes that the values of a step may have beyond those at the least sizes."""
 
 
+def is_largest(step: int) -> bool:
+    """Whether a step has the largest sizes of the budget; the one before it has small ones, no two equal."""
+    return step % KINDS == 1
+
+
 def usual_steps(imported: ImportedModel) -> int:
     """Return how many steps compare a program at every kind of sizes, at least two."""
     return KINDS if _free(imported) else 2
@@ -38,7 +43,7 @@ def program_of_step(
         ValidationError: the program is legal at none of the sizes of the step.
     """
     kind = step % KINDS
-    if kind == 1:
+    if is_largest(step):
         return _largest(imported, limits, environment)
     *others, last = [sizes for sizes in _choices(imported, step, kind) if _is_within(sizes, limits)] or [
         least(imported)

@@ -14,7 +14,7 @@ from openinfer.importers.given_values import given_array
 from openinfer.importers.large_floats import reach_of_large_floats
 from openinfer.importers.output_comparison import OutputComparison
 from openinfer.importers.step_inputs import MASKS, StepInputs, step_inputs
-from openinfer.importers.step_sizes import usual_steps
+from openinfer.importers.step_sizes import is_largest, usual_steps
 from openinfer.importers.verification_report import Verification
 from openinfer.ir.nodes import Op
 from openinfer.ir.types import TensorType
@@ -148,6 +148,22 @@ class _Drawing:
         self.can_be_special = False
 
     def step(self, step: int, state: Mapping[str, Array], *, special: bool) -> tuple[StepInputs, Mapping[str, Array]]:
+        """Return the inputs of a step and the outputs of the original; of small sizes where it fails on the largest.
+
+        Tables of positions bound sizes by the values of indices, which no shape rule knows.
+
+        Raises:
+            ModelImportError: the original cannot run on these inputs.
+            ValidationError: the program does not go with the sizes of the step.
+        """
+        try:
+            return self._ran(step, state, special=special)
+        except ModelImportError:
+            if not is_largest(step):
+                raise
+            return self._ran(step - 1, state, special=special)
+
+    def _ran(self, step: int, state: Mapping[str, Array], *, special: bool) -> tuple[StepInputs, Mapping[str, Array]]:
         """Return the inputs of a step and the outputs of the original.
 
         Wide integers are often masks or lengths. Where the original fails on them, or yields what is not finite, they
