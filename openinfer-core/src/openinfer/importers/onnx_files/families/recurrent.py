@@ -11,7 +11,7 @@ from openinfer.dtypes import I64
 from openinfer.importers.onnx_files.loops import Carried, Loop
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.sizes import is_number, size_text
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.values import Value, known
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ def _check_weights(node: Node, directions: int) -> None:
     for position, name in ((1, "W"), (2, "R"), (3, "B"), (5, "initial_h"), (6, "initial_c")):
         value = node.input(position)
         axis = 1 if position > 4 and node.flag("layout") else 0
-        if value is not None and value.dims[axis] != Const(directions):
-            found = f"{name} has {text(value.dims[axis])} directions"
+        if value is not None and is_number(value.dims[axis]) and value.dims[axis] != directions:
+            found = f"{name} has {value.dims[axis]} directions"
             node.refuse(f"direction={node.get('direction', 'forward')}, but {found}, expected {directions}")
     hidden = node.given(2).dims[-1]
-    if node.has("hidden_size") and hidden != Const(int(node.get("hidden_size"))):
-        node.refuse(f"hidden_size={node.get('hidden_size')}, but R is for {text(hidden)} units")
+    if node.has("hidden_size") and is_number(hidden) and hidden != int(node.get("hidden_size")):
+        node.refuse(f"hidden_size={node.get('hidden_size')}, but R is for {hidden} units")
 
 
 def _joined(node: Node, values: list[Value], axis: int) -> Value:

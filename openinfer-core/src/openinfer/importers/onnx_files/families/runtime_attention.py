@@ -12,15 +12,14 @@ from openinfer.importers.onnx_files.families.runtime_masks import added_mask
 from openinfer.importers.onnx_files.families.runtime_quantised import scaled
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import contributed
-from openinfer.importers.onnx_files.values import elements_of, expression, plain_element
-from openinfer.polynomials import simplified
-from openinfer.symbolic import BinOp
+from openinfer.importers.onnx_files.sizes import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.dtypes import DType
-    from openinfer.importers.onnx_files.values import Element, Setting, Value
+    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.importers.onnx_files.values import Setting, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +45,14 @@ def _attended(node: Node, given: _Operands) -> Value:
 
 def _side_by_side(node: Node, x: Value) -> Value:
     rows = node.call("transpose", x, perm=(0, 2, 1, 3))
-    batch, length, heads, width = elements_of(rows.dims)
-    return node.reshaped(rows, (batch, length, _product(heads, width)))
-
-
-def _product(left: Element, right: Element) -> Element:
-    return plain_element(simplified(BinOp("*", expression(left), expression(right))))
-
-
-def _sum(left: Element, right: Element) -> Element:
-    return plain_element(simplified(BinOp("+", expression(left), expression(right))))
+    batch, length, heads, width = rows.dims
+    return node.reshaped(rows, (batch, length, heads * width))
 
 
 def _by_heads(node: Node, x: Value, heads: int) -> Value:
     """Return rows [batch, length, heads times width] as [batch, heads, length, width]."""
-    batch, length, width = elements_of(x.dims)
-    if not isinstance(width, int) or width % heads:
+    batch, length, width = x.dims
+    if not is_number(width) or width % heads:
         node.refuse(f"{heads} heads in rows of {width} elements")
     return node.call("transpose", node.reshaped(x, (batch, length, heads, width // heads)), perm=(0, 2, 1, 3))
 
@@ -116,8 +107,8 @@ def _layer(
 ) -> tuple[Value | None, ...]:
     node.require("do_rotary", 0)
     node.require("past_present_share_buffer", 0)
-    heads, columns = int(node.get("num_heads")), plain_element(rows.dims[-1])
-    if not isinstance(columns, int):
+    heads, columns = int(node.get("num_heads")), rows.dims[-1]
+    if not is_number(columns):
         node.refuse("as many columns of weights as a size says: fix it with --set")
     widths = [int(width) for width in node.get("qkv_hidden_sizes", [columns // 3] * 3)]
     q, k, v = (_by_heads(node, part, heads) for part in _parts(node, rows, widths))
@@ -185,14 +176,14 @@ def _projected(node: Node, bias: Value | None) -> tuple[Value, Value, Value]:
 
 def _of_stack(node: Node, x: Value, number: int) -> Value:
     """Return queries, keys or values [batch, length, heads times width] of those that lie side by side by heads."""
-    batch, length, heads, _, width = elements_of(x.dims)
+    batch, length, heads, _, width = x.dims
     part = node.call("select", x, axis=3, index=number)
-    return node.reshaped(part, (batch, length, _product(heads, width)))
+    return node.reshaped(part, (batch, length, heads * width))
 
 
 def _split_bias(node: Node, bias: Value, parts: Sequence[Value]) -> list[Value | None]:
-    widths = [plain_element(part.dims[-1]) for part in parts if part.rank == 3]
-    numbers = [width for width in widths if isinstance(width, int)]
+    widths = [part.dims[-1] for part in parts if part.rank == 3]
+    numbers = [width for width in widths if is_number(width)]
     if len(numbers) != len(widths):
         node.refuse("a bias of as many elements as a size says: fix it with --set")
     if len(parts) != len(numbers):
@@ -221,7 +212,7 @@ def _group_query_attention(node: Node) -> tuple[Value | None, ...]:
     node.refuse_outputs(output_qk=3)
     q, k, v = _grouped(node)
     past = node.input(3)
-    before: Element = 0 if past is None else plain_element(past.dims[2])
+    before: Size = 0 if past is None else past.dims[2]
     if node.flag("do_rotary"):
         q, k = (_turned(node, x, before) for x in (q, k))
     k, v = _with_past(node, past, k), _with_past(node, node.input(4), v)
@@ -242,42 +233,41 @@ def _grouped(node: Node) -> tuple[Value, Value, Value]:
     heads, groups = int(node.get("num_heads")), int(node.get("kv_num_heads"))
     rows, k, v = node.given(0), node.input(1), node.input(2)
     if k is None or v is None:
-        columns = plain_element(rows.dims[-1])
-        if not isinstance(columns, int):
+        columns = rows.dims[-1]
+        if not is_number(columns):
             node.refuse("as many columns as a size says: fix it with --set")
         width = columns // (heads + 2 * groups)
         rows, k, v = _parts(node, rows, [heads * width, groups * width, groups * width])
     return _by_heads(node, rows, heads), _by_heads(node, k, groups), _by_heads(node, v, groups)
 
 
-def _turned(node: Node, x: Value, before: Element) -> Value:
+def _turned(node: Node, x: Value, before: Size) -> Value:
     """Return queries or keys rotated by their positions, which follow the past."""
     cos, sin, positions = (node.input(position) for position in (7, 8, 9))
     if positions is None:
-        positions = _counted(node, before, plain_element(x.dims[2]))
+        positions = _counted(node, before, x.dims[2])
     interleaved: dict[str, Setting] = {"interleaved": True} if node.flag("rotary_interleaved") else {}
     return node.call("rope_cached", x, cos, sin, positions, **_rotated_width(x, cos), **interleaved)
 
 
 def _rotated_width(x: Value, cos: Value | None) -> dict[str, Setting]:
     """Return how many elements are rotated, where the tables are for fewer than there are."""
-    half = None if cos is None else plain_element(cos.dims[-1])
-    width = plain_element(x.dims[-1])
-    if not isinstance(half, int) or 2 * half == width:
+    half = None if cos is None else cos.dims[-1]
+    width = x.dims[-1]
+    if not is_number(half) or 2 * half == width:
         return {}
     return {"rotary_dim": 2 * half}
 
 
-def _counted(node: Node, start: Element, length: Element) -> Value:
-    limit = expression(_sum(start, length))
-    return node.emit.typed("range", I64, (expression(length),), start=start, limit=limit)
+def _counted(node: Node, start: Size, length: Size) -> Value:
+    return node.emit.typed("range", I64, (length,), start=start, limit=start + length)
 
 
 def _keys_of_sequences(node: Node, k: Value, kind: DType) -> Value | None:
     """Return what hides the keys that only pad a sequence; with a past, sequences have the keys of that and the new."""
     if node.input(3) is not None:
         return None
-    batch, _, keys, _ = elements_of(k.dims)
+    batch, _, keys, _ = k.dims
     last = node.reshaped(cast(node, node.given(5), I64), (batch, 1, 1, 1))
     shown = node.call("le", _counted(node, 0, keys), last)
     return node.call("where", shown, node.number(0.0, kind), node.number(_HIDDEN[kind.name], kind))
@@ -292,17 +282,17 @@ def _rotary_embedding(node: Node) -> Value:
     """Rows [B, S, H D] or [B, H, S, D] rotated at positions [B, S], or at those from the one given on."""
     node.require("scale", 1.0)
     x, positions, cos, sin = (node.given(position) for position in range(4))
-    rotated, half = int(node.get("rotary_embedding_dim", 0)), plain_element(cos.dims[-1])
+    rotated, half = int(node.get("rotary_embedding_dim", 0)), cos.dims[-1]
     settings: dict[str, Setting] = {"interleaved": True} if node.flag("interleaved") else {}
     settings |= {"rotary_dim": rotated} if rotated else {}
-    length = plain_element(x.dims[1 if x.rank == 3 else 2])
+    length = x.dims[1 if x.rank == 3 else 2]
     if positions.rank == 1:
         positions = node.call("add", positions, _counted(node, 0, length))
     if x.rank == 4:
         return node.call("rope_cached", x, cos, sin, positions, **settings)
-    batch, _, columns = elements_of(x.dims)
+    batch, _, columns = x.dims
     heads = int(node.get("num_heads", 0))
-    if not isinstance(columns, int) or not isinstance(half, int):
+    if not is_number(columns) or not is_number(half):
         node.refuse("as many columns as a size says: fix it with --set")
     heads = heads or columns // (2 * half)
     apart = node.reshaped(x, (batch, length, heads, columns // heads))

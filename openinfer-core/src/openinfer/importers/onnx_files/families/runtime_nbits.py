@@ -12,7 +12,6 @@ from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import contributed
 from openinfer.importers.onnx_files.source import Payload
 from openinfer.importers.onnx_files.values import Value
-from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import Array
@@ -49,7 +48,7 @@ def _unpacked(value: Value, bits: int, shape: tuple[int, int], is_centred: bool)
     """Return packed numbers as a matrix, read when it is needed; centred ones are signed, less the middle."""
     dtype = BY_NAME[f"{'i' if is_centred else 'u'}{bits}"]
     payload = Payload(dtype, shape, partial(_numbers, value.known, bits, shape, is_centred))
-    return Value(value.name, dtype, tuple(map(Const, shape)), payload)
+    return Value(value.name, dtype, tuple(shape), payload)
 
 
 def _numbers(packed: Payload, bits: int, shape: tuple[int, int], is_centred: bool) -> Array:

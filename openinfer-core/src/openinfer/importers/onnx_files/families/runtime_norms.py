@@ -9,7 +9,6 @@ from openinfer.importers.onnx_files.families.elementwise import cast
 from openinfer.importers.onnx_files.families.normalisation import epsilon, rms_norm
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import contributed
-from openinfer.importers.onnx_files.values import elements_of
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Setting, Value
@@ -56,7 +55,7 @@ def _embed_layer_norm(node: Node) -> tuple[Value | None, ...]:
         node.refuse("input_ids, word_embedding or position_embedding is left out")
     parts = [node.call("embedding", ids, words)]
     if places is None:
-        length = elements_of(ids.dims)[1]
+        length = ids.dims[1]
         parts.append(node.call("narrow", positions, axis=0, start=0, length=length))
     else:
         parts.append(node.call("embedding", places, positions))
@@ -72,7 +71,7 @@ def _mask_index(node: Node, ids: Value, mask: Value | None) -> Value | None:
     if not node.writes(1) or node.get("mask_index_type", 1) == 0:
         return None
     if mask is None:
-        return node.call("expand", node.number(0, I32), shape=(elements_of(ids.dims)[0],))
+        return node.call("expand", node.number(0, I32), shape=(ids.dims[0],))
     return cast(node, node.call("sum_axis", cast(node, mask, I64), axes=(1,)), I32)
 
 
@@ -85,7 +84,7 @@ def _group_norm(node: Node) -> Value:
 def _skip_group_norm(node: Node) -> tuple[Value, Value]:
     x, skip, bias = node.given(0), node.given(3), node.input(4)
     if skip.rank == 2:
-        batch, channels = elements_of(skip.dims)
+        batch, channels = skip.dims
         is_last = node.flag("channels_last", True)
         skip = node.reshaped(skip, (batch, 1, 1, channels) if is_last else (batch, channels, 1, 1))
     total = _total(node, x, skip, bias)

@@ -14,7 +14,8 @@ from openinfer.importers.onnx_files.families.quantisation import as_scalar, comb
 from openinfer.importers.onnx_files.families.windows import windows
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import contributed
-from openinfer.importers.onnx_files.values import elements_of, known, plain_element
+from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.values import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,9 +163,9 @@ def _qlinear_global_average_pool(node: Node) -> Value:
 def _mean(node: Node, x: Value, axes: tuple[int, ...]) -> Value:
     """Return the sum of integers, scaled once by the quotient of the scales and of the number of elements."""
     of, to = _grid(node, 1, x), _grid(node, 3, x)
-    extents = [plain_element(x.dims[axis]) for axis in axes]
-    count = math.prod(extent for extent in extents if isinstance(extent, int))
-    if any(not isinstance(extent, int) for extent in extents):
+    extents = [x.dims[axis] for axis in axes]
+    count = math.prod(extent for extent in extents if is_number(extent))
+    if any(not is_number(extent) for extent in extents):
         node.refuse("a mean over as many elements as a size says: fix it with --set")
     total = node.call("sum_axis", _centred(node, x, of), axes=axes, keepdims=True)
     scale = combined(node, of.scale, node.number(1.0, F32), _times(node, to.scale, count))
@@ -190,7 +191,7 @@ def _qlinear_average_pool(node: Node) -> Value:
     if node.flag("count_include_pad") or "padding" not in windows(node, 2):
         counts = node.number(math.prod(kernel), F32)
     else:
-        ones = node.call("expand", node.number(1, I8), shape=(1, 1, *elements_of(image.dims[2:])))
+        ones = node.call("expand", node.number(1, I8), shape=(1, 1, *image.dims[2:]))
         counts = node.call("cast", _window_sums(node, ones, None), to=F32)
     mean = node.call("div", node.call("cast", total, to=F32), counts)
     steps = node.call("mul", mean, combined(node, of.scale, node.number(1.0, F32), to.scale))
@@ -200,8 +201,8 @@ def _qlinear_average_pool(node: Node) -> Value:
 
 def _window_sums(node: Node, x: Value, of: _Grid | None) -> Value:
     """Return the sums of bytes in the windows of a pool, which are convolutions with ones, channel by channel."""
-    channels = plain_element(x.dims[1])
-    if not isinstance(channels, int):
+    channels = x.dims[1]
+    if not is_number(channels):
         node.refuse("as many channels as a size says: fix it with --set")
     kernel = known(np.ones((channels, 1, *node.get("kernel_shape")), np.int8), I8)
     settings = windows(node, 2) | ({"groups": channels} if channels > 1 else {})
@@ -217,7 +218,7 @@ def _qlinear_softmax(node: Node) -> Value:
         return _quantised(node, node.call("softmax", real, axis=axis), to)
     # Before opset 13 the dims from the axis on were one.
     rows = node.call("softmax", node.call("flatten", real, axis=axis))
-    return _quantised(node, node.call("reshape", rows, shape=tuple(elements_of(x.dims))), to)
+    return _quantised(node, node.call("reshape", rows, shape=x.dims), to)
 
 
 # Products and convolutions
