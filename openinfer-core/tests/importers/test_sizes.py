@@ -66,6 +66,24 @@ def test_a_range_over_a_float_of_a_dimension_counts_to_a_size(tmp_path: Path) ->
         agrees(proto, imported, {"images": rand(1, width)})
 
 
+@pytest.mark.parametrize("rounding", ["Ceil", "Floor", "Round"])
+def test_a_quotient_of_float_sizes_with_a_remainder_is_not_taken_for_an_integer(rounding: str, tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape one", "extent"),
+        node("Add", "extent one", "more"),
+        *(node("Cast", name, f"{name}_length", to=1) for name in ("extent", "more")),
+        node("Div", "extent_length more_length", "quotient"),
+        node(rounding, "quotient", "rounded"),
+        node("Cast", "rounded", "count", to=7),
+        node("Mul", "count ones", "y"),
+    ]
+    proto = model(nodes, [info("x", [1, "T"])], [info("y", None, 7)], weights(one=np.array(1), ones=np.array([1])))
+    imported = load(saved(proto, tmp_path))
+    for size in (4, 5, 7):
+        agrees(proto, imported, {"x": rand(1, size)})
+
+
 def test_least_sizes_follow_from_several_windows_and_from_divisors(tmp_path: Path) -> None:
     nodes = [
         node("Conv", "x w", "a", strides=[2]),

@@ -124,8 +124,10 @@ def _divided(node: Node, left: Size, right: Size) -> Size:
     """Divide as ONNX does, toward zero. Of a sum of sizes the program relies on it not being negative.
 
     Raises:
-        _UndecidedError: the divisor is a size that may be 0.
+        _UndecidedError: the divisor is a size that may be 0, or floats are divided, perhaps with a remainder.
     """
+    if node.given(0).dtype.is_float and not left % right == 0:
+        raise _UndecidedError
     if is_number(left) and is_number(right):
         quotient = abs(left) // abs(right)
         return quotient if (left < 0) == (right < 0) else -quotient
