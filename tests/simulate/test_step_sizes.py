@@ -388,3 +388,31 @@ def test_a_step_that_failed_as_a_whole_leaves_no_values(device: str, request: py
             with pytest.raises(oi.StepStateError, match=f"`{name}` holds no value"):
                 executor.fetch(name)
         assert executor.fetch("n") == 2
+
+
+GUARDED = """
+dynamic { x: f32[2]; n: i32; }
+volatile { y: f32[4]; z: f32; }
+persistent { K(t): f32[2] @table; p: i32; }
+block entry {
+  cache.write x >> K[p];
+  cache.increment 1 p;
+  cache.read K[0..p] >> k;
+  op reshape(k, shape=[4]) >> y;
+  op select(x, axis=0, index=n) >> z;
+  return y, z;
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["c", "vulkan"])
+def test_a_refused_step_says_what_its_statement_demands_of_sizes(device: str, request: pytest.FixtureRequest) -> None:
+    if device == "vulkan":
+        request.getfixturevalue("vulkan")
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+    with oi.Simulator(oi.Model.from_arrays({}), GUARDED, device=device, limits={"t": 8}).make_executor() as executor:
+        with pytest.raises(oi.ExecutionError, match="reshape: dim 0 of k must be 2"):
+            executor.step(x=vector(2), n=0)
+        with pytest.raises(oi.ExecutionError, match="select: n must be -2 to 1"):
+            executor.step(x=vector(2), n=5)
