@@ -124,6 +124,20 @@ def test_the_operator_of_version_5(function: int, mode: int, tmp_path: Path) -> 
     np.testing.assert_allclose(ours, of_runtime(proto, {"x": x})[0], rtol=1e-12)
 
 
+def test_a_node_may_ask_for_members_of_a_set(tmp_path: Path) -> None:
+    proto = ensemble(1, 6)
+    sets = numpy_helper.from_array(np.array([0.25, 0.5, np.nan, -0.5, np.nan, 0.0, 0.25, 1.0]))
+    proto.graph.node[0].attribute.append(helper.make_attribute("membership_values", sets))
+    x = rows(30).astype(np.float64)
+    (ours,) = run(load(saved(proto, tmp_path)), {"x": x})
+    for row, (left, right) in zip(x, ours, strict=True):
+        leaves = [(0 if row[1] == -0.5 else 2) if row[0] in (0.25, 0.5) else 1]
+        leaves.append(2 if row[2] in (0.0, 0.25, 1.0) else 3)
+        weights = [1.5, -2.0, 0.25, 4.0]
+        assert left == sum(weights[leaf] for leaf in leaves if leaf % 2 == 0)
+        assert right == sum(weights[leaf] for leaf in leaves if leaf % 2 == 1)
+
+
 @pytest.mark.skipif("c" not in Environment.default().devices, reason="compares with the device c")
 def test_trees_walk_alike_in_c(tmp_path: Path) -> None:
     attributes = trees(Random("c"), "target", 9, [0, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Value
@@ -170,12 +171,19 @@ def _ensemble(node: Node) -> Value:
     ]
     count = len(node.get("nodes_featureids"))
     missing = node.get("nodes_missing_value_tracks_true") or [0] * count
-    branches: dict[object, Branch] = {
-        ("node", place): Branch(_MODES[int(mode)], int(feature), float(split), yes, no, bool(passes))
-        for place, (mode, feature, split, yes, no, passes) in enumerate(
-            zip(modes.load(), node.get("nodes_featureids"), splits.load(), *sides, missing, strict=True)
-        )
-    }
+    members = node.tensor_attribute("membership_values")
+    sets = _sets([] if members is None else members.load().tolist())
+    branches: dict[object, Branch] = {}
+    rows = zip(modes.load(), node.get("nodes_featureids"), splits.load(), *sides, missing, strict=True)
+    for place, (mode, feature, split, yes, no, passes) in enumerate(rows):
+        if _MODES[int(mode)] != "BRANCH_MEMBER":
+            branches["node", place] = Branch(_MODES[int(mode)], int(feature), float(split), yes, no, bool(passes))
+            continue
+        # One comparison after the other with the numbers of the set.
+        numbers = next(sets)
+        keys = [("node", place), *(("member", place, turn) for turn in range(1, len(numbers)))]
+        for key, number, following in zip(keys, numbers, [*keys[1:], no], strict=True):
+            branches[key] = Branch("BRANCH_EQ", int(feature), number, yes, following, bool(passes))
     leaves: dict[object, list[float]] = {}
     for place, (column, weight) in enumerate(zip(node.get("leaf_targetids"), weights.load().tolist(), strict=True)):
         leaves["leaf", place] = [0.0] * columns
@@ -185,3 +193,16 @@ def _ensemble(node: Node) -> Value:
     forest = _tables(node, branches, leaves, roots, columns, dtype)
     total = _aggregated(node, _summed(node, forest, dtype), forest, _AGGREGATES[int(node.get("aggregate_function", 1))])
     return post_transformed(node, total, _POST[int(node.get("post_transform", 0))])
+
+
+def _sets(numbers: Sequence[float]) -> Iterator[list[float]]:
+    """Yield the sets of numbers that nodes compare with, which NaN separates."""
+    members: list[float] = []
+    for number in numbers:
+        if not math.isnan(number):
+            members.append(number)
+        elif members:
+            yield members
+            members = []
+    if members:
+        yield members
