@@ -172,7 +172,6 @@ TREE_ENSEMBLE = OpSchema(
     settings=(SettingSpec(name="depth", type=SettingType.INT, doc=f"most steps of a walk, 0..{DEEPEST}"),),
     infer=_types,
     definition=Loops(_walks, stages=_steps),
-    onnx="TreeEnsemble",
     examples=(
         _example(3, 4, 3, 5, 3),
         _example(2, 7, 2, 3, 4, missing=True),
