@@ -43,14 +43,15 @@ def openinfer_runners() -> Iterable[RunnerSpec]:
 
 @hookimpl
 def openinfer_importers() -> Iterable[ImporterSpec]:
-    files = "openinfer.importers.onnx_files"
-    yield ImporterSpec(
-        name="onnx",
-        summary="ONNX models",
-        suffixes=(".onnx",),
-        load=f"{files}.loading:load",
-        original=f"{files}.originals:opened",
-    )
+    for name, summary in (("onnx", "ONNX models"), ("tflite", "TensorFlow Lite models")):
+        files = f"openinfer.importers.{name}_files"
+        yield ImporterSpec(
+            name=name,
+            summary=summary,
+            suffixes=(f".{name}",),
+            load=f"{files}.loading:load",
+            original=f"{files}.originals:opened",
+        )
 
 
 @hookimpl

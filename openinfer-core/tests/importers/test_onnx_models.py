@@ -211,11 +211,12 @@ def test_graphs_that_are_nested_deeply_are_refused(tmp_path: Path) -> None:
     ("name", "head", "said"),
     [
         ("m.pt", b"PK\x03\x04", "torch.onnx.export"),
-        ("m.tflite", b"\x1c\0\0\0TFL3", "TFLite model: convert it"),
+        ("m.bin", b"\x1c\0\0\0TFL3", "TFLite model, expected a name that ends with .tflite"),
+        ("m.keras", b"PK\x03\x04", "tf.lite.TFLiteConverter.from_keras_model"),
         ("m.pkl", b"\x80\x04", "a pickle, which runs code"),
         ("m.onnx", b"\x80\x04", "a pickle"),
         ("m.h5", b"\x89HDF\r\n\x1a\n", "Keras"),
-        ("m.txt", b"hello", "known: onnx (.onnx)"),
+        ("m.txt", b"hello", "known: onnx (.onnx), tflite (.tflite)"),
     ],
 )
 def test_other_files_are_named_with_what_to_do(name: str, head: bytes, said: str, tmp_path: Path) -> None:

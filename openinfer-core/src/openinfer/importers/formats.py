@@ -29,6 +29,14 @@ _HEAD_NBYTES = 64
 _PYTORCH = "export it from PyTorch as ONNX: `torch.onnx.export(model, args, 'model.onnx', dynamo=True)`"
 
 
+_KERAS = (
+    "convert it with TensorFlow: `tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model(path)).convert()` "
+    "returns the bytes of a .tflite file"
+)
+
+_SAVED_MODEL = "convert it with TensorFlow: `tf.lite.TFLiteConverter.from_saved_model(folder).convert()`"
+
+
 @public
 def load(
     path: str | os.PathLike[str],
@@ -130,6 +138,9 @@ def verify(
 
 
 def _importer_of(file: Path, importers: Mapping[str, ImporterSpec]) -> ImporterSpec:
+    if (file / "saved_model.pb").is_file():
+        message = f"{str(file)!r} is a SavedModel of TensorFlow: {_SAVED_MODEL}"
+        raise ModelImportError(f"{message} returns the bytes of a .tflite file", code="import-format")
     try:
         head = head_of(file, _HEAD_NBYTES)
     except OSError as error:
@@ -156,14 +167,16 @@ def _recipe(file: Path, head: bytes) -> str | None:
         return "a container of weights without a program: run it with a program of yours (`openinfer run`)"
     if head.startswith(b"PK\x03\x04") and suffix in (".pt", ".pth", ".pt2", ".torchscript", ".jit"):
         return f"a PyTorch archive (TorchScript, or saved weights), which holds no ONNX graph: {_PYTORCH}"
-    if head[4:8] == b"TFL3":
-        return "a TFLite model: convert it with `python -m tf2onnx.convert --tflite model.tflite --output model.onnx`"
+    if head[4:8] == b"TFL3" and suffix != ".tflite":
+        return "a TFLite model, expected a name that ends with .tflite: rename it"
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
-        return "an HDF5 file (Keras): convert it with `python -m tf2onnx.convert --keras model.h5 --output model.onnx`"
+        return f"an HDF5 file (Keras): {_KERAS}"
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
         return f"a pickle, which runs code when it is read and is never opened: {_PYTORCH}"
     if suffix == ".safetensors":
         return "weights without a program: `oinf convert` makes a container of them"
-    if head.startswith(b"PK\x03\x04") and suffix in (".keras", ".npz"):
-        return "an archive of Keras or NumPy: export the model as ONNX (tf2onnx), or `oinf convert` its weights"
+    if head.startswith(b"PK\x03\x04") and suffix == ".keras":
+        return f"an archive of Keras: {_KERAS}"
+    if head.startswith(b"PK\x03\x04") and suffix == ".npz":
+        return "an archive of NumPy arrays, weights without a program: `oinf convert` makes a container of them"
     return None

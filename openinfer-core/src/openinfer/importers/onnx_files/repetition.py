@@ -94,7 +94,7 @@ def runs(signatures: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def _best(program: Program, signatures: Sequence[int], start: int, period: int, count: int) -> Repetition | None:
-    """Return the part of a run with the most layers, and of its rotations that which hands on the fewest values."""
+    """Return the part of a run with the most layers, and of its rotations that which hands on the least."""
     best: Repetition | None = None
     for shift in range(period * (count - LEAST_LAYERS + 1)):
         if best is not None and shift >= period:
@@ -108,8 +108,9 @@ def _best(program: Program, signatures: Sequence[int], start: int, period: int, 
     return best
 
 
-def _rank(found: Repetition) -> tuple[int, int]:
-    return (-found.count, len(found.carried))
+def _rank(found: Repetition) -> tuple[int, int, int]:
+    # Of two loops alike, that whose layers hand on integers of 8 bits is better than one that hands on their sums.
+    return (-found.count, len(found.carried), sum(value.dtype.bits for value in found.carried.values()))
 
 
 def _aligned(program: Program, signatures: Sequence[int], start: int, period: int, count: int) -> Repetition | None:

@@ -1,0 +1,1 @@
+"""Translators of operators, one module for each family: each has a table ``TRANSLATORS``."""

@@ -1,0 +1,73 @@
+"""Activations and softmax."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.dtypes import F32, I32
+from openinfer.importers.tflite_files.node import Node
+from openinfer.importers.tflite_files.requantising import (
+    bounded,
+    differences,
+    requantised,
+    rounded,
+    same_parameters,
+    within_bounds,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from openinfer.importers.onnx_files.values import Value
+
+
+def _bound(name: str) -> Callable[[Node], Value]:
+    """Return a translator for an activation that only bounds its input."""
+
+    def translated(node: Node) -> Value:
+        if not node.is_quantised:
+            return node.elementwise(lambda x: bounded(node, x, name))
+        tensor = node.results[0]
+        if same_parameters(node.tensor(0), tensor):
+            return node.elementwise(lambda x: within_bounds(node, x, tensor, name))
+        scale = np.asarray(node.parameters(node.tensor(0)).scale[0])
+
+        def codes(x: Value) -> Value:
+            return within_bounds(node, requantised(node, differences(node, 0, x), scale, clips=False), tensor, name)
+
+        return node.elementwise(codes)
+
+    return translated
+
+
+def _softmax(node: Node) -> Value:
+    """Softmax over the last dim; of codes by a table of 256 powers of e, as LiteRT computes it."""
+    x, beta = node.given(0), float(node.option("Beta", 1.0))
+    if not node.is_quantised:
+        scaled = x if beta == 1.0 else node.call("mul", x, node.number(beta, x.dtype))
+        return node.call("softmax", scaled)
+    if x.dtype.bits != 8 or node.results[0].dtype.bits != 8:
+        node.refuse(f"of {x.dtype}, expected integers of 8 bits")
+    step = np.float32(node.parameters(node.tensor(0)).scale[0]) * np.float32(beta)
+    powers = np.exp(-step * np.arange(256, dtype=np.float32)).astype(np.float32)
+    wide = node.call("cast", x, to=I32)
+    greatest = node.call("max_axis", wide, axes=(-1,), keepdims=True)
+    terms = node.call("gather", node.constant(powers, "softmax.powers"), node.call("sub", greatest, wide))
+    total = node.call("sum_axis", terms, axes=(-1,), keepdims=True)
+    result = node.results[0]
+    weight = node.call("mul", total, node.number(float(node.parameters(result).scale[0]), F32))
+    return rounded(node, node.call("mul", terms, node.call("recip", weight)), result)
+
+
+TRANSLATORS = MappingProxyType(
+    {
+        "RELU": _bound("RELU"),
+        "RELU6": _bound("RELU6"),
+        "RELU_0_TO_1": _bound("RELU_0_TO_1"),
+        "RELU_N1_TO_1": _bound("RELU_N1_TO_1"),
+        "SOFTMAX": _softmax,
+    }
+)

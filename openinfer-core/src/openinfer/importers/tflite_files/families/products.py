@@ -1,0 +1,43 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from openinfer.importers.onnx_files.values import elements_of
+from openinfer.importers.tflite_files.families.windows import (
+    real_weight,
+    scales_of_products,
+    zero_points,
+)
+from openinfer.importers.tflite_files.image_order import permuted
+from openinfer.importers.tflite_files.node import Node
+from openinfer.importers.tflite_files.requantising import activated, requantised
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.values import Value
+
+
+def _fully_connected(node: Node) -> Value:
+    if node.choice("WeightsFormat", ("DEFAULT", "SHUFFLED4x16INT8")) != "DEFAULT":
+        node.refuse("shuffled weights")
+    x, w, bias = node.given(0), node.given(1), node.input(2)
+    if w.rank != 2:
+        node.refuse(f"the weight has {w.rank} dims, expected 2")
+    w = node.part(w, "weight")
+    w = permuted(node.emit, w, (1, 0)) if node.is_quantised else real_weight(node, w, (1, 0))
+    bias = None if bias is None else node.part(bias, "bias")
+    rows = x
+    if not node.option("KeepNumDims", False) and x.rank != 2:
+        rows = node.call("reshape", x, shape=(-1, *elements_of(w.dims[:1])))
+    if not node.is_quantised:
+        return activated(node, node.call("linear", rows, w, bias))
+    total = node.call("matmul_integer", rows, w, *zero_points(node))
+    if bias is not None:
+        total = node.call("add", total, bias)
+    scale = scales_of_products(node)
+    return requantised(node, total, scale if scale.size > 1 else scale.reshape(()))
+
+
+TRANSLATORS = MappingProxyType({"FULLY_CONNECTED": _fully_connected})

@@ -1,0 +1,48 @@
+"""Conversions between reals and the integers that stand for them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.dtypes import BOOL, F16, F32
+from openinfer.importers.onnx_files.values import known
+from openinfer.importers.tflite_files.node import Node, is_quantised
+from openinfer.importers.tflite_files.requantising import codes_of, differences, real_of, requantised
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.values import Value
+
+
+def _quantize(node: Node) -> Value:
+    """Codes of reals; or those of other codes, whose ratio of scales is one f32."""
+    if not node.is_quantised:
+        return node.elementwise(lambda x: codes_of(node, x, node.results[0]))
+    scale = node.parameters(node.tensor(0)).scale[0]
+    return node.elementwise(lambda x: requantised(node, differences(node, 0, x), np.asarray(scale), clips=False))
+
+
+def _dequantize(node: Node) -> Value:
+    x = node.given(0)
+    if x.dtype is F16:
+        # Converters store weights in f16 and dequantise them when a model is loaded.
+        return known(x.array().astype(np.float32), F32, x.name) if x.payload else node.call("cast", x, to=F32)
+    if not is_quantised(node.tensor(0)):
+        node.refuse(f"{x.dtype} without a scale")
+    return node.elementwise(lambda value: real_of(node, value, node.tensor(0)))
+
+
+def _cast(node: Node) -> Value:
+    x, to = node.given(0), node.results[0].dtype
+    if x.dtype is to:
+        return x
+    if to is BOOL:
+        return node.call("ne", x, node.number(0, x.dtype))
+    # C converts integers to narrower ones by leaving bits out.
+    wraps = {"saturate": False} if x.dtype.is_integer and to.is_integer else {}
+    return node.elementwise(lambda value: node.call("cast", value, to=to, **wraps))
+
+
+TRANSLATORS = MappingProxyType({"CAST": _cast, "DEQUANTIZE": _dequantize, "QUANTIZE": _quantize})

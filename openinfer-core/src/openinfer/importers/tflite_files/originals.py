@@ -1,0 +1,105 @@
+"""TFLite models as LiteRT runs them (the package ``ai-edge-litert``)."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.errors import MissingDependencyError, ModelImportError
+from openinfer.importers.given_values import given_array
+from openinfer.importers.tflite_files.reading import read_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from openinfer.importers.imported import ImportOptions
+    from openinfer.importers.tflite_files.source import TfliteModel
+
+    Array = npt.NDArray[Any]
+
+
+def opened(path: Path, options: ImportOptions) -> LiteRtOriginal:
+    """Return a model to run by LiteRT.
+
+    Raises:
+        MissingDependencyError: the package ``ai-edge-litert`` is not installed.
+        ModelImportError: the file is damaged.
+    """
+    try:
+        runtime = importlib.import_module("ai_edge_litert.interpreter")
+    except ImportError as error:
+        message = f"running TFLite models needs the package ai-edge-litert ({error})"
+        raise MissingDependencyError(f"{message}: install it with `pip install ai-edge-litert`") from error
+    return LiteRtOriginal(path, options.values, runtime)
+
+
+class LiteRtOriginal:
+    """A model, run with the kernels that LiteRT chooses: XNNPACK's where it has them."""
+
+    def __init__(self, path: Path, fixed: Mapping[str, Any], runtime: Any) -> None:
+        self._path = path
+        self._model = read_model(path)
+        names = {self._model.tensors[position].name for position in self._model.inputs}
+        self._fixed: dict[str, Any] = {name: value for name, value in fixed.items() if name in names}
+        self._runtime = runtime
+
+    @property
+    def runner(self) -> str:
+        """What runs it."""
+        return "LiteRT"
+
+    def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return the outputs by name.
+
+        Raises:
+            ModelImportError: the model does not run on these inputs.
+        """
+        interpreter = self._invoked(inputs, keeps_all=False)
+        return {name: interpreter.get_tensor(position) for position, name in _named(self._model, self._model.outputs)}
+
+    def values(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return every value that operators write, by name."""
+        interpreter = self._invoked(inputs, keeps_all=True)
+        written = [position for operator in self._model.operators for position in operator.outputs]
+        values: dict[str, Array] = {}
+        for position, name in _named(self._model, written):
+            try:
+                values[name] = interpreter.get_tensor(position)
+            except ValueError:
+                # What a kernel of several fused operators does not store stays unknown.
+                continue
+        return values
+
+    def _invoked(self, inputs: Mapping[str, Array], *, keeps_all: bool) -> Any:
+        try:
+            interpreter = self._runtime.Interpreter(
+                model_path=str(self._path), experimental_preserve_all_tensors=keeps_all
+            )
+            arrays = dict(_named(self._model, self._model.inputs))
+            for position, name in arrays.items():
+                interpreter.resize_tensor_input(position, self._array(position, name, inputs).shape)
+            interpreter.allocate_tensors()
+            for position, name in arrays.items():
+                interpreter.set_tensor(position, self._array(position, name, inputs))
+            interpreter.invoke()
+        except (RuntimeError, ValueError) as error:
+            message = f"the original does not run ({self.runner}): {error}; give inputs that fit with --input"
+            raise ModelImportError(message, code="import-value") from error
+        return interpreter
+
+    def _array(self, position: int, name: str, inputs: Mapping[str, Array]) -> Array:
+        if name in inputs:
+            return np.asarray(inputs[name])
+        tensor = self._model.tensors[position]
+        shape = tuple(1 if extent is None else extent for extent in tensor.dims)
+        array = given_array(name, self._fixed[name], tensor.dtype)
+        return np.broadcast_to(array, array.shape or shape).copy()
+
+
+def _named(model: TfliteModel, positions: Iterable[int]) -> list[tuple[int, str]]:
+    return [(position, model.tensors[position].name) for position in dict.fromkeys(positions)]

@@ -1,0 +1,35 @@
+"""Operators that have no translator, and why."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+_FLOW = "control flow between subgraphs"
+_TEXT = "strings and hash tables have no counterpart"
+_VARIABLES = "resource variables have no counterpart: export states as inputs and outputs"
+
+REASONS = MappingProxyType(
+    {
+        "ASSIGN_VARIABLE": _VARIABLES,
+        "CALL": _FLOW,
+        "CALL_ONCE": _FLOW,
+        "HASHTABLE": _TEXT,
+        "HASHTABLE_FIND": _TEXT,
+        "HASHTABLE_IMPORT": _TEXT,
+        "HASHTABLE_LOOKUP": _TEXT,
+        "HASHTABLE_SIZE": _TEXT,
+        "IF": _FLOW,
+        "LSH_PROJECTION": _TEXT,
+        "READ_VARIABLE": _VARIABLES,
+        "SKIP_GRAM": _TEXT,
+        "VAR_HANDLE": _VARIABLES,
+        "WHILE": _FLOW,
+    }
+)
+
+
+def refusal(op: str) -> str:
+    """Return why an operator without a translator cannot be imported."""
+    if op.startswith("CUSTOM"):
+        return "a custom operator, which only the program that made the file defines"
+    return REASONS.get(op, "no operator implements it")

@@ -1,0 +1,27 @@
+"""The translators of all families of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.importers.tflite_files import families
+from openinfer.scanning import modules_in
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.values import Value
+    from openinfer.importers.tflite_files.node import Node
+
+Translator: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"
+"""From an operator to its outputs: the first alone, or each in order."""
+
+
+@cache
+def translators() -> Mapping[str, Translator]:
+    """Return every translator by the name of its operator in TFLite's enumeration."""
+    merged: dict[str, Translator] = {}
+    for module in modules_in(families):
+        merged |= module.TRANSLATORS
+    return MappingProxyType(merged)
