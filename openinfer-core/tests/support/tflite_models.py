@@ -24,6 +24,9 @@ TYPES = {
     **{np.dtype(f"{kind}{bits}"): f"{kind.upper()}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
 }
 
+VERSIONS = {"BROADCAST_TO": 2}
+"""First versions that LiteRT registers, where they are not 1."""
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -153,9 +156,8 @@ def model(tensors: Sequence[Tensor], operators: Sequence[Operator], inputs: str,
 
 def _code(writer: _Writer, kind: str) -> int:
     number = getattr(tflite.BuiltinOperator, kind)
-    return writer.table(
-        "OperatorCode", {"BuiltinCode": number, "DeprecatedBuiltinCode": min(number, 127), "Version": 1}
-    )
+    fields = {"BuiltinCode": number, "DeprecatedBuiltinCode": min(number, 127), "Version": VERSIONS.get(kind, 1)}
+    return writer.table("OperatorCode", fields)
 
 
 def saved(data: bytes, folder: Path, name: str = "small.tflite") -> Path:

@@ -106,6 +106,13 @@ class Node:
             self.refuse(f"input {self.tensor(position).name!r} depends on sizes: fix them with --set")
         return numbers
 
+    def known_array(self, position: int) -> Array:
+        """Return numbers that have to be known at import."""
+        value = self.given(position)
+        if value.payload is None:
+            self.refuse(f"input {self.tensor(position).name!r} has to be known at import")
+        return value.array()
+
     def axis(self, axis: int, rank: int) -> int:
         """Return a dim counted from the beginning."""
         if not -rank <= axis < rank:

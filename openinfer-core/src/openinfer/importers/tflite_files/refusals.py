@@ -8,8 +8,17 @@ _FLOW = "control flow between subgraphs"
 _TEXT = "strings and hash tables have no counterpart"
 _VARIABLES = "resource variables have no counterpart: export states as inputs and outputs"
 
+_SEQUENCES = "sequences whose state is within the model"
+
 REASONS = MappingProxyType(
     {
+        "BIDIRECTIONAL_SEQUENCE_LSTM": _SEQUENCES,
+        "BIDIRECTIONAL_SEQUENCE_RNN": _SEQUENCES,
+        "LSTM": _SEQUENCES,
+        "RNN": _SEQUENCES,
+        "SVDF": _SEQUENCES,
+        "UNIDIRECTIONAL_SEQUENCE_LSTM": _SEQUENCES,
+        "UNIDIRECTIONAL_SEQUENCE_RNN": _SEQUENCES,
         "ASSIGN_VARIABLE": _VARIABLES,
         "CALL": _FLOW,
         "CALL_ONCE": _FLOW,

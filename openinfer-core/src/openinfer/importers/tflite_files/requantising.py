@@ -60,6 +60,8 @@ def requantised(node: Node, total: Value, scale: Array, *, clips: bool = True) -
     tensor = node.results[0]
     parameters = node.parameters(tensor)
     steps = (scale / parameters.scale.reshape(())).astype(np.float32)
+    if not np.isfinite(steps).all():
+        node.refuse("a ratio of scales that f32 does not hold")
     code = node.call("mul", node.call("cast", total, to=F32), node.part(node.constant(steps), "scale"))
     return rounded(node, code, tensor, activation(node) if clips else "NONE")
 

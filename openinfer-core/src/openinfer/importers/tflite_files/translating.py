@@ -16,6 +16,7 @@ from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.failures import broken
 from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
 from openinfer.importers.onnx_files.values import Program, Value, known
+from openinfer.importers.tflite_files.folding import folded
 from openinfer.importers.tflite_files.image_order import ImageOrder
 from openinfer.importers.tflite_files.naming import module_of
 from openinfer.importers.tflite_files.node import Node, UnsupportedNodeError
@@ -122,7 +123,7 @@ def _translate(operator: Operator, state: _State) -> None:
         state.failed.update(operator.outputs)
         return
     tensors = state.model.tensors
-    missing = next((position for position in read if position not in state.scope), None)
+    missing = next((n for n in read if n not in state.scope and not tensors[n].is_variable), None)
     if missing is not None:
         message = f"{operator.op} {operator.index} reads {shortened(tensors[missing].name)!r} before it is written"
         raise broken(f"{message}: operators form a cycle or are out of order")
@@ -130,7 +131,7 @@ def _translate(operator: Operator, state: _State) -> None:
         operator,
         tuple(tensors[position] if position >= 0 else None for position in operator.inputs),
         tuple(tensors[position] for position in operator.outputs),
-        tuple(state.scope[position] if position >= 0 else None for position in operator.inputs),
+        tuple(state.scope.get(position) for position in operator.inputs),
         state.emit,
         state.order,
     )
@@ -155,12 +156,20 @@ def _translate(operator: Operator, state: _State) -> None:
 
 
 def _results(node: Node) -> Sequence[Value]:
+    early = folded(node)
+    if early is not None:
+        return [early]
     translator = translators().get(node.op)
     if translator is None:
         node.refuse(refusal(node.op))
     if not node.results:
         node.refuse("it has no output")
-    made = translator(node)
+    kept = next((tensor for tensor in node.tensors if tensor is not None and tensor.is_variable), None)
+    if kept is not None:
+        node.refuse(f"{kept.name!r} is kept within the model from one inference to the next")
+    # Scales of a damaged file overflow; what is not finite then is refused.
+    with np.errstate(all="ignore"):
+        made = translator(node)
     results = [made] if isinstance(made, Value) else list(made)
     if len(results) < len(node.results):
         node.refuse(f"it has {len(node.results)} outputs, expected {len(results)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 from openinfer.dtypes import F32, I32
 from openinfer.importers.tflite_files.node import Node
 from openinfer.importers.tflite_files.requantising import (
+    activated,
     bounded,
     differences,
     requantised,
@@ -17,6 +19,7 @@ from openinfer.importers.tflite_files.requantising import (
     same_parameters,
     within_bounds,
 )
+from openinfer.importers.tflite_files.through_reals import through_reals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +49,8 @@ def _bound(name: str) -> Callable[[Node], Value]:
 def _softmax(node: Node) -> Value:
     """Softmax over the last dim; of codes by a table of 256 powers of e, as LiteRT computes it."""
     x, beta = node.given(0), float(node.option("Beta", 1.0))
+    if not 0 < beta < math.inf:
+        node.refuse(f"Beta is {beta}, expected a positive number")
     if not node.is_quantised:
         scaled = x if beta == 1.0 else node.call("mul", x, node.number(beta, x.dtype))
         return node.call("softmax", scaled)
@@ -62,8 +67,18 @@ def _softmax(node: Node) -> Value:
     return rounded(node, node.call("mul", terms, node.call("recip", weight)), result)
 
 
+def _log_softmax(node: Node) -> Value:
+    return node.call("log_softmax", node.given(0))
+
+
+def _l2_normalization(node: Node) -> Value:
+    return activated(node, node.call("l2_norm", node.given(0)))
+
+
 TRANSLATORS = MappingProxyType(
     {
+        "L2_NORMALIZATION": through_reals(_l2_normalization),
+        "LOG_SOFTMAX": through_reals(_log_softmax),
         "RELU": _bound("RELU"),
         "RELU6": _bound("RELU6"),
         "RELU_0_TO_1": _bound("RELU_0_TO_1"),

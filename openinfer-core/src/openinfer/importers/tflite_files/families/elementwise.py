@@ -1,4 +1,4 @@
-"""Operators of single elements: of one input, of two, and comparisons."""
+"""Operators of pairs of elements, comparisons and choices."""
 
 from __future__ import annotations
 
@@ -16,20 +16,27 @@ from openinfer.importers.tflite_files.requantising import (
     requantised,
     within_bounds,
 )
+from openinfer.importers.tflite_files.through_reals import on_codes, through_reals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from openinfer.importers.onnx_files.values import Value
+    from openinfer.importers.tflite_files.registry import Translator
 
 
-def _sum(op: str, sign: int) -> Callable[[Node], Value]:
+def _sum(op: str, sign: int) -> Translator:
     """Return a translator for a sum or a difference."""
 
-    def translated(node: Node) -> Value:
-        if not is_quantised(node.results[0]):
-            return node.pairwise(lambda a, b: activated(node, node.call(op, a, b)))
-        return node.pairwise(lambda a, b: _sum_of_codes(node, a, b, sign))
+    def of_reals(node: Node) -> Value:
+        return node.pairwise(lambda a, b: activated(node, node.call(op, a, b)))
+
+    wide = through_reals(of_reals)
+
+    def translated(node: Node) -> Value | Sequence[Value]:
+        if is_quantised(node.results[0]) and node.results[0].dtype.bits == 8:
+            return node.pairwise(lambda a, b: _sum_of_codes(node, a, b, sign))
+        return wide(node) if is_quantised(node.results[0]) else of_reals(node)
 
     return translated
 
@@ -67,4 +74,67 @@ def _mul(node: Node) -> Value:
     return node.pairwise(product)
 
 
-TRANSLATORS = MappingProxyType({"ADD": _sum("add", 1), "MUL": _mul, "SUB": _sum("sub", -1)})
+def _pair(op: str) -> Translator:
+    """Return a translator for an operator of two inputs that ours is."""
+    return lambda node: node.pairwise(lambda a, b: node.call(op, a, b))
+
+
+def _div(node: Node) -> Value:
+    return node.pairwise(lambda a, b: activated(node, node.call("div", a, b)))
+
+
+def _floor_div(node: Node) -> Value:
+    if node.given(0).dtype.is_float:
+        return node.pairwise(lambda a, b: node.call("floor", node.call("div", a, b)))
+    return node.pairwise(lambda a, b: node.call("floor_div", a, b, mode="floor"))
+
+
+def _squared_difference(node: Node) -> Value:
+    return node.pairwise(lambda a, b: node.call("square", node.call("sub", a, b)))
+
+
+def _add_n(node: Node) -> Value:
+    total = node.given(0)
+    for position in range(1, len(node.inputs)):
+        total = node.call("add", total, node.given(position))
+    return total
+
+
+def _select(node: Node) -> Value:
+    condition, a, b = node.given(0), node.given(1), node.given(2)
+    if node.op == "SELECT" and condition.rank == 1 and a.rank > 1:
+        condition = node.call("reshape", condition, shape=(-1, *([1] * (a.rank - 1))))
+    return node.call("where", condition, a, b)
+
+
+_COMPARISONS = {
+    "EQUAL": "eq",
+    "GREATER": "gt",
+    "GREATER_EQUAL": "ge",
+    "LESS": "lt",
+    "LESS_EQUAL": "le",
+    "NOT_EQUAL": "ne",
+}
+
+TRANSLATORS = MappingProxyType(
+    {
+        **{name: on_codes(_pair(op)) for name, op in _COMPARISONS.items()},
+        "ADD": _sum("add", 1),
+        "ADD_N": through_reals(_add_n),
+        "BITWISE_XOR": _pair("xor"),
+        "DIV": through_reals(_div),
+        "FLOOR_DIV": through_reals(_floor_div),
+        "FLOOR_MOD": through_reals(_pair("mod")),
+        "LOGICAL_AND": _pair("and"),
+        "LOGICAL_OR": _pair("or"),
+        "MAXIMUM": on_codes(_pair("max")),
+        "MINIMUM": on_codes(_pair("min")),
+        "MUL": _mul,
+        "POW": _pair("pow"),
+        "PRELU": through_reals(_pair("prelu")),
+        "SELECT": on_codes(_select),
+        "SELECT_V2": on_codes(_select),
+        "SQUARED_DIFFERENCE": through_reals(_squared_difference),
+        "SUB": _sum("sub", -1),
+    }
+)

@@ -5,11 +5,17 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from openinfer.dtypes import I32
 from openinfer.importers.onnx_files.elements import scalar_of
+from openinfer.importers.onnx_files.values import dims_of, elements_of, of_elements
+from openinfer.importers.tflite_files.image_order import CHANNELS_FIRST, permuted
 from openinfer.importers.tflite_files.node import Node, is_quantised
+from openinfer.importers.tflite_files.requantising import activated
+from openinfer.importers.tflite_files.through_reals import on_codes
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Element, Setting, Value
 
 
@@ -20,27 +26,237 @@ def _reshape(node: Node) -> Value:
     return node.call("reshape", node.given(0), shape=shape)
 
 
-def _pad(node: Node) -> Value:
-    """Margins; those of codes hold the zero point."""
-    x, margins = node.given(0), node.numbers(1)
+def _margins(node: Node, x: Value) -> tuple[list[int], list[int]]:
+    margins = node.numbers(1)
     if len(margins) != 2 * x.rank or min(margins, default=0) < 0:
         node.refuse(f"the margins {margins} of {x.rank} dims")
-    before, after = margins[0::2], margins[1::2]
-    value: float = int(node.parameters(node.tensor(0)).zero[0]) if is_quantised(node.tensor(0)) else 0
-    if node.op == "PADV2":
-        value = scalar_of(_known(node, 2), x.dtype)
-    settings: dict[str, Setting] = {} if not value else {"value": value}
-    if node.order.has_planes(x):
-        moved = [*(before[axis] for axis in (0, 3, 1, 2)), *(after[axis] for axis in (0, 3, 1, 2))]
-        return node.order.image(node.call("pad", node.order.planes(x), pads=tuple(moved), **settings))
-    return node.call("pad", x, pads=(*before, *after), **settings)
+    return margins[0::2], margins[1::2]
 
 
-def _known(node: Node, position: int) -> Array:
-    value = node.given(position)
-    if value.payload is None:
-        node.refuse(f"input {node.tensor(position).name!r} has to be known at import")
-    return value.array()
+def _padded(node: Node, settings: dict[str, Setting]) -> Value:
+    x = node.given(0)
+    before, after = _margins(node, x)
+    if not node.order.has_planes(x):
+        return node.call("pad", x, pads=(*before, *after), **settings)
+    moved = [*(before[axis] for axis in CHANNELS_FIRST), *(after[axis] for axis in CHANNELS_FIRST)]
+    return node.order.image(node.call("pad", node.order.planes(x), pads=tuple(moved), **settings))
 
 
-TRANSLATORS = MappingProxyType({"PAD": _pad, "PADV2": _pad, "RESHAPE": _reshape})
+def _pad(node: Node) -> Value:
+    """Margins of zeros; those of codes hold the zero point."""
+    zero = int(node.parameters(node.tensor(0)).zero[0]) if is_quantised(node.tensor(0)) else 0
+    return _padded(node, {"value": zero} if zero else {})
+
+
+def _pad_v2(node: Node) -> Value:
+    return _padded(node, {"value": scalar_of(node.known_array(2), node.given(0).dtype)})
+
+
+def _mirror_pad(node: Node) -> Value:
+    if node.choice("Mode", ("REFLECT", "SYMMETRIC")) == "SYMMETRIC":
+        node.refuse("symmetric margins, which repeat the edge")
+    return _padded(node, {"mode": "reflect"})
+
+
+def _concatenation(node: Node) -> Value:
+    values = [node.given(position) for position in range(len(node.inputs))]
+    axis = node.axis(int(node.option("Axis")), values[0].rank)
+    if any(map(node.order.has_planes, values)) and all(value.rank == 4 for value in values):
+        joined = node.emit.ops("concat", [*map(node.order.planes, values)], {"axis": CHANNELS_FIRST.index(axis)})[0]
+        return node.order.image(activated(node, joined))
+    return activated(node, node.emit.ops("concat", values, {"axis": axis})[0])
+
+
+def _split(node: Node) -> tuple[Value, ...]:
+    x, axis = node.given(1), node.axis(node.numbers(0)[0], node.given(1).rank)
+    count = int(node.option("NumSplits"))
+    extent = elements_of(x.dims)[axis]
+    if not isinstance(extent, int) or count < 1 or extent % count:
+        node.refuse(f"{count} parts of {extent}")
+    return node.emit.ops("split", [x], {"axis": axis, "sizes": (extent // count,) * count})
+
+
+def _split_v(node: Node) -> tuple[Value, ...]:
+    x, axis = node.given(0), node.axis(node.numbers(2)[0], node.given(0).rank)
+    sizes, extent = node.numbers(1), elements_of(x.dims)[axis]
+    if -1 in sizes:
+        if not isinstance(extent, int):
+            node.refuse("a part whose size depends on sizes: fix them with --set")
+        sizes[sizes.index(-1)] = extent - sum(size for size in sizes if size != -1)
+    return node.emit.ops("split", [x], {"axis": axis, "sizes": tuple(sizes)})
+
+
+def _slice(node: Node) -> Value:
+    x, starts, sizes = node.given(0), node.numbers(1), node.numbers(2)
+    extents = elements_of(x.dims)
+    ends: list[Element] = []
+    for start, size, extent in zip(starts, sizes, extents, strict=True):
+        if size == -1:
+            ends.append(extent)
+        else:
+            ends.append(start + size)
+    return node.call("slice", x, starts=tuple(starts), ends=tuple(ends))
+
+
+def _strided_slice(node: Node) -> Value:
+    """Python's slices: bits of masks leave a bound open, add a dim of 1, or take one place of a dim."""
+    x, (starts, ends, steps) = node.given(0), (node.numbers(position) for position in (1, 2, 3))
+    begins, finishes, ellipsis, adds, takes = (
+        int(node.option(f"{name}Mask")) for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")
+    )
+    if ellipsis or adds or node.option("Offset", False):
+        node.refuse("a slice with an ellipsis, a new dim or an offset")
+    extents = elements_of(x.dims)
+    axes = range(len(starts))
+    lows: list[Element] = []
+    highs: list[Element] = []
+    gone: list[int] = []
+    for axis, (start, end, step) in enumerate(zip(starts, ends, steps, strict=True)):
+        if takes >> axis & 1:
+            gone.append(axis)
+            extent = extents[axis]
+            low = start + extent if start < 0 and isinstance(extent, int) else start
+            lows.append(low)
+            highs.append(low + 1 if low != -1 else extents[axis])
+            continue
+        open_end: Element = extents[axis] if step > 0 else -(1 << 31)
+        lows.append((0 if step > 0 else extents[axis]) if begins >> axis & 1 else start)
+        highs.append(open_end if finishes >> axis & 1 else end)
+    settings: dict[str, Setting] = {"starts": tuple(lows), "ends": tuple(highs), "axes": tuple(axes)}
+    moves = [1 if takes >> axis & 1 else step for axis, step in enumerate(steps)]
+    settings |= {"steps": tuple(moves)} if any(step != 1 for step in moves) else {}
+    part = node.call("slice", x, **settings)
+    return node.call("squeeze", part, axes=tuple(gone)) if gone else part
+
+
+def _transpose(node: Node) -> Value:
+    order = node.numbers(1)
+    if sorted(order) != list(range(node.given(0).rank)):
+        node.refuse(f"the order {order} of {node.given(0).rank} dims")
+    return permuted(node.emit, node.given(0), order)
+
+
+def _pack(node: Node) -> Value:
+    values = [node.given(position) for position in range(len(node.inputs))]
+    axis = node.axis(int(node.option("Axis")), values[0].rank + 1)
+    return node.emit.ops("stack", values, {"axis": axis})[0]
+
+
+def _unpack(node: Node) -> list[Value]:
+    axis = node.axis(int(node.option("Axis")), node.given(0).rank)
+    return [node.call("select", node.given(0), axis=axis, index=index) for index in range(len(node.results))]
+
+
+def _expand_dims(node: Node) -> Value:
+    return node.call("unsqueeze", node.given(0), axes=(node.axis(node.numbers(1)[0], node.given(0).rank + 1),))
+
+
+def _squeeze(node: Node) -> Value:
+    axes = tuple(node.axis(axis, node.given(0).rank) for axis in node.option("SqueezeDims", ()))
+    return node.call("squeeze", node.given(0), **({"axes": axes} if axes else {}))
+
+
+def _tile(node: Node) -> Value:
+    return node.call("tile", node.given(0), repeats=tuple(node.numbers(1)))
+
+
+def _broadcast_to(node: Node) -> Value:
+    return node.call("expand", node.given(0), shape=node.integers(1))
+
+
+def _fill(node: Node) -> Value:
+    return node.call("expand", node.given(1), shape=node.integers(0))
+
+
+def _zeros_like(node: Node) -> Value:
+    return node.call("fill", node.given(0), value=0)
+
+
+def _shape(node: Node) -> Value:
+    dims = elements_of(node.given(0).dims)
+    return of_elements(dims, dims_of([len(dims)]), node.results[0].dtype)
+
+
+def _rank(node: Node) -> Value:
+    return node.number(node.given(0).rank, I32)
+
+
+def _reverse(node: Node) -> Value:
+    x = node.given(0)
+    return node.call("flip", x, axes=tuple(node.axis(axis, x.rank) for axis in node.numbers(1)))
+
+
+def _space_to_depth(node: Node) -> Value:
+    op = node.op.lower()
+    return node.order.image(node.call(op, node.planes(0), block=int(node.option("BlockSize"))))
+
+
+def _space_to_batch(node: Node) -> Value:
+    """Margins, then each place within a block is a batch of its own, before the batches that there were."""
+    x, block, margins = node.given(0), node.numbers(1), np.array(node.numbers(2)).reshape(-1, 2)
+    rest = x.rank - 1 - len(block)
+    before, after = ((0, *(int(pad) for pad in margins[:, side]), *([0] * rest)) for side in (0, 1))
+    zero = int(node.parameters(node.tensor(0)).zero[0]) if node.is_quantised else 0
+    value: dict[str, Setting] = {"value": zero} if zero else {}
+    padded = node.call("pad", x, pads=(*before, *after), **value) if margins.any() else x
+    batch, *extents = _plain(node, padded)
+    split = [batch, *(part for n, b in zip(extents, block, strict=False) for part in (n // b, b))]
+    count = len(block)
+    order = [*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2), *range(2 * count + 1, 2 * count + 1 + rest)]
+    moved = permuted(node.emit, node.call("reshape", padded, shape=(*split, *extents[count:])), order)
+    shape = [batch * int(np.prod(block)), *(n // b for n, b in zip(extents, block, strict=False)), *extents[count:]]
+    return node.call("reshape", moved, shape=tuple(shape))
+
+
+def _batch_to_space(node: Node) -> Value:
+    """The inverse: batches become places within blocks, and margins are cut off."""
+    x, block, crops = node.given(0), node.numbers(1), np.array(node.numbers(2)).reshape(-1, 2)
+    batch, *extents = _plain(node, x)
+    count, kept = len(block), batch // int(np.prod(block))
+    order = [count, *(axis for n in range(count) for axis in (count + 1 + n, n))]
+    order += range(2 * count + 1, count + 1 + len(extents))
+    moved = permuted(node.emit, node.call("reshape", x, shape=(*block, kept, *extents)), order)
+    whole = [n * b for n, b in zip(extents, block, strict=False)]
+    joined = node.call("reshape", moved, shape=(kept, *whole, *extents[count:]))
+    if not crops.any():
+        return joined
+    starts = tuple(int(crop) for crop in crops[:, 0])
+    ends = tuple(n - int(crop) for n, crop in zip(whole, crops[:, 1], strict=True))
+    return node.call("slice", joined, starts=starts, ends=ends, axes=tuple(range(1, count + 1)))
+
+
+def _plain(node: Node, x: Value) -> tuple[int, ...]:
+    if x.shape is None:
+        node.refuse("the shape depends on sizes: fix them with --set")
+    return x.shape
+
+
+TRANSLATORS = MappingProxyType(
+    {
+        "BATCH_TO_SPACE_ND": _batch_to_space,
+        "BROADCAST_TO": on_codes(_broadcast_to),
+        "CONCATENATION": on_codes(_concatenation),
+        "DEPTH_TO_SPACE": on_codes(_space_to_depth),
+        "EXPAND_DIMS": on_codes(_expand_dims),
+        "FILL": on_codes(_fill),
+        "MIRROR_PAD": on_codes(_mirror_pad),
+        "PACK": on_codes(_pack),
+        "PAD": _pad,
+        "PADV2": on_codes(_pad_v2),
+        "RANK": _rank,
+        "RESHAPE": _reshape,
+        "REVERSE_V2": on_codes(_reverse),
+        "SHAPE": _shape,
+        "SLICE": on_codes(_slice),
+        "SPACE_TO_BATCH_ND": _space_to_batch,
+        "SPACE_TO_DEPTH": on_codes(_space_to_depth),
+        "SPLIT": on_codes(_split),
+        "SPLIT_V": on_codes(_split_v),
+        "SQUEEZE": on_codes(_squeeze),
+        "STRIDED_SLICE": on_codes(_strided_slice),
+        "TILE": on_codes(_tile),
+        "TRANSPOSE": on_codes(_transpose),
+        "UNPACK": on_codes(_unpack),
+        "ZEROS_LIKE": _zeros_like,
+    }
+)

@@ -14,9 +14,10 @@ from openinfer.importers.tflite_files.families.windows import (
 from openinfer.importers.tflite_files.image_order import permuted
 from openinfer.importers.tflite_files.node import Node
 from openinfer.importers.tflite_files.requantising import activated, requantised
+from openinfer.importers.tflite_files.through_reals import through_reals
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.values import Value
+    from openinfer.importers.onnx_files.values import Setting, Value
 
 
 def _fully_connected(node: Node) -> Value:
@@ -40,4 +41,13 @@ def _fully_connected(node: Node) -> Value:
     return requantised(node, total, scale if scale.size > 1 else scale.reshape(()))
 
 
-TRANSLATORS = MappingProxyType({"FULLY_CONNECTED": _fully_connected})
+def _batch_matmul(node: Node) -> Value:
+    settings: dict[str, Setting] = {
+        setting: True for setting, name in (("trans_a", "AdjX"), ("trans_b", "AdjY")) if node.option(name, False)
+    }
+    if any(node.given(position).rank < 2 for position in (0, 1)):
+        node.refuse("of vectors")
+    return node.call("matmul", node.given(0), node.given(1), **settings)
+
+
+TRANSLATORS = MappingProxyType({"BATCH_MATMUL": through_reals(_batch_matmul), "FULLY_CONNECTED": _fully_connected})

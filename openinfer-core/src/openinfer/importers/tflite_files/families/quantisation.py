@@ -7,21 +7,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import BOOL, F16, F32
+from openinfer.dtypes import BOOL, F16, F32, I32
 from openinfer.importers.onnx_files.values import known
 from openinfer.importers.tflite_files.node import Node, is_quantised
-from openinfer.importers.tflite_files.requantising import codes_of, differences, real_of, requantised
+from openinfer.importers.tflite_files.requantising import codes_of, differences, real_of
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Value
 
 
 def _quantize(node: Node) -> Value:
-    """Codes of reals; or those of other codes, whose ratio of scales is one f32."""
+    """Codes of reals, or those of other codes."""
+    tensor = node.results[0]
     if not node.is_quantised:
-        return node.elementwise(lambda x: codes_of(node, x, node.results[0]))
-    scale = node.parameters(node.tensor(0)).scale[0]
-    return node.elementwise(lambda x: requantised(node, differences(node, 0, x), np.asarray(scale), clips=False))
+        return node.elementwise(lambda x: codes_of(node, x, tensor))
+    ratio = node.parameters(node.tensor(0)).scale[0] / node.parameters(tensor).scale[0]
+    if not 2.0**-8 <= ratio <= 2.0**7 or max(node.tensor(0).dtype.bits, tensor.dtype.bits) > 8:
+        return node.elementwise(lambda x: codes_of(node, real_of(node, x, node.tensor(0)), tensor))
+    return node.elementwise(lambda x: _rescaled(node, x, int(np.rint(256 * ratio))))
+
+
+def _rescaled(node: Node, x: Value, factor: int) -> Value:
+    """Return codes of another scale as XNNPACK computes them: their ratio has 8 bits of fraction."""
+    tensor = node.results[0]
+    bias = 256 * int(node.parameters(tensor).zero[0]) + 128
+    product = node.call("mul", differences(node, 0, x), node.number(factor, I32))
+    code = node.call("shr", node.call("add", product, node.number(bias, I32)), bits=8)
+    return node.call("cast", code, to=tensor.dtype)
 
 
 def _dequantize(node: Node) -> Value:

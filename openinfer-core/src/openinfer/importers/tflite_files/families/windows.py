@@ -18,6 +18,7 @@ from openinfer.importers.tflite_files.requantising import (
     same_parameters,
     within_bounds,
 )
+from openinfer.importers.tflite_files.through_reals import on_codes, through_reals
 from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
@@ -192,11 +193,57 @@ def _need_same_parameters(node: Node) -> None:
         node.refuse("input and output have different scales, expected the same")
 
 
+def _l2_pool(node: Node) -> Value:
+    squares = node.call("avg_pool2d", node.call("square", node.planes(0)), **pool_settings(node))
+    return node.order.image(activated(node, node.call("sqrt", squares)))
+
+
+def _transpose_conv(node: Node) -> Value:
+    """The gradient of a convolution whose result the third input is, in the shape that the first names."""
+    wanted, w, x = node.numbers(0), node.given(1), node.planes(2)
+    if w.rank != 4 or len(wanted) != 4:
+        node.refuse("of other than 4 dims")
+    w = permuted(node.emit, node.part(w, "weight"), (3, 0, 1, 2))
+    kernel, extents = _extents(node, w), _extents(node, x)
+    strides = [int(node.option(name, 1)) for name in ("StrideH", "StrideW")]
+    before, after, extra = list[int](), list[int](), list[int]()
+    for size, length, stride, full in zip(extents, kernel, strides, wanted[1:3], strict=True):
+        whole = (size - 1) * stride + length
+        cut = max(whole - full, 0)
+        before.append(cut // 2 if node.choice("Padding", PADDINGS) != "valid" else 0)
+        after.append(cut - before[-1])
+        extra.append(max(full - whole, 0))
+    settings: dict[str, Setting] = {"stride": tuple(strides), "padding": (*before, *after)}
+    settings |= {"output_padding": tuple(extra)} if any(extra) else {}
+    return node.order.image(activated(node, node.call("conv_transpose2d", x, w, node.input(3), **settings)))
+
+
+def _extents(node: Node, x: Value) -> list[int]:
+    """Return rows and columns of planes."""
+    extents = [dim.value for dim in x.dims[2:] if isinstance(dim, Const)]
+    if len(extents) != 2:
+        node.refuse("the shape depends on sizes: fix them with --set")
+    return extents
+
+
+def _resize(node: Node) -> Value:
+    """Resampling; coordinates of half pixels for linear, and of corners alike for nearest, as `resize2d` has them."""
+    size, is_linear = tuple(node.numbers(1)), node.op == "RESIZE_BILINEAR"
+    if node.option("AlignCorners", False) or bool(node.option("HalfPixelCenters", False)) != is_linear:
+        node.refuse("other coordinates than those of half pixels for linear and of asymmetric ones for nearest")
+    mode: dict[str, Setting] = {"mode": "linear"} if is_linear else {}
+    return node.order.image(node.call("resize2d", node.planes(0), size=size, **mode))
+
+
 TRANSLATORS = MappingProxyType(
     {
         "AVERAGE_POOL_2D": _average_pool,
         "CONV_2D": _conv,
         "DEPTHWISE_CONV_2D": _depthwise_conv,
+        "L2_POOL_2D": _l2_pool,
         "MAX_POOL_2D": _max_pool,
+        "RESIZE_BILINEAR": through_reals(_resize),
+        "RESIZE_NEAREST_NEIGHBOR": on_codes(_resize),
+        "TRANSPOSE_CONV": through_reals(_transpose_conv),
     }
 )
