@@ -64,6 +64,11 @@ def test_names_are_legal_and_without_what_converters_add(tmp_path: Path) -> None
     assert found.report.format == "tflite"
 
 
+@pytest.mark.parametrize("name", ["5" * 40 + "_0_4_part", "n" * 9 + "_0_4_net_flatten_Reshape_of_rows_and_1", "9"])
+def test_long_names_are_cut_to_legal_ones(name: str, tmp_path: Path) -> None:
+    assert imported(small(f=of(name, [1, 32], np.int8, 4.0, -128, signature=[-1, 32])), tmp_path).graph.blocks
+
+
 def test_an_open_dimension_is_a_size_that_can_be_fixed(tmp_path: Path) -> None:
     assert "image: i8[batch, 4, 4, 2];" in imported(small(), tmp_path).text
     assert "image: i8[3, 4, 4, 2];" in imported(small(), tmp_path, values={"batch": 3}).text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from openinfer.importers.onnx_files.elements import array_type
 from openinfer.importers.onnx_files.values import Value, known, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.emitter import Emitter
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Element, Setting
     from openinfer.importers.tflite_files.image_order import ImageOrder
     from openinfer.importers.tflite_files.source import Operator, Quantisation, Tensor
+
+
+Translator: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"
+"""From an operator to its outputs: the first alone, or each in order."""
 
 
 class UnsupportedNodeError(Exception):

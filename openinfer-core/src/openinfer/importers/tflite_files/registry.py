@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from openinfer.importers.tflite_files import families
 from openinfer.scanning import modules_in
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.values import Value
-    from openinfer.importers.tflite_files.node import Node
+    from collections.abc import Mapping
 
-Translator: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"
-"""From an operator to its outputs: the first alone, or each in order."""
+    from openinfer.importers.tflite_files.node import Translator
 
 
 @cache

@@ -13,7 +13,7 @@ from openinfer.importers.tflite_files.requantising import codes_of, real_of, sam
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from openinfer.importers.tflite_files.registry import Translator
+    from openinfer.importers.tflite_files.node import Translator
     from openinfer.importers.tflite_files.source import Tensor
 
 

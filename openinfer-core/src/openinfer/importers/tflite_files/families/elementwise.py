@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.importers.onnx_files.values import Value
-    from openinfer.importers.tflite_files.registry import Translator
+    from openinfer.importers.tflite_files.node import Translator
 
 
 def _sum(op: str, sign: int) -> Translator:

@@ -18,7 +18,7 @@ from openinfer.importers.tflite_files.through_reals import through_reals
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Setting, Value
-    from openinfer.importers.tflite_files.registry import Translator
+    from openinfer.importers.tflite_files.node import Translator
 
 
 @dataclass(frozen=True, slots=True)

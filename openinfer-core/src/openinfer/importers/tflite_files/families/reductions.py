@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from openinfer.importers.onnx_files.values import Setting, Value
-    from openinfer.importers.tflite_files.registry import Translator
+    from openinfer.importers.tflite_files.node import Translator
 
 
 def _reduced(node: Node, function: Callable[[Value, tuple[int, ...], dict[str, Setting]], Value]) -> Value:
