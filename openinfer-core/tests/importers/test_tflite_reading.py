@@ -175,7 +175,7 @@ def mutated(data: bytes, random_numbers: random.Random, others: Sequence[bytes])
 
 
 def test_mutated_files_are_read_or_refused_in_words(tmp_path: Path) -> None:
-    """100,000 mutants take a quarter of an hour: ``OPENINFER_FUZZ_MODELS=100000``."""
+    """``OPENINFER_FUZZ_MODELS=100000`` tries more of them, about 45 a second."""
     random_numbers, base = random.Random(33), [small(), with_code(22)(small())]
     refusals: list[str] = []
     for _ in range(MUTANTS):
