@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.importers.onnx_files.values import dims_of, expression, of_elements, plain_element
-from openinfer.symbolic import BinOp
+from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.values import of_elements
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from openinfer.importers.onnx_files.values import Element, Value
+    from openinfer.importers.onnx_files.values import Value
     from openinfer.importers.tflite_files.node import Node
 
     Objects: TypeAlias = npt.NDArray[Any]
-
-_Symbol: TypeAlias = 'Literal["+", "-", "*"]'
 
 _Fold: TypeAlias = "Callable[[Node, Sequence[Objects]], Objects]"
 
@@ -38,23 +37,19 @@ def folded(node: Node) -> Value | None:
         array = np.empty(len(elements), object)
         array[:] = list(elements)
         arrays.append(array.reshape(value.shape))
-    if all(isinstance(element, int) for array in arrays for element in array.flat):
+    if all(is_number(element) for array in arrays for element in array.flat):
         return None
     made = np.asarray(fold(node, arrays), object)
-    return of_elements([*made.flat], dims_of(made.shape), node.results[0].dtype)
+    return of_elements([*made.flat], made.shape, node.results[0].dtype)
 
 
-def _combined(symbol: _Symbol, a: Element, b: Element) -> Element:
-    return plain_element(BinOp(symbol, expression(a), expression(b)))
-
-
-def _pairwise(symbol: _Symbol) -> _Fold:
-    return lambda _, arrays: np.frompyfunc(partial(_combined, symbol), 2, 1)(*arrays)
+def _pairwise(function: Callable[[Any, Any], Any]) -> _Fold:
+    return lambda _, arrays: np.frompyfunc(function, 2, 1)(*arrays)
 
 
 def _product(node: Node, arrays: Sequence[Objects]) -> Objects:
     made = np.empty(1, object)
-    made[0] = reduce(partial(_combined, "*"), arrays[0].flat, 1)
+    made[0] = math.prod(arrays[0].flat)
     return made.reshape((1,) * arrays[0].ndim if node.option("KeepDims", False) else ())
 
 
@@ -71,16 +66,16 @@ def _part(node: Node, arrays: Sequence[Objects]) -> Objects:
 
 _FOLDS = MappingProxyType(
     {
-        "ADD": _pairwise("+"),
+        "ADD": _pairwise(operator.add),
         "CAST": lambda _, arrays: arrays[0],
         "CONCATENATION": lambda node, arrays: np.concatenate(arrays, axis=int(node.option("Axis"))),
         "GATHER": lambda node, arrays: np.take(arrays[0], arrays[1].astype(int), axis=int(node.option("Axis"))),
-        "MUL": _pairwise("*"),
+        "MUL": _pairwise(operator.mul),
         "PACK": lambda node, arrays: np.stack(arrays, axis=int(node.option("Axis"))),
         "REDUCE_PROD": _product,
         "RESHAPE": lambda _, arrays: arrays[0].reshape([int(extent) for extent in arrays[1].flat]),
         "STRIDED_SLICE": _part,
-        "SUB": _pairwise("-"),
+        "SUB": _pairwise(operator.sub),
     }
 )
-"""Folds by operator; each returns an array of Python integers and expressions."""
+"""Folds by operator; each returns an array of integers and sizes."""

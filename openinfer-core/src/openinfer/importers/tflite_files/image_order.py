@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.source import Payload
-from openinfer.importers.onnx_files.values import Value, elements_of
-from openinfer.symbolic import Const
+from openinfer.importers.onnx_files.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,10 +47,10 @@ class ImageOrder:
         """Return a value as it broadcasts against images with channels first; None where it is none."""
         if value.rank == 4:
             return self.planes(value)
-        if value.rank == 0 or value.dims == (Const(1),):
+        if value.rank == 0 or value.dims == (1,):
             return value
         if value.rank == 1:
-            return self._emit.op("reshape", value, shape=(*elements_of(value.dims), 1, 1))
+            return self._emit.op("reshape", value, shape=(*value.dims, 1, 1))
         return None
 
     def name(self, image: Value, name: str) -> None:
@@ -75,8 +75,8 @@ def permuted(emit: Emitter, value: Value, order: Sequence[int]) -> Value:
         payload = value.payload
         shape = tuple(payload.shape[axis] for axis in order)
         moved = Payload(payload.dtype, shape, lambda: np.ascontiguousarray(payload.load().transpose(order)))
-        return Value(value.name, value.dtype, tuple(map(Const, shape)), moved)
-    kept = [axis for axis in order if value.dims[axis] != Const(1)]
+        return Value(value.name, value.dtype, shape, moved)
+    kept = [axis for axis in order if not (is_number(value.dims[axis]) and value.dims[axis] == 1)]
     if kept == sorted(kept):
-        return emit.op("reshape", value, shape=tuple(elements_of([value.dims[axis] for axis in order])))
+        return emit.op("reshape", value, shape=tuple(value.dims[axis] for axis in order))
     return emit.op("transpose", value, perm=tuple(order))

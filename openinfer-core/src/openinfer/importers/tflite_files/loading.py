@@ -11,6 +11,7 @@ from openinfer.importers.onnx_files.loops import Loop
 from openinfer.importers.onnx_files.merging import without_repetitions
 from openinfer.importers.onnx_files.printing import printed
 from openinfer.importers.onnx_files.rolling import rolled
+from openinfer.importers.onnx_files.sizes import expressions
 from openinfer.importers.onnx_files.states import with_states
 from openinfer.importers.onnx_files.unused import without_unused
 from openinfer.importers.tflite_files.reading import read_model
@@ -57,7 +58,7 @@ def imported(model: TfliteModel, options: ImportOptions, environment: Environmen
         outputs=result.outputs,
         values={paths[path]: name for path, name in result.values.items() if path in paths},
         feeds={output: value.name for value, output, _ in program.states},
-        starts={value.name: (value.dtype, value.dims) for value, _, _ in program.states},
+        starts={value.name: (value.dtype, expressions(value.dims)) for value, _, _ in program.states},
         states=result.states,
         notes=tuple(program.notes),
     )

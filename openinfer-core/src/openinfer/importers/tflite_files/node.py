@@ -9,6 +9,7 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.importers.onnx_files.elements import array_type
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.values import Value, known, renamed
 
 if TYPE_CHECKING:
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
     from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.emitter import Emitter
+    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.source import Array
-    from openinfer.importers.onnx_files.values import Element, Setting
+    from openinfer.importers.onnx_files.values import Setting
     from openinfer.importers.tflite_files.image_order import ImageOrder
     from openinfer.importers.tflite_files.source import Operator, Quantisation, Tensor
 
@@ -95,7 +97,7 @@ class Node:
             self.refuse(f"input {position} is left out")
         return tensor
 
-    def integers(self, position: int) -> tuple[Element, ...]:
+    def integers(self, position: int) -> tuple[Size, ...]:
         """Return integers that have to be known at import, up to sizes."""
         elements = self.given(position).integers()
         if elements is None:
@@ -105,7 +107,7 @@ class Node:
     def numbers(self, position: int) -> list[int]:
         """Return integers that have to be numbers at import."""
         elements = self.integers(position)
-        numbers = [element for element in elements if isinstance(element, int)]
+        numbers = [element for element in elements if is_number(element)]
         if len(numbers) != len(elements):
             self.refuse(f"input {self.tensor(position).name!r} depends on sizes: fix them with --set")
         return numbers

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer import symbolic
 from openinfer.diagnostics import Diagnostic, counted, shortened
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
 from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.failures import broken
+from openinfer.importers.onnx_files.sizes import is_number, shape_text, size_text
 from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
 from openinfer.importers.onnx_files.values import Program, Value, known
 from openinfer.importers.tflite_files.folding import folded
@@ -22,7 +22,6 @@ from openinfer.importers.tflite_files.naming import module_of
 from openinfer.importers.tflite_files.node import Node, UnsupportedNodeError
 from openinfer.importers.tflite_files.refusals import refusal
 from openinfer.importers.tflite_files.registry import translators
-from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,9 +57,9 @@ def translate(model: TfliteModel, options: ImportOptions, environment: Environme
     """
     values = dict(options.values)
     dimensions = Dimensions(_inputs_as_graph(model), values)
-    emit = Emitter(environment, dimensions.sizes)
+    emit = Emitter(environment, dimensions)
     scope = {
-        position: Value(tensor.name, tensor.dtype, tuple(map(Const, tensor.payload.shape)), tensor.payload)
+        position: Value(tensor.name, tensor.dtype, tensor.payload.shape, tensor.payload)
         for position, tensor in enumerate(model.tensors)
         if tensor.payload is not None
     }
@@ -80,8 +79,8 @@ def translate(model: TfliteModel, options: ImportOptions, environment: Environme
         _translate(operator, state)
     _raise_problems(state)
     outputs = [(model.tensors[n].name, _output(n, state)) for n in dict.fromkeys(model.outputs)]
-    sizes, origins = dict(dimensions.sizes), dict(dimensions.origins)
-    return Program(model.name, inputs, outputs, emit.calls, sizes, origins, notes=emit.notes)
+    sizes, origins = dimensions.least(), dict(dimensions.origins)
+    return Program(model.name, inputs, outputs, emit.calls, sizes, dimensions.space, origins, notes=emit.notes)
 
 
 def _inputs_as_graph(model: TfliteModel) -> SourceGraph:
@@ -102,9 +101,9 @@ def _input(tensor: Tensor, dimensions: Dimensions, values: dict[str, Any]) -> Va
     if tensor.name not in values:
         return Value(tensor.name, tensor.dtype, dims)
     array = given_array(tensor.name, values.pop(tensor.name), tensor.dtype)
-    shape = tuple(dim.value if isinstance(dim, Const) else 1 for dim in dims)
+    shape = tuple(dim if is_number(dim) else 1 for dim in dims)
     if array.ndim and array.shape != shape:
-        shown = ", ".join(map(symbolic.text, dims))
+        shown = shape_text(dims)
         message = f"the value for input {tensor.name!r} has shape {list(array.shape)}, expected [{shown}]"
         raise ModelImportError(message, code="import-value")
     return known(np.broadcast_to(array, shape), tensor.dtype, tensor.name)
@@ -202,8 +201,7 @@ def _title(node: Node) -> str:
     """Return an operator as messages call it, with the types of its inputs."""
     name = shortened(node.results[0].name) if node.results else ""
     types = ", ".join(
-        "none" if value is None else f"{value.dtype}[{','.join(map(symbolic.text, value.dims))}]"
-        for value in node.inputs
+        "none" if value is None else f"{value.dtype}[{','.join(map(size_text, value.dims))}]" for value in node.inputs
     )
     return f"{node.op} {name!r}({shortened(types, 300)})"
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.tflite_files.node import Node
 from openinfer.importers.tflite_files.through_reals import on_codes
-from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Value
@@ -34,7 +33,7 @@ def _one_hot(node: Node) -> Value:
     indices, dtype, depth = node.given(0), node.results[0].dtype, node.numbers(1)[0]
     on, off = (scalar_of(node.known_array(position), dtype) for position in (2, 3))
     axis = node.axis(int(node.option("Axis")), indices.rank + 1)
-    dims = [*indices.dims[:axis], Const(depth), *indices.dims[axis:]]
+    dims = [*indices.dims[:axis], depth, *indices.dims[axis:]]
     return node.emit.typed("one_hot", dtype, dims, indices, depth=depth, on=on, off=off, axis=axis)
 
 

@@ -9,19 +9,21 @@ import numpy as np
 
 from openinfer.dtypes import I32
 from openinfer.importers.onnx_files.elements import scalar_of
-from openinfer.importers.onnx_files.values import dims_of, elements_of, of_elements
+from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.values import of_elements
 from openinfer.importers.tflite_files.image_order import CHANNELS_FIRST, permuted
 from openinfer.importers.tflite_files.node import Node, is_quantised
 from openinfer.importers.tflite_files.requantising import activated
 from openinfer.importers.tflite_files.through_reals import on_codes
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.values import Element, Setting, Value
+    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.importers.onnx_files.values import Setting, Value
 
 
 def _reshape(node: Node) -> Value:
-    shape: tuple[Element, ...] = node.integers(1) if node.input(1) is not None else node.option("NewShape", ())
-    if any(extent == 0 for extent in shape):
+    shape: tuple[Size, ...] = node.integers(1) if node.input(1) is not None else node.option("NewShape", ())
+    if any(is_number(extent) and extent == 0 for extent in shape):
         node.refuse("a tensor without elements")
     return node.call("reshape", node.given(0), shape=shape)
 
@@ -70,17 +72,17 @@ def _concatenation(node: Node) -> Value:
 def _split(node: Node) -> tuple[Value, ...]:
     x, axis = node.given(1), node.axis(node.numbers(0)[0], node.given(1).rank)
     count = int(node.option("NumSplits"))
-    extent = elements_of(x.dims)[axis]
-    if not isinstance(extent, int) or count < 1 or extent % count:
+    extent = x.dims[axis]
+    if not is_number(extent) or count < 1 or extent % count:
         node.refuse(f"{count} parts of {extent}")
     return node.emit.ops("split", [x], {"axis": axis, "sizes": (extent // count,) * count})
 
 
 def _split_v(node: Node) -> tuple[Value, ...]:
     x, axis = node.given(0), node.axis(node.numbers(2)[0], node.given(0).rank)
-    sizes, extent = node.numbers(1), elements_of(x.dims)[axis]
+    sizes, extent = node.numbers(1), x.dims[axis]
     if -1 in sizes:
-        if not isinstance(extent, int):
+        if not is_number(extent):
             node.refuse("a part whose size depends on sizes: fix them with --set")
         sizes[sizes.index(-1)] = extent - sum(size for size in sizes if size != -1)
     return node.emit.ops("split", [x], {"axis": axis, "sizes": tuple(sizes)})
@@ -88,8 +90,8 @@ def _split_v(node: Node) -> tuple[Value, ...]:
 
 def _slice(node: Node) -> Value:
     x, starts, sizes = node.given(0), node.numbers(1), node.numbers(2)
-    extents = elements_of(x.dims)
-    ends: list[Element] = []
+    extents = x.dims
+    ends: list[Size] = []
     for start, size, extent in zip(starts, sizes, extents, strict=True):
         if size == -1:
             ends.append(extent)
@@ -106,20 +108,20 @@ def _strided_slice(node: Node) -> Value:
     )
     if ellipsis or adds or node.option("Offset", False):
         node.refuse("a slice with an ellipsis, a new dim or an offset")
-    extents = elements_of(x.dims)
+    extents = x.dims
     axes = range(len(starts))
-    lows: list[Element] = []
-    highs: list[Element] = []
+    lows: list[Size] = []
+    highs: list[Size] = []
     gone: list[int] = []
     for axis, (start, end, step) in enumerate(zip(starts, ends, steps, strict=True)):
         if takes >> axis & 1:
             gone.append(axis)
             extent = extents[axis]
-            low = start + extent if start < 0 and isinstance(extent, int) else start
+            low = start + extent if start < 0 and is_number(extent) else start
             lows.append(low)
             highs.append(low + 1 if low != -1 else extents[axis])
             continue
-        open_end: Element = extents[axis] if step > 0 else -(1 << 31)
+        open_end: Size = extents[axis] if step > 0 else -(1 << 31)
         lows.append((0 if step > 0 else extents[axis]) if begins >> axis & 1 else start)
         highs.append(open_end if finishes >> axis & 1 else end)
     settings: dict[str, Setting] = {"starts": tuple(lows), "ends": tuple(highs), "axes": tuple(axes)}
@@ -173,8 +175,8 @@ def _zeros_like(node: Node) -> Value:
 
 
 def _shape(node: Node) -> Value:
-    dims = elements_of(node.given(0).dims)
-    return of_elements(dims, dims_of([len(dims)]), node.results[0].dtype)
+    dims = node.given(0).dims
+    return of_elements(dims, (len(dims),), node.results[0].dtype)
 
 
 def _rank(node: Node) -> Value:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from openinfer.importers.onnx_files.values import elements_of
 from openinfer.importers.tflite_files.families.windows import (
     real_weight,
     scales_of_products,
@@ -31,7 +30,7 @@ def _fully_connected(node: Node) -> Value:
     bias = None if bias is None else node.part(bias, "bias")
     rows = x
     if not node.option("KeepNumDims", False) and x.rank != 2:
-        rows = node.call("reshape", x, shape=(-1, *elements_of(w.dims[:1])))
+        rows = node.call("reshape", x, shape=(-1, w.dims[0]))
     if not node.is_quantised:
         return activated(node, node.call("linear", rows, w, bias))
     total = node.call("matmul_integer", rows, w, *zero_points(node))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.tflite_files.image_order import CHANNELS_FIRST
 from openinfer.importers.tflite_files.node import Node
 from openinfer.importers.tflite_files.requantising import differences, requantised
 from openinfer.importers.tflite_files.through_reals import on_codes, through_reals
-from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ def _total(op: str, *, is_mean: bool) -> Translator:
         scale = node.parameters(node.tensor(0)).scale[0]
 
         def total(x: Value, axes: tuple[int, ...], settings: dict[str, Setting]) -> Value:
-            extents = [dim.value if isinstance(dim, Const) else 0 for dim in (x.dims[axis] for axis in axes)]
+            extents = [dim if is_number(dim) else 0 for dim in (x.dims[axis] for axis in axes)]
             count = math.prod(extents) if is_mean else 1
             if not count:
                 node.refuse("the number of elements depends on sizes: fix them with --set")

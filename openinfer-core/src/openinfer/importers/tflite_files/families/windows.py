@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.dtypes import F32, I32
-from openinfer.importers.onnx_files.values import elements_of
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.tflite_files.image_order import permuted
 from openinfer.importers.tflite_files.node import Node, is_quantised
 from openinfer.importers.tflite_files.requantising import (
@@ -19,7 +19,6 @@ from openinfer.importers.tflite_files.requantising import (
     within_bounds,
 )
 from openinfer.importers.tflite_files.through_reals import on_codes, through_reals
-from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import Array
@@ -65,9 +64,9 @@ def _convolved(node: Node, order: tuple[int, ...], *, is_depthwise: bool) -> Val
     w = node.part(w, "weight")
     w = permuted(node.emit, w, order) if node.is_quantised else real_weight(node, w, order)
     channels, inner = x.dims[1], w.dims[1]
-    if not isinstance(channels, Const) or not isinstance(inner, Const):
+    if not is_number(channels) or not is_number(inner):
         node.refuse("the number of channels depends on sizes: fix them with --set")
-    groups = channels.value if is_depthwise else channels.value // max(inner.value, 1)
+    groups = channels if is_depthwise else channels // max(inner, 1)
     settings = windows(node) | ({} if groups == 1 else {"groups": groups})
     bias = node.input(2)
     if bias is not None:
@@ -84,7 +83,7 @@ def _convolved(node: Node, order: tuple[int, ...], *, is_depthwise: bool) -> Val
 def _per_plane(node: Node, value: Value) -> Value:
     """Return one number for each channel in the shape that broadcasts against planes."""
     if value.payload is None:
-        return node.call("reshape", value, shape=(*elements_of(value.dims), 1, 1))
+        return node.call("reshape", value, shape=(*value.dims, 1, 1))
     array = value.array().reshape(-1, 1, 1)
     return node.constant(array, value.name)
 
@@ -163,11 +162,11 @@ def _average_pool(node: Node) -> Value:
 def _window_sums(node: Node, x: Value, settings: dict[str, Setting]) -> tuple[Value, Array]:
     """Return the sum of each window in i32, and of how many elements each is."""
     height, width = (int(node.option(name)) for name in ("FilterHeight", "FilterWidth"))
-    extents = [dim.value if isinstance(dim, Const) else 0 for dim in x.dims[2:]]
+    extents = [dim if is_number(dim) else 0 for dim in x.dims[2:]]
     if extents == [height, width] and settings.get("padding") is None:
         total = node.call("sum_axis", node.call("cast", x, to=I32), axes=(2, 3), keepdims=True)
         return total, np.array(height * width)
-    channels = x.dims[1].value if isinstance(x.dims[1], Const) else 0
+    channels = x.dims[1] if is_number(x.dims[1]) else 0
     if not channels or 0 in extents:
         node.refuse("the shape depends on sizes: fix them with --set")
     ones = node.constant(np.ones((channels, 1, height, width), np.int8))
@@ -220,7 +219,7 @@ def _transpose_conv(node: Node) -> Value:
 
 def _extents(node: Node, x: Value) -> list[int]:
     """Return rows and columns of planes."""
-    extents = [dim.value for dim in x.dims[2:] if isinstance(dim, Const)]
+    extents = [dim for dim in x.dims[2:] if is_number(dim)]
     if len(extents) != 2:
         node.refuse("the shape depends on sizes: fix them with --set")
     return extents
