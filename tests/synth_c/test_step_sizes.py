@@ -91,6 +91,15 @@ PROGRAMS = {
           }
           return y, h;
         }""",
+    "windows with a stride": """
+        dynamic { x: f32[T, D]; }
+        block entry {
+          op reshape(x, shape=[1, T, 1, D]) >> h;
+          op transpose(h, perm=[0, 3, 2, 1]) >> image;
+          op max_pool2d(image, kernel=[1, 2], stride=2, padding=[0, 1]) >> most;
+          op avg_pool2d(image, kernel=[1, 3], stride=[1, 2], padding=[0, 1]) >> mean;
+          return most, mean;
+        }""",
     "every second row": """
         dynamic { x: f32[T, D]; }
         block entry { op slice(x, axes=[0], starts=[0], ends=[T], steps=[2]) >> y; return y; }""",

@@ -86,7 +86,7 @@ def _with_border(step: ComputeStep, values: list[PlanValue], borders: Borders) -
     inputs = list(step.inputs)
     room, target = borders.room, borders.target
     for number, (tensor, operand) in enumerate(zip(step.computation.inputs, step.inputs, strict=True)):
-        if not isinstance(operand, ValueRef) or borders.free >> operand.value & 1:
+        if not isinstance(operand, ValueRef) or borders.free >> operand.value & 1 or _is_sized(tensor):
             continue
         uses = [(tensor, stage) for stage in step.computation.stages if slides(stage, tensor)]
         value = values[operand.value]
@@ -110,7 +110,7 @@ def _with_collection(step: ComputeStep, values: list[PlanValue], free: int, targ
     copies: list[Step] = []
     for number, (tensor, output) in enumerate(zip(step.computation.outputs, step.outputs, strict=True)):
         value = values[output]
-        if free >> output & 1 or not value.type.count or not _reads_apart(step, tensor, values):
+        if free >> output & 1 or not value.type.count or _is_sized(tensor) or not _reads_apart(step, tensor, values):
             continue
         itemsize = max(value.type.dtype.bits // 8, 1)
         made = _relaid(values, value, "collected", channels_last(value.type.shape, itemsize, target))
@@ -118,6 +118,11 @@ def _with_collection(step: ComputeStep, values: list[PlanValue], free: int, targ
         copies.append(_copy(step, "transpose", made.number, value))
     yield replace(step, outputs=tuple(outputs))
     yield from copies
+
+
+def _is_sized(tensor: Tensor) -> bool:
+    """Return whether a tensor has extents that are known at run time only: copies have those of its room."""
+    return any(extent.constant is None for extent in tensor.shape)
 
 
 def _reads_apart(step: ComputeStep, output: Tensor, values: Sequence[PlanValue]) -> bool:
