@@ -145,14 +145,18 @@ class SizedSteps:
             if left != right:
                 yield EqualStep(origin=origin, left=left, right=right, demand=self._demand(guard))
             return
-        least = 0
-        if guard.relation is Relation.UNEQUAL:
-            least = 1
-            index = self._distance(index)
+        # A value that must be at least 1.
+        index = self._distance(index) if guard.relation is Relation.UNEQUAL else index + 1
         register = self._draft.register(f"{self._at.name}.guard", most=LARGEST)
-        span = PlaceRange(low=number(least), high=number(LARGEST), least=number(least), most=None)
-        value = self._call.expression(index)
-        yield PlaceStep(origin=origin, register=register, value=value, range=span, demand=self._demand(guard))
+        value, demand, one = self._call.expression(index), self._demand(guard), number(1)
+        if guard in self._call.of_settings:
+            span = PlaceRange(low=one, high=number(LARGEST), least=one, most=None)
+            yield PlaceStep(origin=origin, register=register, value=value, range=span, demand=demand)
+            return
+        # Sizes that do not fit have another status than settings: the value is compared after it is clipped.
+        span = PlaceRange(low=number(0), high=one, least=None, most=None)
+        yield PlaceStep(origin=origin, register=register, value=value, range=span)
+        yield EqualStep(origin=origin, left=self._draft.size(Register(register)), right=one, demand=demand)
 
     def _distance(self, index: Index) -> Index:
         """Return an index that is at least 1 where another one is not 0."""

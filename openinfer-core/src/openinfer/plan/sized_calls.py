@@ -14,6 +14,7 @@ from openinfer.compute.builder import ComputationError
 from openinfer.dims import Condition, Path, Relation
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
+from openinfer.ops.schema import OpTypeError
 from openinfer.plan.calls import CallLowering
 from openinfer.plan.sized_symbols import SizedSymbols
 from openinfer.plan.steps import ValueRef
@@ -47,6 +48,7 @@ class SizedCall:
     Attributes:
         outputs: types of the results, over symbols.
         guards: what has to hold.
+        of_settings: those of them that are about settings, whose values are out of range where they do not hold.
         steps: over values of the statement, numbered from `FIRST_LOCAL` on: results, then those that are ``added``.
     """
 
@@ -54,6 +56,7 @@ class SizedCall:
     symbols: SizedSymbols
     outputs: tuple[TensorType, ...]
     guards: tuple[Condition, ...]
+    of_settings: frozenset[Condition] = frozenset()
     steps: list[Step] = field(default_factory=list["Step"])
     added: list[tuple[str, TensorType]] = field(default_factory=list["tuple[str, TensorType]"])
 
@@ -126,10 +129,13 @@ class SizedLowering:
             NeedsNumberError: the operator needs the number of a size.
         """
         symbols = SizedSymbols(self._draft, self._loops)
-        call, guards = _planned_way(self._ways(symbols, bound, inputs, outputs))
+        paths = self._ways(symbols, bound, inputs, outputs)
+        call, guards = _planned_way(paths)
         for guard in guards:
             symbols.space.assume(guard)
-        return self._defined(symbols, call, guards, inputs, at)
+        planned = self._defined(symbols, call, guards, inputs, at)
+        planned.of_settings = frozenset(guard for guard in guards if _is_of_settings(guard, paths))
+        return planned
 
     def _ways(
         self, symbols: SizedSymbols, bound: BoundSettings, inputs: Sequence[Operand | None], outputs: Sequence[int]
@@ -227,6 +233,13 @@ def _planned_way(paths: Sequence[Path[OpCall]]) -> tuple[OpCall, tuple[Condition
         if not all(_agrees(planned, path) for path in apart):
             needed.append(guard)
     return _value(planned), tuple(needed)
+
+
+def _is_of_settings(guard: Condition, paths: Sequence[Path[OpCall]]) -> bool:
+    """Return whether an operator refuses a setting where a guard does not hold."""
+    other = guard.negated()
+    errors = (path.error for path in paths if path.guards and path.guards[-1] == other)
+    return any(isinstance(error, OpTypeError) and error.settings for error in errors)
 
 
 def _rank(path: Path[OpCall]) -> tuple[int, int]:
