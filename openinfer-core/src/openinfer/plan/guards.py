@@ -76,18 +76,18 @@ class SizedSteps:
         if let.kind is not LetKind.FROM_END:
             return _Span()
         own, (place, extent) = Index.of(let), let.parts
-        ends = {
-            "least": (Index(), (own, place + extent)),
-            "most": (extent - 1, (extent - 1 - own, extent - 1 - place)),
+        counted = {
+            Condition(place + extent, Relation.AT_LEAST): (Index(), False),
+            Condition(extent - 1 - place, Relation.AT_LEAST): (extent - 1, True),
         }
-        found: dict[str, Index] = {}
+        ends: dict[bool, Index] = {}
         guards: list[Condition] = []
-        for name, (end, indices) in ends.items():
-            for guard in (Condition(index, Relation.AT_LEAST) for index in indices):
-                if guard in self._call.guards:
-                    found[name] = end
-                    guards.append(guard)
-        return _Span(found.get("least"), found.get("most"), tuple(guards))
+        for guard in self._call.guards:
+            end = counted.get(guard) or _end_of(guard, own, let)
+            if end is not None and end[1] not in ends:
+                ends[end[1]] = end[0]
+                guards.append(guard)
+        return _Span(ends.get(False), ends.get(True), tuple(guards))
 
     def _lets(self) -> Iterator[Let]:
         """Yield the computed symbols that the statement needs, each after those that it depends on."""
@@ -175,8 +175,11 @@ class SizedSteps:
 
     def _demand_of_place(self, let: Let) -> Demand:
         place, extent = let.parts
-        last = "" if self._spans[let].most is None else f" to {self._shown(extent - 1)}"
-        return self._demand_about(f"{self._shown(place)} must be {self._shown(-extent)}{last}", place - extent)
+        most = self._spans[let].most
+        last = "" if most is None else f" to {self._shown(most)}"
+        return self._demand_about(
+            f"{self._shown(place)} must be {self._shown(-extent)}{last}", place - (most or extent)
+        )
 
     def _demand_about(self, text: str, index: Index) -> Demand:
         symbols = self._call.symbols
@@ -211,7 +214,7 @@ class SizedSteps:
 
         if isinstance(step, ComputeStep):
             parameters = step.computation.parameters
-            variables = {var: self._variable(var) for var in parameters}
+            variables = {var: self._variable(var, parameters) for var in parameters}
             values = {var: Index.of(other) for var, other in variables.items() if var != other}
             made = resized(step.computation, values)
             stages = tuple(map(self._in_words, made.stages))
@@ -248,13 +251,13 @@ class SizedSteps:
             checks=tuple(replace(check, rule=shown(check.rule)) for check in stage.checks),
         )
 
-    def _variable(self, var: Var) -> Var:
+    def _variable(self, var: Var, parameters: Sequence[Var]) -> Var:
         """Return the parameter of a computation for a symbol, below the extent that guards say."""
         if not isinstance(var, Let):
             return var
         (name,) = self._names[var].variables()
         most = self._spans[var].most
-        if most is None:
+        if most is None or not most.variables() <= set(parameters):
             return name
         extent = most + 1
         return Var(name.name, extent if extent.constant is None else extent.constant)
@@ -264,3 +267,13 @@ class SizedSteps:
         high = self._call.symbols.space.largest(Index.of(var))
         low = -LARGEST if bounds.low is None else bounds.low
         return Argument(self._call.symbols.values[var.name], low, LARGEST if high is None else high)
+
+
+def _end_of(guard: Condition, own: Index, let: Let) -> tuple[Index, bool] | None:
+    """Return the least or largest value of a symbol that a guard states, and whether it is the largest."""
+    factor = guard.index.coefficient(let) if guard.relation is Relation.AT_LEAST else None
+    if factor not in (1, -1):
+        return None
+    rest = guard.index - own * factor
+    is_plain = not any(isinstance(var, Let) for var in rest.variables())
+    return (rest * -factor, factor == -1) if is_plain else None
