@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.compute.builder import ComputationError
 from openinfer.compute.stage import expressions_of
 from openinfer.expr.linear import linearise
 from openinfer.ops.applying import scalar_expression
@@ -51,8 +52,8 @@ def _is_defined(schema: OpSchema, call: OpCall) -> bool:
         return False
     try:
         stages = computation_of(schema, call).stages
-    except OpTypeError:
-        # A setting that is known at run time only is a place or a size of what is moved.
+    except (OpTypeError, ComputationError):
+        # Settings and extents that are known at run time only are places and sizes of what is moved.
         return True
     return not any(_calls_library(_functions(expr)) for stage in stages for expr in expressions_of(stage))
 
