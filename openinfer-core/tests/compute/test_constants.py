@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from openinfer.affine import Index
 from openinfer.compute import Builder, Tensor
 from openinfer.compute.constants import without_constants
 from openinfer.compute.evaluate import evaluate
-from openinfer.dtypes import F32
+from openinfer.dims import Space
+from openinfer.dtypes import F32, I64
+from openinfer.ir.types import TensorType
+from openinfer.ops.applying import call_of
+from openinfer.ops.computations import computation_of
+from openinfer.plugins.environment import Environment
 
 
 def tensor(name: str, *shape: int) -> Tensor:
@@ -51,3 +58,16 @@ def test_what_is_updated_in_place_or_read_from_an_input_is_not_a_constant() -> N
 
     assert not known.stages
     assert rest == whole
+
+
+def test_tables_of_no_size_are_constants_of_a_computation_with_sizes():
+    space = Space()
+    rows = cast("int", space.size("T", 0, 16))
+    rope = Environment.default().op("rope")
+    types = [TensorType(F32, (rows, 8)), TensorType(I64, (rows,))]
+    (path,) = space.explore(lambda: computation_of(rope, call_of(rope, types, {})))
+
+    known, rest = without_constants(path.value)
+
+    assert (len(known.outputs), known.parameters) == (1, ())
+    assert [var.name for var in rest.parameters] == ["T"]
