@@ -294,7 +294,11 @@ def _decoded(data: Any, dtype: DType, shape: tuple[int, ...]) -> Array:
 
 
 def _names(enumeration: Any) -> dict[int, str]:
-    return {number: name for name in dir(enumeration) if isinstance(number := getattr(enumeration, name), int)}
+    return {
+        number: name
+        for name in dir(enumeration)
+        if name[0] != "_" and isinstance(number := getattr(enumeration, name), int)
+    }
 
 
 def _integers(vector: Any) -> tuple[int, ...]:

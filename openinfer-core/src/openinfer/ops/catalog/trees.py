@@ -110,6 +110,7 @@ def _steps(k: Builder, call: OpCall) -> None:
         raise OpTypeError("an input is missing", code="arity")
     (y,), rows, count = k.outputs, x.shape[0], roots.shape[0]
     features, nodes, leaves = (needed(call.inputs, number).shape[axis] for number, axis in ((0, 1), (1, 0), (5, 0)))
+    count_of_nodes = k.constant(nodes, I32)
     places = k.temporary(I32, rows, count)
     n, r = k.axes(rows, count)
     places[n, r] = roots[(r,)]
@@ -125,10 +126,10 @@ def _steps(k: Builder, call: OpCall) -> None:
             passes = k.apply(tree.logical_and, missing[(node,)], k.apply(tree.is_nan, value))
             goes_left = k.apply(tree.logical_or, goes_left, passes)
         child = k.apply(tree.select, goes_left, children[node, 0], children[node, 1])
-        after[n, r] = k.apply(tree.select, place < nodes, child, place)
+        after[n, r] = k.apply(tree.select, place < count_of_nodes, child, place)
         places = after
     n, c, r = k.axes(*y.shape, count)
-    leaf = _within(k, places[n, r] - nodes, leaves, "a leaf")
+    leaf = _within(k, places[n, r] - count_of_nodes, leaves, "a leaf")
     y[n, c] = k.sum(weights[leaf, c], (r,), Order.SEQUENTIAL)
 
 
