@@ -252,8 +252,12 @@ class SizedSteps:
         )
 
     def _variable(self, var: Var, parameters: Sequence[Var]) -> Var:
-        """Return the parameter of a computation for a symbol, below the extent that guards say."""
+        """Return the parameter of a computation for a symbol, below the extent that guards or its own values say."""
         if not isinstance(var, Let):
+            bounds = self._call.symbols.space.bounds(Index.of(var))
+            is_setting = not self._call.symbols.is_of_step(var.name)
+            if is_setting and bounds.low == 0 and bounds.high is not None and bounds.high < LARGEST:
+                return Var(var.name, bounds.high + 1)
             return var
         (name,) = self._names[var].variables()
         most = self._spans[var].most

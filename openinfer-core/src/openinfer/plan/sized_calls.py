@@ -134,7 +134,10 @@ class SizedLowering:
         for guard in guards:
             symbols.space.assume(guard)
         planned = self._defined(symbols, call, guards, inputs, at)
-        planned.of_settings = frozenset(guard for guard in guards if _is_of_settings(guard, paths))
+        # What the sizes of a step alone decide is that the program does not fit them, whatever setting an error names.
+        planned.of_settings = frozenset(
+            guard for guard in guards if _is_of_settings(guard, paths) and not symbols.are_of_step(guard)
+        )
         return planned
 
     def _ways(

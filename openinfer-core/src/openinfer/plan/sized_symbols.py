@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from openinfer import symbolic
 from openinfer.affine import Index, Var
-from openinfer.dims import Space
+from openinfer.dims import Space, sources
 from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.sizes import polynomial
 from openinfer.plan.steps import IndexExpr, LoopIndex, Register, ValueRef
@@ -15,6 +15,7 @@ from openinfer.symbolic import Name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.dims import Condition
     from openinfer.ir.resolved import SettingValue
     from openinfer.plan.draft import Draft
     from openinfer.plan.indices import Interval
@@ -59,6 +60,14 @@ class SizedSymbols:
 
         return evaluated
 
+    def is_of_step(self, name: str) -> bool:
+        """Return whether a symbol is a size that the caller gives in every step."""
+        return self._draft.given is not None and name in self._draft.given.parameters
+
+    def are_of_step(self, guard: Condition) -> bool:
+        """Return whether a guard depends on sizes that the caller gives alone."""
+        return all(map(self.is_of_step, sources(guard.index)))
+
     def expression(self, index: Index) -> IndexExpr:
         """Return an index over the symbols as an expression of the plan.
 
@@ -90,8 +99,10 @@ class SizedSymbols:
             return binding
         if isinstance(binding, Register):
             return self._extent(binding)
-        value = IndexExpr(Name(name), ((name, binding),))
-        return self._dim(f"s_{name}", value, self._bounds(binding), name)
+        low, high = bounds = self._bounds(binding)
+        if low == high:
+            return low
+        return self._dim(f"s_{name}", IndexExpr(Name(name), ((name, binding),)), bounds, name)
 
     def _bounds(self, binding: LoopIndex | ValueRef) -> Interval:
         if isinstance(binding, LoopIndex):
