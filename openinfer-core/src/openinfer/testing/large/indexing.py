@@ -1,4 +1,4 @@
-"""Rows and elements at places that indices name, most of them several times."""
+"""Rows and elements at places that indices name, most of them several times, and walks from place to place."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ def _indices(extent: int, *shape: int, dtype: str = "i64") -> Operand:
 
 def _places(extent: int, *shape: int) -> Operand:
     return Operand(shape=shape, dtype="u16", low=0, high=extent - 1)
+
+
+def _whole(extent: int, *shape: int) -> Operand:
+    return Operand(shape=shape, dtype="i32", low=0, high=extent - 1)
 
 
 def _declared(*shape: int, **settings: SettingValue) -> OpExample:
@@ -44,6 +48,17 @@ LARGE: dict[str, tuple[OpExample, ...]] = {
         example((67, 131), _indices(67, 4099, 2), (4099,), reduction="add"),
     ),
     "one_hot": (OpExample(inputs=(_indices(67, 131),), settings={"depth": 67}, outputs=(Operand(shape=(131, 67)),)),),
+    "tree_ensemble": (
+        example(
+            (131, 17),
+            _whole(17, 259),
+            (259,),
+            _whole(390, 259, 2),
+            _whole(390, 33),
+            (131, 5),
+            depth=6,
+        ),
+    ),
     "range": (_declared(20_011, start=3), _declared(5003, start=7, limit=-15_002, step=-3)),
     "iota": (_declared(131, 67, axis=1), _declared(131, 67)),
 }
