@@ -14,7 +14,7 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
 from openinfer.ops.calls import OpCall
 
-BINDINGS = 12
+BINDINGS = 8
 """Sizes that each example is tried at; the slips of a rule show in the first few."""
 
 
