@@ -237,6 +237,12 @@ def test_declared_extents_that_are_larger_at_smaller_sizes_are_refused():
         synthesised(text, {}, {"T": 3, "A": 2}, {"T": 6, "A": 3})
 
 
+def test_declared_extents_that_are_largest_between_the_ends_of_a_size_are_refused():
+    text = "dynamic { x: f32[T]; rest: f32[10*T - T*T]; } block entry { op neg(rest) >> y; return y, x; }"
+    with pytest.raises(SynthesisError, match=r"`10\*T-T\*T` is larger at smaller sizes: up to 25, not 0"):
+        synthesised(text, {}, {"T": 3}, {"T": 10})
+
+
 @pytest.mark.parametrize(
     ("statements", "ops"),
     [

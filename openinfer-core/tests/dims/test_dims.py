@@ -313,3 +313,14 @@ def test_outside_of_rules_a_space_may_answer_what_is_certain() -> None:
     space.size("T", 2, 8)
     assert t >= 2
     assert [str(path.guards[0]) for path in space.explore(lambda: t == u)] == ["T == U", "T != U"]
+
+
+def test_the_largest_value_of_a_square_lies_anywhere_between_the_ends() -> None:
+    space = Space()
+    t, u = space.size("T", 0, 10), space.size("U", 0, 3)
+    for size in (10 * t - t * t, t * t, t * u - t, t * t * u - 7 * t):
+        most = max(size.at({"T": number, "U": other}) for number in range(11) for other in range(4))
+        largest = space.largest(size.index)
+        assert largest is not None
+        assert largest >= most
+    assert (space.largest((t * t).index), space.largest((t * u - t).index)) == (100, 20)

@@ -219,6 +219,11 @@ class Index(Arithmetic):
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
+    @property
+    def is_multilinear(self) -> bool:
+        """Whether no atom is multiplied by itself, so that the extremes lie where each atom is least or largest."""
+        return all(len(set(atoms)) == len(atoms) for atoms, _ in self.terms)
+
     def coefficient(self, var: Var) -> int | None:
         """Return the factor of a variable that occurs linearly and alone (0 where it does not occur), else None."""
         found = 0

@@ -208,7 +208,12 @@ class Knowledge:
         return total
 
     def corners(self, index: Index) -> list[int] | None:
-        """Return the values of a polynomial where each symbol is least or largest; None: it is none, or unbounded."""
+        """Return the values of a polynomial where each symbol is least or largest: its extremes are among them.
+
+        None: it is none, it is unbounded, or a symbol is squared, so that an extreme may lie between.
+        """
+        if not index.is_multilinear:
+            return None
         ends: dict[str, tuple[int, ...]] = {}
         for atom in {atom for atoms, _ in index.terms for atom in atoms}:
             if not isinstance(atom, Var) or isinstance(atom, Let):

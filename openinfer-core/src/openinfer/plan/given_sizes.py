@@ -23,6 +23,9 @@ EVEN_HINT = (
 )
 """What to write where a size of steps is divided."""
 
+_MOST_TRIED = 1 << 12
+"""Largest size whose square is evaluated at every value below it, which takes some milliseconds."""
+
 
 def parameter_name(size: str) -> str:
     """Return what computations call a size that the caller gives."""
@@ -84,11 +87,17 @@ class GivenSizes:
         return Register(made)
 
     def largest(self, index: Index) -> int:
-        """Return the largest value of an extent, which is linear in each size; 0 where it is below that."""
+        """Return the largest value of an extent, or a bound of it where sizes are squared; 0 where it is below that."""
         inside = {var.name for var in index.variables()}
         most = {name: most for size, most in self.most.items() if (name := parameter_name(size)) in inside}
-        corners = product(*({0, each} for each in most.values()))
-        return max(0, *(index.evaluate(dict(zip(most, corner, strict=True))) for corner in corners))
+        values = product(*({0, each} for each in most.values()))
+        if not index.is_multilinear:
+            # The largest value may lie between the ends of a size.
+            if len(most) == 1 and max(most.values()) <= _MOST_TRIED:
+                values = product(*(range(each + 1) for each in most.values()))
+            else:
+                index = Index(tuple((atoms, factor) for atoms, factor in index.terms if factor > 0))
+        return max(0, *(index.evaluate(dict(zip(most, numbers, strict=True))) for numbers in values))
 
     def extents(self, dims: Sequence[IntExpr], shape: Sequence[int]) -> tuple[int | Register, ...] | None:
         """Return extents as written, whose values are ``shape`` at the largest sizes; None: they depend on no size.
