@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import openinfer as oi
 from openinfer.batch.answers import encode_error, encode_outputs
-from openinfer.batch.on_ray import RayWorker
+from openinfer.batch.job import Job
+from openinfer.batch.on_ray import Calls, Ray, RayWorker
 from openinfer.batch.runner import WorkerLostError
+from openinfer.testing.waiting import limit_s
+
+PROGRAM = """
+dynamic { x: f32[2]; }
+volatile { w: f32[2]; y: f32[2]; }
+block entry { op mul(x, w) >> y; return y; }
+"""
 
 
 class RayError(Exception):
@@ -52,7 +64,7 @@ class Cluster:
 
 def worker_of(cluster: Cluster) -> RayWorker:
     method = SimpleNamespace(remote=lambda *_: None)
-    return RayWorker(cluster, SimpleNamespace(open=method, pid=method, run=method))
+    return RayWorker(Calls(cluster), SimpleNamespace(open=method, pid=method, run=method))
 
 
 READY = encode_outputs({})
@@ -119,3 +131,77 @@ def test_a_worker_that_ends_later_is_lost_whatever_ray_calls_it() -> None:
         worker.run(b"input")
 
     assert cluster.killed == 0
+
+
+class SlowCluster:
+    """A cluster whose actors open only when they are killed; a call after its end would start another one."""
+
+    exceptions = SimpleNamespace(RayError=RayError, **ERRORS)
+
+    def __init__(self) -> None:
+        self.is_up = False
+        self.is_killed = threading.Event()
+        self.is_waiting = threading.Event()
+        self.late: list[str] = []
+
+    def is_initialized(self) -> bool:
+        return self.is_up
+
+    def init(self, **_: Any) -> None:
+        self.is_up = True
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 1.0}
+
+    def put(self, value: bytes) -> bytes:
+        return value
+
+    def remote(self, cls: type) -> Any:
+        del cls
+        method = SimpleNamespace(remote=self.submit)
+        made = SimpleNamespace(remote=lambda: SimpleNamespace(open=method, pid=method, run=method))
+        return SimpleNamespace(options=lambda **_: made)
+
+    def submit(self, *_: Any) -> None:
+        self.note("submit")
+
+    def get(self, reference: Any, timeout: float) -> Any:
+        del reference
+        self.note("get")
+        self.is_waiting.set()
+        assert self.is_killed.wait(min(timeout, limit_s(30)))
+        # Ray takes a moment to tell of the end of an actor.
+        time.sleep(0.1)
+        self.note("answer")
+        raise ActorDiedError("killed", actor_init_failed=False)
+
+    def kill(self, actor: Any) -> None:
+        del actor
+        self.note("kill")
+        self.is_killed.set()
+
+    def shutdown(self) -> None:
+        self.is_up = False
+
+    def note(self, call: str) -> None:
+        if not self.is_up:
+            self.late.append(call)
+
+
+def test_a_batch_that_ends_while_a_worker_starts_calls_ray_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray starts a cluster of its own for a call after its shutdown, and exits the process when that one is lost."""
+    cluster = SlowCluster()
+    monkeypatch.setattr("openinfer.batch.on_ray._imported", lambda: cluster)
+    runner = Ray(1)
+    model = oi.Model.from_arrays({"w": np.array([1, 10], np.float32)})
+    job = Job(graph=oi.graph(PROGRAM), model=model, sizes={})
+    with ThreadPoolExecutor(1) as threads:
+        start = threads.submit(runner.start, job)
+        assert cluster.is_waiting.wait(limit_s(30))
+        runner.close()
+        with pytest.raises(WorkerLostError):
+            start.result(limit_s(30))
+    with pytest.raises(WorkerLostError, match="the batch was ended"):
+        runner.start(job)
+    assert not cluster.is_up
+    assert cluster.late == []

@@ -6,7 +6,7 @@ import importlib
 import os
 import re
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.batch.answers import decode_answer, encode_error
@@ -16,6 +16,8 @@ from openinfer.errors import MissingDependencyError, OpenInferError
 from openinfer.plugins import switches
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from openinfer.batch.job import Job
     from openinfer.batch.session import Session
 
@@ -24,6 +26,54 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 _LOCAL_STORE_BYTES = 200 << 20
 """Memory for messages of a local cluster; longer ones go to disk."""
+
+_CLOSING_SECONDS = 10.0
+"""How long calls whose actors were ended may take to return; Ray notices the end of a process within a second."""
+
+
+class Calls:
+    """The calls of Ray that threads are in.
+
+    None may begin once Ray is shut down, or be left then: it would start another cluster, which nobody ends, and which
+    ends this process when it is lost.
+
+    Args:
+        ray: the module.
+    """
+
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
+        self._changed = threading.Condition()
+        self._under_way = 0
+        self._is_ended = False
+
+    @contextmanager
+    def call(self) -> Iterator[Any]:
+        """Yield the module for calls.
+
+        Raises:
+            WorkerLostError: the batch was ended.
+        """
+        with self._changed:
+            if self._is_ended:
+                raise WorkerLostError("the batch was ended")
+            self._under_way += 1
+        try:
+            yield self.ray
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def end(self) -> None:
+        """Let no further call begin."""
+        with self._changed:
+            self._is_ended = True
+
+    def wait(self, seconds: float) -> None:
+        """Wait until none is under way, for so many seconds at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way, seconds)
 
 
 class Actor:
@@ -64,14 +114,15 @@ class Ray:
     inline = False
 
     def __init__(self, workers: int | None = None) -> None:
-        self._ray = _imported()
+        ray = _imported()
+        self._calls = Calls(ray)
         self._lock = threading.Lock()
         self._job: Any = None
         self._actors: list[RayWorker] = []
-        self._connected = not self._ray.is_initialized()
+        self._connected = not ray.is_initialized()
         if self._connected:
-            self._connect(workers)
-        self.workers = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+            _connect(ray, workers)
+        self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     @property
     def pids(self) -> list[int]:
@@ -79,50 +130,72 @@ class Ray:
         return [worker.pid for worker in self._actors if worker.pid is not None]
 
     def start(self, job: Job) -> RayWorker:
-        """Return an actor that has opened the job; the job is put into the cluster once."""
-        with self._lock:
+        """Return an actor that has opened the job; the job is put into the cluster once.
+
+        Raises:
+            MissingDependencyError: the cluster has no place for it, or cannot start it.
+            WorkerLostError: it ended before it was ready, or the batch did.
+            OpenInferError: the job cannot be opened.
+        """
+        with self._calls.call() as ray, self._lock:
             if self._job is None:
-                self._job = self._ray.put(job.to_bytes())
-        options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0}
-        variables = {name: os.environ[name] for name in _SWITCHES if name in os.environ}
-        if variables:
-            options["runtime_env"] = {"env_vars": variables}
-        actor = self._ray.remote(Actor).options(**options).remote()
-        worker = RayWorker(self._ray, actor)
-        with self._lock:
+                self._job = ray.put(job.to_bytes())
+            reference = self._job
+            worker = RayWorker(self._calls, ray.remote(Actor).options(**_options()).remote())
             self._actors.append(worker)
-        worker.open(self._job, job.start_seconds)
+        worker.open(reference, job.start_seconds)
         return worker
 
     def close(self) -> None:
         """End all actors, and a cluster that was started here."""
+        self._calls.end()
+        self._end_actors()
+        self._calls.wait(_CLOSING_SECONDS)
+        # A start that was under way may have added one.
+        self._end_actors()
         with self._lock:
-            ended, self._actors, self._job = self._actors, [], None
-        for worker in ended:
-            worker.close()
-        if self._connected:
-            self._connected = False
-            self._ray.shutdown()
+            was_connected, self._connected, self._job = self._connected, False, None
+        if was_connected:
+            self._calls.ray.shutdown()
 
-    def _connect(self, workers: int | None) -> None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-        if not os.environ.get("RAY_ADDRESS"):
-            options |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _LOCAL_STORE_BYTES}
-        try:
-            self._ray.init(**options)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            raise MissingDependencyError(f"there is no Ray cluster to run on: {error}") from error
+    def _end_actors(self) -> None:
+        with self._lock:
+            ended, self._actors = self._actors, []
+        for worker in ended:
+            worker.end()
+
+
+def _connect(ray: Any, workers: int | None) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if not os.environ.get("RAY_ADDRESS"):
+        options |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _LOCAL_STORE_BYTES}
+    try:
+        ray.init(**options)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise MissingDependencyError(f"there is no Ray cluster to run on: {error}") from error
+
+
+def _options() -> dict[str, Any]:
+    """Return the options of an actor."""
+    options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0}
+    variables = {name: os.environ[name] for name in _SWITCHES if name in os.environ}
+    return options | {"runtime_env": {"env_vars": variables}} if variables else options
 
 
 _SWITCHES = (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT)
 
 
 class RayWorker:
-    """An actor."""
+    """An actor.
 
-    def __init__(self, ray: Any, actor: Any) -> None:
-        self._ray = ray
+    Args:
+        calls: through which it is called.
+        actor: Ray's handle.
+    """
+
+    def __init__(self, calls: Calls, actor: Any) -> None:
+        self._calls = calls
         self._actor = actor
         self.pid: int | None = None
 
@@ -131,20 +204,21 @@ class RayWorker:
 
         Raises:
             MissingDependencyError: the cluster has no place for it, or cannot start it.
-            WorkerLostError: it ended before it was ready.
+            WorkerLostError: it ended before it was ready, or the batch did.
             OpenInferError: the job cannot be opened.
         """
         with ExitStack() as stack:
             # An actor that cannot be used would keep its place in the cluster.
             stack.callback(self.close)
-            self._open(job, seconds)
+            with self._calls.call() as ray:
+                self._open(ray, job, seconds)
             stack.pop_all()
 
-    def _open(self, job: Any, seconds: float) -> None:
-        errors = self._ray.exceptions
+    def _open(self, ray: Any, job: Any, seconds: float) -> None:
+        errors = ray.exceptions
         try:
-            answer = self._ray.get(self._actor.open.remote(job), timeout=seconds)
-            self.pid = cast("int", self._ray.get(self._actor.pid.remote(), timeout=seconds))
+            answer = ray.get(self._actor.open.remote(job), timeout=seconds)
+            self.pid = cast("int", ray.get(self._actor.pid.remote(), timeout=seconds))
         except errors.GetTimeoutError as error:
             message = f"the Ray cluster started no worker in {seconds:g} s, perhaps for want of free processors"
             raise MissingDependencyError(f"{message}: ask for fewer workers") from error
@@ -157,15 +231,25 @@ class RayWorker:
             raise failure
 
     def run(self, request: bytes) -> bytes:
-        """Send a request and wait for its answer."""
-        try:
-            return cast("bytes", self._ray.get(self._actor.run.remote(request)))
-        except self._ray.exceptions.RayError as error:
-            raise self._lost(error) from error
+        """Send a request and wait for its answer.
+
+        Raises:
+            WorkerLostError: it ended, or the batch did.
+        """
+        with self._calls.call() as ray:
+            try:
+                return cast("bytes", ray.get(self._actor.run.remote(request)))
+            except ray.exceptions.RayError as error:
+                raise self._lost(error) from error
 
     def close(self) -> None:
-        """End the actor at once."""
-        self._ray.kill(self._actor)
+        """End the actor at once, unless the batch has ended and it with that."""
+        with suppress(WorkerLostError), self._calls.call():
+            self.end()
+
+    def end(self) -> None:
+        """End the actor at once, before Ray is shut down."""
+        self._calls.ray.kill(self._actor)
 
     def _lost(self, error: Exception) -> WorkerLostError:
         who = "a Ray worker" if self.pid is None else f"Ray worker {self.pid}"
