@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from openinfer.compute import Builder, ComputationError
+from openinfer.compute.stage import Order
 from openinfer.dtypes import F32
 from openinfer.expr import tree
 from openinfer.expr.tree import Expr
 from openinfer.expr.verify import functions
+from openinfer.ir.resolved import RuntimeInts, RuntimeScalar
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
 from openinfer.ops.calls import OpCall
@@ -19,8 +22,9 @@ from openinfer.ops.dtype_sets import FLOATS
 from openinfer.ops.elementwise import elementwise, of_elements
 from openinfer.ops.examples import example_call
 from openinfer.ops.precision import ELEMENTWISE_ULPS, EXACT, OTHER_ULPS, ulps_of
-from openinfer.ops.schema import OpSchema, Primitive
+from openinfer.ops.schema import Compute, DefineStages, OpSchema, Primitive
 from openinfer.plugins.environment import Environment
+from openinfer.symbolic import Const, Name
 
 ENVIRONMENT = Environment.default()
 
@@ -81,8 +85,125 @@ def test_operators_of_exact_categories_are_exact(op: str) -> None:
             assert math.isclose(ulps_of(schema, call), 0.0), (op, dtype)
 
 
-def test_what_is_moved_by_a_place_that_is_known_at_run_time_is_exact() -> None:
-    rows, row = TensorType(F32, (3, 4)), TensorType(F32, (4,))
-    call = OpCall(op="select", inputs=(rows,), outputs=(row,), settings={"axis": 0})
+def staged(name: str, define: DefineStages) -> OpSchema:
+    """Return an operator that says that it moves what it computes."""
+    return replace(ENVIRONMENT.op(name), definition=Compute(define))
 
-    assert ulps_of(ENVIRONMENT.op("select"), call) == 0
+
+STAGED = sorted(
+    name
+    for name, schema in ENVIRONMENT.ops.items()
+    if schema.category in EXACT and isinstance(schema.definition, Compute)
+)
+
+
+@pytest.mark.parametrize("op", STAGED)
+def test_operators_of_exact_categories_are_exact_at_any_sizes(op: str) -> None:
+    schema = ENVIRONMENT.op(op)
+    dtype = ENVIRONMENT.dtypes[max(FLOATS & (schema.examples[0].dtypes or schema.dtypes))]
+    for example in schema.examples:
+        call = example_call(schema, example, dtype, ENVIRONMENT.dtypes)
+        # What a step decides is declared at its largest: types that the rule of the operator yields nowhere.
+        stale = replace(call, outputs=tuple(replace(y, shape=tuple(n + 1 for n in y.shape)) for y in call.outputs))
+
+        assert ulps_of(schema, stale) == 0, example.settings
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "settings", "late"),
+    [
+        ("select", [(3, 4), (4,)], {"axis": 0}, {"index": RuntimeScalar("n")}),
+        (
+            "slice",
+            [(3, 4), (3, 4)],
+            {"axes": (0,), "steps": (1,)},
+            {
+                "starts": RuntimeInts((Name("n"),), is_list=True),
+                "ends": RuntimeInts((Const(3),), is_list=True),
+            },
+        ),
+    ],
+)
+def test_what_is_moved_by_places_that_are_known_at_run_time_is_exact(
+    op: str, shapes: list[tuple[int, ...]], settings: dict[str, Any], late: dict[str, Any]
+) -> None:
+    source, made = (TensorType(F32, shape) for shape in shapes)
+    schema = ENVIRONMENT.op(op)
+    call = OpCall(op=op, inputs=(source,), outputs=(made,), settings=settings)
+
+    assert ulps_of(schema, call, late) == 0
+
+
+def test_a_number_that_is_known_at_run_time_proves_nothing() -> None:
+    row = TensorType(F32, (4,))
+    schema = ENVIRONMENT.op("pad")
+    late = {"value": RuntimeScalar("v")}
+    call = call_of(schema, [row], {"pads": (1, 1)})
+    known = {name: value for name, value in call.settings.items() if name not in late}
+
+    assert ulps_of(schema, replace(call, settings=known), late) == OTHER_ULPS
+    add = OpCall(op="add", inputs=(row, row), outputs=(row,), settings={})
+    assert ulps_of(ENVIRONMENT.op("add"), add, {"acc": RuntimeScalar("v")}) == ELEMENTWISE_ULPS
+
+
+def _exp(k: Builder, call: OpCall) -> None:
+    at = k.axes(*k.outputs[0].shape)
+    k.outputs[0][at] = k.apply(tree.exp, k.given[0][at])
+
+
+def _exp_where_long(k: Builder, call: OpCall) -> None:
+    at = k.axes(*k.outputs[0].shape)
+    element = k.given[0][at]
+    k.outputs[0][at] = k.apply(tree.exp, element) if call.outputs[0].shape[0] > 1000 else element
+
+
+def _wrong(k: Builder, call: OpCall) -> None:
+    raise ComputationError("is written wrongly")
+
+
+def _of_number(k: Builder, call: OpCall) -> None:
+    at = k.axes(*k.outputs[0].shape)
+    # A loop asks for the number of an extent, also of the largest that is declared.
+    for _ in range(call.outputs[0].shape[0]):
+        k.outputs[0][at] = k.given[0][at]
+
+
+def _summed(order: Order) -> DefineStages:
+    def define(k: Builder, call: OpCall) -> None:
+        row = k.axis(k.outputs[0].shape[0])
+        column = k.axis(k.outputs[0].shape[0])
+        k.outputs[0][row] = k.sum(k.given[0][column], (column,), order)
+
+    return define
+
+
+@pytest.mark.parametrize("declared", [3, 4])
+@pytest.mark.parametrize("define", [_exp, _wrong, _summed(Order.ANY)])
+def test_what_is_not_proved_is_not_exact(define: DefineStages, declared: int) -> None:
+    call = OpCall(op="identity", inputs=(TensorType(F32, (3,)),), outputs=(TensorType(F32, (declared,)),), settings={})
+
+    assert ulps_of(staged("identity", define), call) == OTHER_ULPS
+
+
+def test_a_way_that_other_sizes_take_counts_where_the_sizes_are_not_known() -> None:
+    schema = staged("identity", _exp_where_long)
+    known = call_of(schema, [TensorType(F32, (3,))], {})
+    stale = replace(known, outputs=(TensorType(F32, (4,)),))
+
+    assert ulps_of(schema, known) == 0
+    assert ulps_of(schema, stale) == OTHER_ULPS
+
+
+def test_a_definition_that_needs_a_number_is_run_at_the_stated_one() -> None:
+    schema = staged("identity", _of_number)
+    call = OpCall(op="identity", inputs=(TensorType(F32, (3,)),), outputs=(TensorType(F32, (4,)),), settings={})
+
+    assert ulps_of(schema, call) == 0
+    assert ulps_of(schema, call.substituted({}), {"unknown": RuntimeScalar("v")}) == OTHER_ULPS
+
+
+def test_sums_are_exact_where_their_order_is_stated() -> None:
+    call = call_of(ENVIRONMENT.op("identity"), [TensorType(F32, (3,))], {})
+
+    assert ulps_of(staged("identity", _summed(Order.SEQUENTIAL)), call) == 0
+    assert ulps_of(staged("identity", _summed(Order.ANY)), call) == OTHER_ULPS

@@ -237,7 +237,7 @@ class _Walk:
         if not kinds:
             return Error()
         schema = self._environment.op(op.op)
-        ulps = 0.0 if op.runtime_settings else ulps_of(schema, call_of_node(op, schema))
+        ulps = ulps_of(schema, call_of_node(op, schema), op.runtime_settings)
         share = ulps * max(FORMATS[compute_type(dtype).name].epsilon for dtype in kinds)
         # Another program may leave out roundings to a low float, or round once more.
         share += max((FORMATS[dtype.name].epsilon / 2 for dtype in kinds if dtype.is_low_float), default=0.0)

@@ -28,10 +28,18 @@ def computation_of(schema: OpSchema, call: OpCall) -> Computation:
         OpTypeError: the operator is not defined by stages.
         ComputationError: its definition is wrong.
     """
-    define = stages_of(schema)
-    if define is None:
-        raise OpTypeError("is not defined by stages", of=schema.name)
+    define = _stages_of(schema)
     return _definition(define, call) if call.has_sizes else _defined(define, CallKey(call))
+
+
+def written_computation(schema: OpSchema, call: OpCall) -> Computation:
+    """Return what a definition says a call computes, without proof that places are within their tensors.
+
+    Raises:
+        OpTypeError: the operator is not defined by stages.
+        ComputationError: its definition is wrong.
+    """
+    return _written(_stages_of(schema), call)
 
 
 def stages_of(schema: OpSchema) -> DefineStages | None:
@@ -43,6 +51,13 @@ def stages_of(schema: OpSchema) -> DefineStages | None:
             return stages
         case _:
             return None
+
+
+def _stages_of(schema: OpSchema) -> DefineStages:
+    define = stages_of(schema)
+    if define is None:
+        raise OpTypeError("is not defined by stages", of=schema.name)
+    return define
 
 
 def refusing_computation(schema: OpSchema, call: OpCall) -> Computation:
@@ -95,11 +110,15 @@ def _defined(define: DefineStages, key: CallKey) -> Computation:
 
 
 def _definition(define: DefineStages, call: OpCall) -> Computation:
-    builder = _builder(call)
-    define(builder, call)
-    computation = builder.computation()
+    computation = _written(define, call)
     verify(computation)
     return computation
+
+
+def _written(define: DefineStages, call: OpCall) -> Computation:
+    builder = _builder(call)
+    define(builder, call)
+    return builder.computation()
 
 
 def _builder(call: OpCall) -> Builder:
