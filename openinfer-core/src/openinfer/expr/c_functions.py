@@ -8,7 +8,7 @@ mode is the default one, which generated programs never change.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from openinfer.dtypes import BITSET, BOOL, F32, F64, I8, I32, PACKED_SINT, PACKED_UINT, SINT, U8, U32, UINT, DType, Kind
 from openinfer.expr.c_low_floats import low_float_helpers
@@ -218,7 +218,7 @@ def _cast(source: DType, target: DType, text: str) -> Call:
     if target.is_low_float:
         function = f"oi_{target}_from_f32"
         return Call(f"{function}({text if source is F32 else f'(float){text}'})", (function,))
-    if source.is_float and (not target.is_float or (source, target) == (F64, F32)):
+    if source.is_float and source is not target:
         function = f"oi_{target}_from_{source}"
         return Call(f"{function}({text})", (function,))
     return _from_integer(source, target, text)
@@ -247,7 +247,8 @@ _WHOLE = (*INTEGERS, *PACKED_SINT, *PACKED_UINT, BITSET)
 def helpers() -> dict[str, Helper]:
     """Return every helper function by name."""
     found: dict[str, Helper] = {
-        "oi_f32_from_f64": _narrowing(),
+        _NARROWING: Helper(f"static inline float {_NARROWING}(double x)\n{{\n    return (float)x;\n}}\n"),
+        WIDENING: widened_as(()),
         "oi_to_bits_f32": _reinterpretation("oi_to_bits_f32", F32, U32),
         "oi_from_bits_u32": _reinterpretation("oi_from_bits_u32", U32, F32),
     }
@@ -300,25 +301,28 @@ def _reinterpretation(name: str, source: DType, target: DType) -> Helper:
     return Helper(f"static inline {c_type(target)} {name}({c_type(source)} x)\n{{\n{body}}}\n")
 
 
-def _narrowing() -> Helper:
-    """Return the function from f64 to f32, whose result old versions of GCC do not see through."""
-    lines = ("float y = (float)x;", *hidden_rounding("y"), "return y;")
-    body = "".join(f"{line}\n" if line.startswith("#") else f"    {line}\n" for line in lines)
-    return Helper(f"static inline float oi_f32_from_f64(double x)\n{{\n{body}}}\n")
+_NARROWING = "oi_f32_from_f64"
+WIDENING = "oi_f64_from_f32"
+"""The function from f32 to f64, whose text depends on what else a translation unit has (`widened_as`)."""
 
 
-def hidden_rounding(name: str) -> tuple[str, ...]:
-    """Return lines that hide how an f32, or a vector of f32, was computed from f64.
+def widened_as(names: Iterable[str]) -> Helper:
+    """Return the function from f32 to f64, which hides its operand from old versions of GCC if ``names`` has the
+    function from f64 to f32.
 
     GCC 11.3 and 12.2 take f64 -> f32 -> f64 for no conversion where both convert a whole vector, of two, four or eight
-    lanes by the processor, which loses the rounding. GCC 13 was not tried and is treated alike.
+    lanes by the processor, which loses the rounding. GCC 13 was not tried and is treated alike. A loop with the
+    statement that hides is not vectorised: values that are widened again are fewer than those that are rounded.
     """
-    return (
+    hidden = (
         "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 14 && defined(__OPTIMIZE__)",
-        "/* Without this, GCC 11 and 12 drop the rounding where vectors are converted back. */",
-        f'__asm__("" : "+m"({name}));',
+        "    /* Without this, GCC 11 and 12 drop the rounding of f64 to f32 where vectors are converted back. */",
+        '    __asm__("" : "+m"(x));',
         "#endif",
     )
+    lines = (*(hidden if _NARROWING in names else ()), "    return (double)x;")
+    body = "".join(f"{line}\n" for line in lines)
+    return Helper(f"static inline double {WIDENING}(float x)\n{{\n{body}}}\n")
 
 
 def _float_helpers(dtype: DType) -> dict[str, Helper]:

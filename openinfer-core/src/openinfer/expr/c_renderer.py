@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from openinfer.expr.c_functions import call_text, helpers
+from openinfer.expr.c_functions import WIDENING, call_text, helpers, widened_as
 from openinfer.expr.c_packed import load_text, store_text
 from openinfer.expr.c_types import c_type, item_type, literal_text, literal_texts, operand_text
 from openinfer.expr.elementary import ELEMENTARY, formula
@@ -63,9 +63,14 @@ def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fr
 
 
 def helper_source(names: Iterable[str]) -> str:
-    """Return the static functions of these names and those that they call, callees first; empty for no names."""
+    """Return the static functions of these names and those that they call, callees first; empty for no names.
+
+    All functions of a translation unit are to be named at once: how f32 is widened depends on whether f64 is rounded.
+    """
     known = _known()
-    return "\n".join(known[name].source for name in in_dependency_order(tuple(names), known))
+    ordered = in_dependency_order(tuple(names), known)
+    known = {**known, WIDENING: widened_as(ordered)}
+    return "\n".join(known[name].source for name in ordered)
 
 
 @functools.cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F32, F64, I32, U8, U32, DType, Kind, dtype_named
-from openinfer.expr.c_functions import call_text, hidden_rounding
+from openinfer.dtypes import BOOL, F32, I32, U8, U32, DType, Kind, dtype_named
+from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, widened, word
 from openinfer_synth_c.loop_programs.vector_types import (
@@ -278,10 +278,6 @@ def _looped(code: Code, function: str, operands: Sequence[DType], result: DType,
     """Return the name of a function on vectors that goes from lane to lane."""
     of = f"{operands[0]}_{result}" if function in ("cast", "word") else f"{result}"
     name = f"oi_{function}_{of}x{count}"
-    if function == "cast" and operands[0] is F64 and result is F32:
-        # Hidden as a whole, so that the lanes are one vector.
-        define_by_lane(code, name, operands, result, count, f"(float){lanes(code, 1)[0]}", after=hidden_rounding("y"))
-        return name
     value = code.noted(call_text(function, operands, result, lanes(code, len(operands))))
     define_by_lane(code, name, operands, result, count, value)
     return name

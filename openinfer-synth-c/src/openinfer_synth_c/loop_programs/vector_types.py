@@ -110,11 +110,10 @@ def define_by_lane(
     count: int,
     value: str,
     before: Sequence[str] = (),
-    after: Sequence[str] = (),
 ) -> None:
     """Define a function on vectors by its value in one lane, in terms of `lanes`.
 
-    ``before`` has statements of one lane that the value uses, ``after`` lines on the whole result, ``y``.
+    ``before`` has statements of one lane that the value uses.
     """
     kinds = [vector_type(code, dtype, count) for dtype in operands]
     kind = vector_type(code, result, count)
@@ -131,7 +130,7 @@ def define_by_lane(
     else:
         lines = [f"{kind} y = {{{{0}}}};", *lane_statements(count, (*before, f"y.lane[l] = {value};"))]
     head = ", ".join(f"{kind} {letter}" for kind, letter in zip(kinds, letters, strict=True))
-    define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", [*lines, *after, "return y;"])
+    define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", [*lines, "return y;"])
 
 
 def lane_statements(count: int, statements: Sequence[str]) -> list[str]:
