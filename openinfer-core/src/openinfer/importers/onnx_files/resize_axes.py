@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
     from openinfer.importers.onnx_files.source import Array
 
@@ -95,32 +95,89 @@ TRANSFORMATIONS: dict[str, Callable[[ResizedAxis], tuple[Fraction, Fraction]]] =
 """The coordinate of place 0, and the distance of two places, by the attribute ``coordinate_transformation_mode``."""
 
 
-def coordinates(axis: ResizedAxis, transformation: str) -> list[Fraction]:
+FITS = 1 << 61
+"""Numerators and denominators below this have doubles, and sums of these, of 64 bits."""
+
+EXACT_IN_F64 = 1 << 53
+"""Up to here every integer is exact in f64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinates:
+    """Where places of a result lie in the original, in places: exact quotients.
+
+    Attributes:
+        numerators: i64, or Python's integers where these are too large.
+        denominator: of all, above 0.
+    """
+
+    numerators: Array
+    denominator: int
+
+    def floor(self) -> Array:
+        """Return the whole places below or at the coordinates."""
+        return self.numerators // self.denominator
+
+    def ceil(self) -> Array:
+        """Return the whole places above or at the coordinates."""
+        return -(-self.numerators // self.denominator)
+
+    def rounded(self, *, up: bool) -> Array:
+        """Return the nearest places, those above or those below of halves."""
+        # floor(c + 1/2), or ceil(c - 1/2)
+        doubled, twice = self.numerators * 2, self.denominator * 2
+        return (doubled + self.denominator) // twice if up else -((self.denominator - doubled) // twice)
+
+    def parts(self) -> Array:
+        """Return the distances from the places below, rounded once to f64."""
+        return self._quotients(self.numerators % self.denominator)
+
+    def floats(self) -> Array:
+        """Return the coordinates, rounded once to f64."""
+        return self._quotients(self.numerators)
+
+    def is_outside(self, count: int) -> Array:
+        """Return which coordinates lie before the first of ``count`` places or after the last."""
+        return ((self.numerators < 0) | (self.numerators > (count - 1) * self.denominator)).astype(bool)
+
+    def _quotients(self, numerators: Array) -> Array:
+        largest = max(map(abs, (int(numerators.min(initial=0)), int(numerators.max(initial=0)))))
+        if max(largest, self.denominator) <= EXACT_IN_F64:
+            return numerators.astype(np.float64) / self.denominator
+        return np.array([number / self.denominator for number in numerators.tolist()], np.float64)
+
+
+def coordinates(axis: ResizedAxis, transformation: str) -> Coordinates:
     """Return where each place of the result lies in the original, in places; it may lie outside."""
     if not axis.after:
-        return []
+        return Coordinates(np.zeros(0, np.int64), 1)
     start, step = TRANSFORMATIONS[transformation](axis)
-    return [start + place * step for place in range(axis.after)]
+    denominator = math.lcm(start.denominator, step.denominator)
+    first, slope = ((part * denominator).numerator for part in (start, step))
+    last = first + (axis.after - 1) * slope
+    if max(abs(first), abs(last), abs(slope), axis.before * denominator) < FITS:
+        return Coordinates(first + np.arange(axis.after, dtype=np.int64) * slope, denominator)
+    exact = np.array([first + place * slope for place in range(axis.after)], object)
+    return Coordinates(exact, denominator)
 
 
-NEAREST: dict[str, Callable[[Fraction, Fraction], int]] = {
-    "floor": lambda coordinate, _: math.floor(coordinate),
-    "ceil": lambda coordinate, _: math.ceil(coordinate),
-    "round_prefer_floor": lambda coordinate, _: math.ceil(coordinate - HALF),
-    "round_prefer_ceil": lambda coordinate, _: math.floor(coordinate + HALF),
+NEAREST: dict[str, Callable[[Coordinates, Fraction], Array]] = {
+    "floor": lambda at, _: at.floor(),
+    "ceil": lambda at, _: at.ceil(),
+    "round_prefer_floor": lambda at, _: at.rounded(up=False),
+    "round_prefer_ceil": lambda at, _: at.rounded(up=True),
     # ONNX does not state it before opset 11; this is what ONNX Runtime does.
-    "": lambda coordinate, scale: math.ceil(coordinate) if scale < 1 else math.floor(coordinate),
+    "": lambda at, scale: at.ceil() if scale < 1 else at.floor(),
 }
-"""The place nearest to a coordinate at a scale, by the attribute ``nearest_mode``; empty where an opset has none."""
+"""The places nearest to coordinates at a scale, by the attribute ``nearest_mode``; empty where an opset has none."""
 
 
-def nearest_places(axis: ResizedAxis, at: Sequence[Fraction], mode: str) -> Array:
+def nearest_places(axis: ResizedAxis, at: Coordinates, mode: str) -> Array:
     """Return the place of the original that each coordinate is nearest to, which is one that exists."""
-    places = [min(max(NEAREST[mode](coordinate, axis.scale), 0), axis.before - 1) for coordinate in at]
-    return np.array(places, np.int64)
+    return np.clip(NEAREST[mode](at, axis.scale), 0, axis.before - 1).astype(np.int64)
 
 
-def is_outside(axis: ResizedAxis, at: Iterable[Fraction | float], transformation: str) -> Array:
+def is_extrapolated(axis: ResizedAxis, at: Coordinates, transformation: str) -> Array:
     """Return which coordinates have the extrapolated value: those of a region that are before or after the original."""
-    is_cropped = transformation == "tf_crop_and_resize"
-    return np.array([is_cropped and not 0 <= coordinate <= axis.before - 1 for coordinate in at], bool)
+    outside = at.is_outside(axis.before)
+    return outside if transformation == "tf_crop_and_resize" else np.zeros_like(outside)

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
-    from openinfer.importers.onnx_files.resize_axes import ResizedAxis
+    from openinfer.importers.onnx_files.resize_axes import Coordinates, ResizedAxis
     from openinfer.importers.onnx_files.source import Array
 
 LARGEST_ERROR = 2.0**-14
@@ -64,8 +61,13 @@ def nearest_in_f32(axis: ResizedAxis, at: Array, mode: str) -> Array:
     return np.clip(places, 0, axis.before - 1).astype(np.int64)
 
 
-def largest_error(at: Array, exact: Sequence[Fraction], before: int) -> float:
+def is_extrapolated_in_f32(axis: ResizedAxis, at: Array, transformation: str) -> Array:
+    """Return which coordinates have the extrapolated value, those that are not numbers among them."""
+    wide = at.astype(np.float64)
+    return (transformation == "tf_crop_and_resize") & ~((wide >= 0) & (wide <= axis.before - 1))
+
+
+def largest_error(at: Array, exact: Coordinates, before: int) -> float:
     """Return the largest distance of coordinates from exact ones, both moved to between the first and last place."""
-    wanted = np.array([float(coordinate) for coordinate in exact])
-    errors = np.abs(np.clip(at.astype(np.float64), 0, before - 1) - np.clip(wanted, 0, before - 1))
+    errors = np.abs(np.clip(at.astype(np.float64), 0, before - 1) - np.clip(exact.floats(), 0, before - 1))
     return float(errors.max(initial=0.0))

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
-    from openinfer.importers.onnx_files.resize_axes import ResizedAxis
+    from openinfer.importers.onnx_files.resize_axes import Coordinates, ResizedAxis
     from openinfer.importers.onnx_files.source import Array
 
 LARGEST_COEFFICIENT = 1e6
@@ -52,20 +49,19 @@ class Filter:
         return np.where(x < 1, near, np.where(x < 2, far, 0.0))
 
 
-def taps(axis: ResizedAxis, at: Sequence[Fraction], kernel: Filter) -> tuple[Array, Array]:
+def taps(axis: ResizedAxis, at: Coordinates, kernel: Filter) -> tuple[Array, Array]:
     """Return the places that each place of the result is a sum of, and their weights, which add up to 1.
 
     Returns:
         Arrays [taps, after] of i64 and f64. A place of the result that has fewer taps than another has some of
         weight 0.
     """
-    if not at:
+    if not axis.after:
         return np.zeros((1, 0), np.int64), np.zeros((1, 0), np.float64)
     stretch = min(float(axis.scale), 1.0) if kernel.antialias else 1.0
     reach = math.ceil(kernel.radius / stretch)
     # Further outside nothing changes, and numbers fit.
-    low = np.array([min(max(math.floor(part), -reach - 1), axis.before + reach) for part in at], np.int64)
-    parts = np.array([float(coordinate - math.floor(coordinate)) for coordinate in at], np.float64)
+    low, parts = np.clip(at.floor(), -reach - 1, axis.before + reach).astype(np.int64), at.parts()
     offsets = np.arange(1 - reach, reach + 1)
     places = low + offsets[:, None]
     weights = kernel.weights((offsets[:, None] - parts) * stretch)

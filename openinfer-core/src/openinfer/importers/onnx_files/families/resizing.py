@@ -22,12 +22,13 @@ from openinfer.importers.onnx_files.resize_axes import (
     TRANSFORMATIONS,
     ResizedAxis,
     coordinates,
-    is_outside,
+    is_extrapolated,
     nearest_places,
 )
 from openinfer.importers.onnx_files.resize_in_f32 import (
     LARGEST_ERROR,
     coordinates_in_f32,
+    is_extrapolated_in_f32,
     largest_error,
     nearest_in_f32,
 )
@@ -180,7 +181,7 @@ def _along(node: Node, x: Value, axis: ResizedAxis, modes: _Modes) -> Value:
 
 def _with_outside(node: Node, x: Value, axis: ResizedAxis, modes: _Modes) -> Value:
     """Return a result with the extrapolated value where places lie outside of the original."""
-    outside = is_outside(axis, coordinates(axis, modes.transformation), modes.transformation)
+    outside = is_extrapolated(axis, coordinates(axis, modes.transformation), modes.transformation)
     if not outside.any():
         return x
     if not (x.dtype.is_float or math.isfinite(modes.extrapolated)):
@@ -200,8 +201,8 @@ def _note_of_runtime(node: Node, axis: ResizedAxis, modes: _Modes, has_same_shap
     It rounds coordinates to f32, and copies what has the shape, or with antialias the length, that it had before.
     """
     at, rounded = coordinates(axis, modes.transformation), coordinates_in_f32(axis, modes.transformation)
-    outside, outside_in_f32 = (is_outside(axis, places, modes.transformation) for places in (at, rounded.tolist()))
-    differ = outside != outside_in_f32
+    outside = is_extrapolated(axis, at, modes.transformation)
+    differ = outside != is_extrapolated_in_f32(axis, rounded, modes.transformation)
     if modes.kernel is None:
         differ |= nearest_places(axis, at, modes.nearest) != nearest_in_f32(axis, rounded, modes.nearest)
     error = 0.0 if modes.kernel is None else largest_error(rounded, at, axis.before)
