@@ -208,6 +208,20 @@ def test_no_elements_are_normalised_to_none(shape: tuple[int, ...], tmp_path: Pa
     assert value.shape == shape
 
 
+def test_squares_next_to_large_ones_are_added_up_and_onnxruntime_is_said_to_lose_them(tmp_path: Path) -> None:
+    proto = model([node("LRN", "x", "y", size=3, alpha=1.5, bias=0.25)], [info("x", [1, 6])], [info("y", None)])
+    x = np.array([[32768, 0.5, 0.25, 0.125, 0.5, 1]], np.float32)
+    windows = [x[0, max(0, place - 1) : place + 2].astype(np.float64) for place in range(6)]
+    exact = [value / (0.25 + 0.5 * np.sum(window**2)) ** 0.75 for value, window in zip(x[0], windows, strict=True)]
+
+    imported = load(saved(proto, tmp_path))
+    (value,) = run(imported, {"x": x})
+
+    np.testing.assert_allclose(value[0], exact, rtol=1e-6)
+    (note,) = imported.report.notes
+    assert note.startswith("LRN: ONNX Runtime adds and subtracts squares as its window moves along the channels")
+
+
 def test_columns_that_are_not_finite_stay_where_they_are_scattered_to(tmp_path: Path) -> None:
     nodes = [node("Col2Im", "x image block", "y", strides=[1, 2], pads=[0, 1, 0, 0], dilations=[1, 1])]
     image, block = (2, 4), (2, 3)

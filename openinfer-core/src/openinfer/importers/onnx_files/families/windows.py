@@ -166,6 +166,12 @@ def _global_pool(node: Node) -> Value:
     return node.call("global_avg_pool" if node.op == "GlobalAveragePool" else "global_max_pool", node.given(0))
 
 
+_RUNNING_SUM = (
+    "LRN: ONNX Runtime adds and subtracts squares as its window moves along the channels, so that after values of more "
+    "than about 1000 its results are off, or NaN; the program adds up the squares of each window"
+)
+
+
 @translates("LRN")
 def _lrn(node: Node) -> Value:
     """Means over windows of channels: channels are the rows of an image."""
@@ -174,6 +180,8 @@ def _lrn(node: Node) -> Value:
     if 0 in shape:
         return node.call("identity", x)
     alpha, beta, bias = (float(node.get(name, value)) for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1)))
+    if size > 1 and _RUNNING_SUM not in node.emit.notes:
+        node.emit.notes.append(_RUNNING_SUM)
     image = node.reshaped(node.call("square", x), (shape[0], 1, shape[1], math.prod(shape[2:])))
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     mean = node.call("avg_pool2d", image, kernel=(size, 1), padding=(before, 0, after, 0), count_include_pad=True)
