@@ -76,3 +76,25 @@ def test_files_that_disagree_about_a_size_are_refused() -> None:
 
     assert result.exit_code == 1
     assert "size `B` is 3 by `x` and 2 by `by`" in result.output
+
+
+@pytest.fixture
+def batch() -> None:
+    Path("in").mkdir()
+    for rows in (2, 3):
+        np.savez(f"in/{rows}.npz", x=np.ones((rows, 2), np.float32))
+
+
+@pytest.mark.parametrize("by", ["by=2", "by=zeros", "by=random"])
+def test_each_input_of_a_batch_gives_its_size_to_what_all_of_them_get(batch: None, by: str) -> None:
+    lines = called("run", "--batch", "in", "--input", by).stdout.splitlines()
+
+    assert [line.split(" = ")[0] for line in lines[:2]] == ["2.npz: y: f32[2]", "3.npz: y: f32[3]"]
+
+
+def test_a_file_for_a_whole_batch_fails_for_inputs_of_other_sizes(batch: None) -> None:
+    result = called("run", "--batch", "in", "--input", "by=by.npy")
+
+    assert result.exit_code == 1
+    assert "size `B` is 3 by `by` and 2 by `x`" in result.stderr
+    assert result.stdout.startswith("3.npz: y: f32[3] = {4.00, 4.00, 4.00}")

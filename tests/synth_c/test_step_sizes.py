@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 from generated_c import COMPILERS, needs_gcc, noise, printed_by, run_sanitised, synthesised
@@ -386,3 +390,16 @@ def test_device_c_takes_limits_of_sizes_that_each_step_gives_by_its_inputs():
             for executor in (expected, found):
                 executor.step(x=x)
             assert np.allclose(expected.outputs()["y"], found.outputs()["y"], 1e-5, 1e-6)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_the_usage_of_a_program_has_extents_as_the_program_does(tmp_path: Path) -> None:
+    _, _, synthesis = synthesised(
+        PROGRAMS["other sizes that depend on it"], sizes={"T": 3, "D": 4}, limits={"T": LIMIT}
+    )
+    directory = synthesis.emit(tmp_path / "out")
+    subprocess.run(["make"], cwd=directory, check=True, capture_output=True)
+
+    listed = subprocess.run([directory / "model", "--help"], check=True, capture_output=True, text=True).stdout
+
+    assert listed.endswith("  input  x: f32[T,4], at most f32[16,4]\n  output y: f32[2*T,2], at most f32[32,2]\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import time
@@ -100,6 +101,19 @@ def test_a_file_of_no_known_format_is_refused(tmp_path) -> None:
         ModelLoader.open(path)
     with pytest.raises(ModelError, match="cannot read model"):
         ModelLoader.open(tmp_path / "absent.oinf")
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("net.onnx", b"\x08\x07"), ("NET.ONNX", b""), ("of net.tflite", b"1234TFL3")]
+)
+def test_a_model_that_can_be_imported_is_said_to_be(name: str, begins: bytes, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(begins)
+
+    with pytest.raises(ModelError, match=r"known: oinf.*`openinfer import .*` writes a program") as caught:
+        ModelLoader.open(path)
+
+    assert shlex.quote(str(path)) in str(caught.value)
 
 
 def test_a_container_is_opened_without_reading_payloads(tmp_path) -> None:

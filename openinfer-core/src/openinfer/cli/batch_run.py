@@ -11,12 +11,15 @@ import click
 from openinfer.cli.batch_results import FolderResults, StackedResults
 from openinfer.cli.failures import rendered
 from openinfer.cli.findings import print_unlogged_warnings
+from openinfer.cli.program_options import random_bounds
 from openinfer.cli.run_report import output_lines, output_object
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import near_or_known, printable
 from openinfer.errors import ExecutionError
 from openinfer.ir.resolved import Storage
 from openinfer.plugins.output import diverted_output
+from openinfer.simulate.execute.step_sizes import agreed_sizes, typed_for
+from openinfer.validate.step_sizes import step_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from openinfer.cli.batch_options import BatchOptions
     from openinfer.cli.run_values import Input
     from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.model import Model
 
 
 MOST_NAMES = 8
@@ -55,7 +59,7 @@ def run_batch_command(
     program = check_job(job)
     print_unlogged_warnings(program.warnings)
     inputs = open_inputs(options.source, lambda: only_input(job.graph, [each.name for each in shared]))
-    tasks = _tasks(inputs, _shared_values(shared, program, seed))
+    tasks = _tasks(inputs, _SharedValues(shared, program, job.model, seed))
     retries = RETRIES if options.retries is None else options.retries
     make_runner = runner_of(options.runner, options.workers, job, options.timeout)
     keepers = _keepers(inputs, options, outputs)
@@ -99,37 +103,58 @@ def _keepers(
     return keepers if options.output_dir is None else [*keepers, FolderResults(options.output_dir, inputs.stems, read)]
 
 
-def _shared_values(shared: Sequence[Input], program: ResolvedGraph, seed: int) -> Callable[[int], Mapping[str, Any]]:
-    """Return what gives an input the values of ``--input``: random ones differ from input to input."""
-    dynamic = [each for each in program.variables.values() if each.storage is Storage.DYNAMIC]
-    types = {each.name: each.type for each in dynamic}
-    for each in shared:
-        if each.name not in types:
-            hint = near_or_known(each.name, types, "dynamic variables")
-            message = f"--input {each.name}=...: the program has no such dynamic variable: {hint}"
-            raise ExecutionError(message, code="unknown-variable")
-    fixed = {each.name: each.value(types[each.name], (seed,)) for each in shared if each.source != "random"}
+class _SharedValues:
+    """The values of ``--input``, which every input of a batch gets: random ones differ from input to input.
 
-    def values(index: int) -> Mapping[str, Any]:
-        drawn = {
-            each.name: each.value(types[each.name], (seed, place, index))
-            for place, each in enumerate(shared)
-            if each.source == "random"
+    Raises:
+        ExecutionError: the program has no dynamic variable of a name, or a value cannot be read.
+    """
+
+    def __init__(self, shared: Sequence[Input], program: ResolvedGraph, model: Model, seed: int) -> None:
+        dynamic = [name for name, variable in program.variables.items() if variable.storage is Storage.DYNAMIC]
+        for item in shared:
+            if item.name not in dynamic:
+                hint = near_or_known(item.name, dynamic, "dynamic variables")
+                message = f"--input {item.name}=...: the program has no such dynamic variable: {hint}"
+                raise ExecutionError(message, code="unknown-variable")
+        self._shared = shared
+        self._program = program
+        self._seed = seed
+        self._free = step_sizes(program.graph, model)
+        self._bounds = random_bounds(shared, program, model)
+        contents = {item.name: item.content() for item in shared}
+        self._contents = {name: content for name, content in contents.items() if content is not None}
+        # What fits no input is reported before the first runs.
+        self.of(0, {})
+
+    def of(self, index: int, read: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that an input gets in addition to those that were read for it, which give it its sizes.
+
+        Raises:
+            ExecutionError: a variable has a value in both, or one does not fit.
+            ShapeError: two extents give one size different values.
+        """
+        twice = next((item.name for item in self._shared if item.name in read), None)
+        if twice is not None:
+            raise ExecutionError(f"`{twice}` is in the file and in --input: give it once", code="input-file")
+        sizes = agreed_sizes(self._program, self._free, {**self._contents, **read}, {})
+        return {
+            item.name: item.value(
+                typed_for(self._program, item.name, sizes),
+                (self._seed, number, index),
+                self._contents.get(item.name),
+                self._bounds.get(item.name),
+            )
+            for number, item in enumerate(self._shared)
         }
-        return {**fixed, **drawn}
-
-    return values
 
 
-def _tasks(inputs: Inputs, shared: Callable[[int], Mapping[str, Any]]) -> Iterator[Task]:
+def _tasks(inputs: Inputs, shared: _SharedValues) -> Iterator[Task]:
     from openinfer.batch.schedule import Task
 
     def merged(index: int, load: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        read, given = load(), shared(index)
-        twice = next((name for name in given if name in read), None)
-        if twice is not None:
-            raise ExecutionError(f"`{twice}` is in the file and in --input: give it once", code="input-file")
-        return {**given, **read}
+        read = load()
+        return {**shared.of(index, read), **read}
 
     for index, item in enumerate(inputs):
         yield Task.read(index, item.name, lambda index=index, load=item.load: merged(index, load))

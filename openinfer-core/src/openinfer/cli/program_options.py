@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,10 +13,12 @@ from openinfer.cli.run_values import parse_inputs
 from openinfer.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.cli.run_values import Input
     from openinfer.errors import Finding, OpenInferError
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.model import Model
     from openinfer.simulate import Executor
 
 
@@ -65,20 +68,52 @@ def _inputs(context: click.Context, parameter: click.Parameter, texts: tuple[str
         raise click.BadParameter(error.message, ctx=context, param=parameter) from error
 
 
-def values_of(inputs: Sequence[Input], executor: Executor, seed: int, step: int) -> dict[str, Any]:
-    """Return the inputs' values for a step; random ones depend on the seed, their place and the step.
+class StepValues:
+    """The values of ``--input`` for each step.
 
-    Files and lists give the step its sizes, which random values, zeros and single numbers fill.
-
-    Raises:
-        ExecutionError: a value does not fit, or a file cannot be read.
+    Random integers that the program indexes, counts or turns with are drawn from those that it takes, at the sizes of
+    the model; other values from the range of their type.
     """
-    contents = {item.name: item.content() for item in inputs}
-    shaped = {name: content for name, content in contents.items() if content is not None}
-    return {
-        item.name: item.value(executor.input_type(item.name, shaped), (seed, place, step), shaped.get(item.name))
-        for place, item in enumerate(inputs)
-    }
+
+    def __init__(self, inputs: Sequence[Input], executor: Executor, model: Model, seed: int) -> None:
+        self._inputs = inputs
+        self._executor = executor
+        self._model = model
+        self._seed = seed
+
+    def at(self, step: int) -> dict[str, Any]:
+        """Return the inputs' values for a step; random ones depend on the seed, their place and the step.
+
+        Files and lists give the step its sizes, which random values, zeros and single numbers fill.
+
+        Raises:
+            ExecutionError: a value does not fit, or a file cannot be read.
+        """
+        contents = {item.name: item.content() for item in self._inputs}
+        shaped = {name: content for name, content in contents.items() if content is not None}
+        types = {item.name: self._executor.input_type(item.name, shaped) for item in self._inputs}
+        return {
+            item.name: item.value(
+                types[item.name], (self._seed, number, step), shaped.get(item.name), self._bounds.get(item.name)
+            )
+            for number, item in enumerate(self._inputs)
+        }
+
+    @cached_property
+    def _bounds(self) -> Mapping[str, tuple[float, float]]:
+        return random_bounds(self._inputs, self._executor.program, self._model)
+
+
+def random_bounds(inputs: Sequence[Input], program: ResolvedGraph, model: Model) -> dict[str, tuple[float, float]]:
+    """Return the least and greatest value of those random inputs for which the program sets bounds."""
+    random = [item.name for item in inputs if item.source == "random" and item.name in program.variables]
+    if not random:
+        return {}
+    from openinfer.plugins.environment import Environment
+    from openinfer.random_inputs import input_ranges
+
+    ranges = input_ranges(program, model, random, Environment.default())
+    return {name: (values.bounds.low, values.bounds.high) for name, values in ranges.items() if values.use}
 
 
 def give_first_values(executor: Executor, initial: Sequence[Input], seed: int) -> None:

@@ -52,12 +52,19 @@ class Input:
     def _is_file(self) -> bool:
         return self.source.endswith((".npy", ".npz"))
 
-    def value(self, wanted: TensorType, seed: tuple[int, ...], content: Any = None) -> Any:
+    def value(
+        self,
+        wanted: TensorType,
+        seed: tuple[int, ...],
+        content: Any = None,
+        bounds: tuple[float, float] | None = None,
+    ) -> Any:
         """Return the value for a variable of that type.
 
         Args:
             seed: for random ones.
             content: what `content` has returned, if it has been called.
+            bounds: least and greatest of random ones; by default those of the type.
 
         Raises:
             ExecutionError: the file cannot be read as an array, or the text is not a value.
@@ -68,7 +75,7 @@ class Input:
         from openinfer.simulate.random import Random
 
         if self.source == "random":
-            return Random.generate(wanted.dtype, wanted.shape, seed=seed)
+            return Random.generate(wanted.dtype, wanted.shape, bounds, seed=seed)
         if self.source == "zeros":
             return np.full(wanted.shape, -1 if wanted.dtype.name == "t1" else 0, storage_dtype(wanted.dtype))
         if self._is_file:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.cli.program_options import values_of
+from openinfer.cli.program_options import StepValues
 from openinfer.plugins.environment import Environment
 from openinfer.random_inputs import Specials, drawn, drawn_text, input_ranges
 from openinfer.simulate.values import Tensor, storage_of
@@ -88,7 +88,7 @@ class SequenceInputs:
                 inputs[port.name] = drawn(dtype, shape, span, (first + number,), special)
                 self.texts[port.name] = drawn_text(dtype, span, special)
         with self._simulator.make_executor() as executor:
-            for name, value in values_of(self._given, executor, self._seed, 0).items():
+            for name, value in StepValues(self._given, executor, self._model, self._seed).at(0).items():
                 wanted = executor.input_type(name)
                 one = Tensor(wanted.dtype, wanted.shape, storage_of(value, wanted, name)).array
                 inputs[name] = np.stack([one] * self._steps)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from openinfer.boundary import public_methods
 from openinfer.errors import ModelError
@@ -11,15 +12,16 @@ from openinfer.model.guarded_store import GuardedStore
 from openinfer.model.model import Model
 from openinfer.plugins.crossing import crossing
 from openinfer.plugins.environment import Environment
-from openinfer.plugins.types import load_object
+from openinfer.plugins.types import ImporterSpec, ModelFormatSpec, load_object
 from openinfer.regular_files import head_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Collection
 
     from openinfer.model.store import ModelContents, ModelStore
-    from openinfer.plugins.types import ModelFormatSpec
+
+_Spec = TypeVar("_Spec", ModelFormatSpec, ImporterSpec)
 
 
 @public_methods
@@ -41,7 +43,7 @@ class ModelLoader:
             message = f"cannot read model {str(file)!r}: {error.strerror or error}"
             raise ModelError(message, code="model-file", file=str(file)) from error
         offered = environment or Environment.default()
-        chosen = _format_of(file, head, offered.model_formats)
+        chosen = _format_of(file, head, offered)
         owner, what = offered.owner("model format", chosen.name), f"model format {chosen.name}"
         make = load_object(chosen.open, owner)
         with crossing(owner, f"opening {str(file)!r} as {what}"):
@@ -69,12 +71,21 @@ def save_model(
         save(Path(path), contents)
 
 
-def _format_of(file: Path, head: bytes, formats: Mapping[str, ModelFormatSpec]) -> ModelFormatSpec:
-    by_magic = [f for f in formats.values() if f.magic and head.startswith(f.magic)]
-    by_suffix = [f for f in formats.values() if file.suffix in f.suffixes]
-    for candidates in (by_magic, by_suffix):
-        if candidates:
-            return candidates[0]
+def _format_of(file: Path, head: bytes, environment: Environment) -> ModelFormatSpec:
+    formats = environment.model_formats
+    fitting = _fitting(formats.values(), file, head)
+    if fitting is not None:
+        return fitting
     known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats.values()) or "none installed"
     message = f"{str(file)!r} is not a model file of a known format; known: {known}"
+    importer = _fitting(environment.importers.values(), file, head)
+    if importer is not None:
+        command = f"openinfer import {shlex.quote(str(file))}"
+        message = f"{message}. `{command}` writes a program and such a model file from it ({importer.name})"
     raise ModelError(message, code="model-format", file=str(file))
+
+
+def _fitting(specs: Collection[_Spec], file: Path, head: bytes) -> _Spec | None:
+    """Return what reads a file that begins so, or else one with its ending."""
+    by_magic = (spec for spec in specs if spec.magic and head.startswith(spec.magic))
+    return next(by_magic, next((spec for spec in specs if file.suffix.lower() in spec.suffixes), None))

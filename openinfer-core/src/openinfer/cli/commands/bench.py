@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
-from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
+from openinfer.cli.program_options import StepValues, give_first_values, hint_at_inputs, program_options
 from openinfer.cli.terminal import print_document, table
 from openinfer.errors import DynamicUnsetError
 from openinfer.plugins.output import diverted_output
@@ -97,7 +97,8 @@ def command(
             for each in (executor, traced):
                 give_first_values(each, initial, seed)
             print_warnings(executor.node_by_node)
-            values: list[Mapping[str, Any]] = [values_of(inputs, executor, seed, step) for step in range(steps)]
+            drawn = StepValues(inputs, executor, model, seed)
+            values: list[Mapping[str, Any]] = [drawn.at(step) for step in range(steps)]
             try:
                 whole = spread(whole_times(executor, values, **counts))
             except DynamicUnsetError as error:

@@ -8,7 +8,7 @@ import click
 
 from openinfer.cli.compare_report import comparison_object, comparison_text
 from openinfer.cli.findings import print_unlogged_warnings
-from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
+from openinfer.cli.program_options import StepValues, give_first_values, hint_at_inputs, program_options
 from openinfer.cli.terminal import print_document
 from openinfer.cli.tolerance_option import tolerance_option
 from openinfer.errors import DynamicUnsetError
@@ -67,7 +67,8 @@ def command(
     with ModelLoader.open(model_path) as model:
 
         def values(executor: Executor) -> Iterator[Mapping[str, Any]]:
-            yield from (values_of(inputs, executor, seed, step) for step in range(steps))
+            drawn = StepValues(inputs, executor, model, seed)
+            yield from (drawn.at(step) for step in range(steps))
 
         def begin(executor: Executor) -> None:
             give_first_values(executor, initial, seed)

@@ -12,7 +12,7 @@ import click
 
 from openinfer.cli.batch_options import batch_options
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
-from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
+from openinfer.cli.program_options import StepValues, give_first_values, hint_at_inputs, program_options
 from openinfer.cli.run_report import (
     memory_lines,
     memory_object,
@@ -151,7 +151,7 @@ def command(
         with simulator.make_executor() as executor:
             give_first_values(executor, initial, seed)
             print_warnings(executor.node_by_node)
-            memory = _run_with_state(executor, inputs, steps, seed, state_path, watched)
+            memory = _run_with_state(executor, StepValues(inputs, executor, model, seed), steps, state_path, watched)
             names = wanted or [(name, None) for name in _results(executor, steps)]
             extras = Extras(timing=timing, memory=memory if memory_wanted else None)
             _report(executor, names, steps, device, as_json=as_json, extras=extras)
@@ -196,9 +196,8 @@ def _run_batch(
 
 def _run_with_state(
     executor: Executor,
-    inputs: Sequence[Input],
+    inputs: StepValues,
     steps: int,
-    seed: int,
     state_path: str | None,
     watched: Watched,
 ) -> list[MemoryUse]:
@@ -211,7 +210,7 @@ def _run_with_state(
     try:
         # Kernels of plugins may print; standard output is for the results.
         with diverted_output():
-            _run(executor, inputs, steps, seed, quiet=watched.verbose, watchers=watchers)
+            _run(executor, inputs, steps, quiet=watched.verbose, watchers=watchers)
     finally:
         if watched.trace_path is not None:
             write_trace(watched.trace_path, watched.trace_format, executor.trace(), memory)
@@ -222,16 +221,15 @@ def _run_with_state(
 
 def _run(
     executor: Executor,
-    inputs: Sequence[Input],
+    inputs: StepValues,
     steps: int,
-    seed: int,
     *,
     quiet: bool,
     watchers: Sequence[Watcher],
 ) -> None:
     with _counted(steps, shown=steps > 1 and sys.stderr.isatty() and not quiet) as numbers:
         for step in numbers:
-            executor.insert(values_of(inputs, executor, seed, step))
+            executor.insert(inputs.at(step))
             try:
                 _step(executor, watchers)
             except DynamicUnsetError as error:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.findings import print_unlogged_warnings
-from openinfer.cli.program_options import give_first_values, hint_at_inputs, program_options, values_of
+from openinfer.cli.program_options import StepValues, give_first_values, hint_at_inputs, program_options
 from openinfer.cli.terminal import wants_colour
 from openinfer.errors import DynamicUnsetError
 from openinfer.regular_files import read_bounded, read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from openinfer.cli.run_values import Input
     from openinfer.cli.stepping import Dialogue
     from openinfer.simulate import Executor
@@ -80,11 +78,9 @@ def command(
             if state_path is not None:
                 executor.restore(state_path)
             inspector = Inspector(executor)
-
-            def inputs_of(step: int) -> Mapping[str, Any]:
-                return values_of(inputs, executor, seed, step)
-
-            dialogue = Dialogue(inspector, inputs_of, steps, colour=wants_colour(sys.stdout))
+            dialogue = Dialogue(
+                inspector, StepValues(inputs, executor, model, seed).at, steps, colour=wants_colour(sys.stdout)
+            )
             try:
                 for line in (*(f"break {each}" for each in breaks), *(f"watch {each}" for each in watches)):
                     dialogue.do(line)

@@ -9,6 +9,8 @@ from openinfer.plan.given_sizes import parameter_name
 from openinfer.synth.identifiers import Identifiers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.plan.execution_plan import ExecutionPlan
 
 
@@ -19,6 +21,7 @@ class PortNames:
         inputs, outputs: fields of the structures that a step is given.
         given: fields of the sizes that it is given, by number of the register.
         polynomials: what inputs' extents are of these fields, by number of the register.
+        extents: extents that the sizes decide, in the words of the program, by number of the register.
         input_macros, output_macros: macros of the bytes of ports.
         registers, states: members of the structure of an instance.
         variables: what the constants of variables end with.
@@ -34,9 +37,9 @@ class PortNames:
             for r in plan.registers
             if r.size is not None
         }
-        self.polynomials = {
-            r.number: str(r.extent.substituted(fields_of)) for r in plan.registers if r.extent is not None
-        }
+        self.polynomials = _texts(plan, fields_of)
+        words = {r.size: Index.of(Var(r.size)) for r in plan.registers if r.size is not None}
+        self.extents = _texts(plan, {Var(parameter_name(size)): word for size, word in words.items()})
         self.input_macros = tuple(_macro(macros.name("input_", item.name)) for item in plan.inputs)
         self.output_macros = tuple(_macro(macros.name("output_", item.name)) for item in plan.outputs)
         self.registers = tuple(states.name("n_", register.name) for register in plan.registers)
@@ -47,6 +50,11 @@ class PortNames:
     def register(self, number: int) -> str:
         """Return the expression of a register."""
         return f"model->{self.registers[number]}"
+
+
+def _texts(plan: ExecutionPlan, names: Mapping[Var, Index]) -> dict[int, str]:
+    """Return extents that are polynomials in given sizes as text, with these names for the sizes."""
+    return {r.number: str(r.extent.substituted(names)) for r in plan.registers if r.extent is not None}
 
 
 def _macro(name: str) -> str:

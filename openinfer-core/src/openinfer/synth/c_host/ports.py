@@ -40,6 +40,7 @@ def port_context(name: str, type: TensorType, field: str) -> dict[str, object]:
         "field": field,
         "literal": literal,
         "shown": string_literal(f"{type}{as_bytes}"),
+        "usage": string_literal(f"{name}: {type}{as_bytes}"),
         "c_type": spelled,
         "comment": comment(f"{name}: {type}{as_bytes}"),
         "nbytes": type.nbytes,
@@ -54,6 +55,7 @@ def port_context(name: str, type: TensorType, field: str) -> dict[str, object]:
 
 def input_port(port: PlanInput, names: PortNames, number: int) -> dict[str, object]:
     made = port_context(port.name, port.type, names.inputs[number])
+    usage = string_literal(_usage(port, names) + ("" if is_needed(port) else " (optional)"))
     extents = [names.polynomials[e.number] if isinstance(e, Register) else str(e) for e in port.extents or ()]
     if extents:
         shape = ["NPY_ANY" if isinstance(extent, Register) else str(extent) for extent in port.extents or ()]
@@ -61,12 +63,23 @@ def input_port(port: PlanInput, names: PortNames, number: int) -> dict[str, obje
         made |= {"shape": ", ".join(shape), "comment": comment(shown)}
     return {
         **made,
+        "usage": usage,
         "extents": extents,
         "number": number,
         "sizes": _alone(port, names),
         "macro": names.input_macros[number],
         "needed": int(is_needed(port)),
     }
+
+
+def _usage(port: PlanInput | PlanOutput, names: PortNames) -> str:
+    """Return what the usage of a program says of an array: extents that differ between steps as the program has them,
+    or ``?`` where values decide them."""
+    packed = f", {port.type.nbytes} packed bytes" if port.type.dtype.is_packed else ""
+    if not any(isinstance(extent, Register) for extent in port.extents or ()):
+        return f"{port.name}: {port.type}{packed}"
+    shown = [names.extents.get(e.number, "?") if isinstance(e, Register) else str(e) for e in port.extents or ()]
+    return f"{port.name}: {port.type.dtype}[{','.join(shown)}], at most {port.type}{packed}"
 
 
 def _alone(port: PlanInput, names: PortNames) -> list[tuple[int, int]]:
@@ -102,7 +115,13 @@ def given_sizes(plan: ExecutionPlan, names: PortNames) -> list[dict[str, object]
 
 def output_port(port: PlanOutput, names: PortNames, number: int) -> dict[str, object]:
     field = names.outputs[number]
-    made = {**port_context(port.name, port.type, field), "macro": names.output_macros[number], "extents": ()}
+    usage = string_literal(_usage(port, names))
+    made = {
+        **port_context(port.name, port.type, field),
+        "usage": usage,
+        "macro": names.output_macros[number],
+        "extents": (),
+    }
     if port.extents is None:
         return made
     extents = [
