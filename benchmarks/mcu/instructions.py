@@ -1,6 +1,6 @@
-"""Instructions, RAM and flash of quantised TFLite models as bundles for a Cortex-M4, beside CMSIS-NN.
+"""Instructions, RAM and flash of quantised TFLite models as bundles for a Cortex-M4, compared with CMSIS-NN.
 
-    python benchmarks/mcu/instructions.py FOLDER [MODEL ...] [--kernels] [--into FOLDER]
+    python benchmarks/mcu/instructions.py FOLDER [MODEL ...] [--kernels] [--flags=-Os,-g] [--into FOLDER]
 
 FOLDER holds MLPerf Tiny's files, or other .tflite files with one input and one output of bytes. Each is imported,
 synthesised for the profile ``cortex-m4`` and built with the flags of the bundle's own Makefile; QEMU runs one inference
@@ -123,8 +123,8 @@ class Measured:
     kernels: list[tuple[str, int]]
 
 
-def measured(path: Path, folder: Path, *, kernels: bool) -> Measured:
-    """Return what a model takes.
+def measured(path: Path, folder: Path, further: list[str], *, kernels: bool) -> Measured:
+    """Return what a model takes, built with further flags after those of the bundle.
 
     Raises:
         SystemExit: its output differs from the simulator's, or a tool failed.
@@ -143,7 +143,7 @@ def measured(path: Path, folder: Path, *, kernels: bool) -> Measured:
     (folder / "main.c").write_text(_main(header, names, image.ravel(), expected.size))
     for name in ("board.c", "link.ld"):
         shutil.copy(BOARD / name, folder)
-    _build(folder, kernels=kernels)
+    _build(folder, further, kernels=kernels)
     board = ["qemu-system-arm", "-M", "mps2-an386", "-semihosting", "-nographic", "-icount", "shift=0"]
     log = _ran([*board, "-kernel", "net.elf"], folder)
     output = np.array(_numbers(log, "output"), np.uint8).view(np.int8)
@@ -182,10 +182,10 @@ def _main(header: str, names: dict[str, str], image: np.ndarray, outputs: int) -
     )
 
 
-def _build(folder: Path, *, kernels: bool) -> None:
+def _build(folder: Path, further: list[str], *, kernels: bool) -> None:
     makefile = (folder / "digits" / "Makefile").read_text()
     flags = re.search(r"^CFLAGS \?= (.*)$", makefile, re.MULTILINE)[1].split()
-    flags += ["-ffunction-sections", "-fdata-sections", "-DOPENINFER_BARE_METAL"]
+    flags += ["-ffunction-sections", "-fdata-sections", "-DOPENINFER_BARE_METAL", *further]
     excluded = "-finstrument-functions-exclude-function-list=oi_,net_i,net_r,net_h,x2,x4,x8,x16"
     instrumented = ["-finstrument-functions", excluded] if kernels else []
     _ran(["arm-none-eabi-gcc", *flags, *instrumented, "-c", "-o", "digits.o", "digits/net.c"], folder)
@@ -220,16 +220,18 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=[*CMSIS_NN, "str_ww_ref_model_int8"])
     parser.add_argument("--kernels", action="store_true", help="list the instructions of each kernel")
     parser.add_argument("--into", type=Path, help="keep what is built in this folder")
+    parser.add_argument("--flags", default="", help="further flags for the compiler, with commas between them")
     options = parser.parse_args()
     print(f"{'model':24} {'instructions':>12} {'CMSIS-NN':>12} {'ratio':>6} {'RAM':>8} {'stack':>6} {'flash':>8}")
+    further = [flag for flag in options.flags.split(",") if flag]
     for name in options.models:
         with tempfile.TemporaryDirectory() as scratch:
             folder = (options.into or Path(scratch)) / name
             folder.mkdir(parents=True, exist_ok=True)
-            found = measured(options.folder / f"{name}.tflite", folder, kernels=options.kernels)
+            found = measured(options.folder / f"{name}.tflite", folder, further, kernels=options.kernels)
         peer = CMSIS_NN.get(name)
-        beside = f"{peer:12,} {found.instructions / peer:6.2f}" if peer else f"{'-':>12} {'-':>6}"
-        print(f"{name:24} {found.instructions:12,} {beside} {found.ram:8,} {found.stack:6,} {found.flash:8,}")
+        compared = f"{peer:12,} {found.instructions / peer:6.2f}" if peer else f"{'-':>12} {'-':>6}"
+        print(f"{name:24} {found.instructions:12,} {compared} {found.ram:8,} {found.stack:6,} {found.flash:8,}")
         for kernel, instructions in found.kernels:
             print(f"    {kernel:28} {instructions:12,}")
         sys.stdout.flush()
