@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index, Interval, Quotient, Remainder, Var
 from openinfer.dims.condition import Condition, Relation
@@ -24,6 +24,8 @@ MOST_SPLITS = 2
 MANY_CONDITIONS = 24
 """From this number of conditions on one is added at a time, since the pairs are tried for every term."""
 
+_Division: TypeAlias = Quotient | Remainder
+
 
 class Knowledge:
     """Bounds of symbols and conditions on them, from which other conditions are proved.
@@ -35,6 +37,8 @@ class Knowledge:
         self._bounds = dict(bounds)
         self._conditions: list[Condition] = []
         self._described: set[Atom] = set()
+        self._divisions: set[Atom] = set()
+        self._open_divisions: list[_Division] = []
         self._answers: dict[Condition, bool | None] = {}
         self._splits = 0
         self._running: dict[tuple[int, frozenset[Index]], Knowledge] = {}
@@ -58,6 +62,8 @@ class Knowledge:
             edge = Condition(condition.index, Relation.UNEQUAL)
             if edge in self._conditions:
                 self._conditions.append(Condition(condition.index - 1, Relation.AT_LEAST))
+        for division in tuple(self._open_divisions):
+            self._describe_division(division)
 
     def certain(self, condition: Condition) -> bool | None:
         """Return whether a condition holds, or None where that is open."""
@@ -78,7 +84,9 @@ class Knowledge:
         if key not in self._running:
             known = Knowledge(self._bounds)
             known._conditions, known._described = list(self._conditions), set(self._described)
+            known._divisions, known._open_divisions = set(self._divisions), list(self._open_divisions)
             for extent in extents:
+                known._describe(extent)
                 if not known.is_at_least(extent, 1):
                     known.assume(Condition(extent - 1, Relation.AT_LEAST))
             self._running[key] = known
@@ -123,7 +131,7 @@ class Knowledge:
 
     def _proved(self, index: Index, depth: int) -> bool:
         """Return whether an index is at least 0 by bounds, by its computed symbols, or less some conditions."""
-        low = self.interval(index).low
+        low = self._interval(index).low
         if low is not None and low >= 0:
             return True
         if depth == 0:
@@ -167,12 +175,14 @@ class Knowledge:
         """Return whether an index with a quotient is at least 0 after multiplying by the divisor.
 
         ``rest - of // by >= 0`` means ``of < by * (rest + 1)``, and ``rest + of // by >= 0`` means
-        ``of >= -by * rest``, since ``by`` is positive.
+        ``of >= -by * rest``, where ``by`` is positive.
         """
         for term in index.terms:
             atoms, factor = term
             if len(atoms) == 1 and isinstance(atoms[0], Quotient) and abs(factor) == 1:
                 quotient, rest = atoms[0], index - Index((term,))
+                if not self._is_above_zero(quotient):
+                    continue
                 whole = quotient.by * rest
                 if self._proved(whole + quotient.of if factor == 1 else whole + quotient.by - 1 - quotient.of, DEPTH):
                     return True
@@ -199,6 +209,10 @@ class Knowledge:
 
     def interval(self, index: Index) -> Interval:
         """Return bounds of an index from those of its symbols alone."""
+        self._describe(index)
+        return self._interval(index)
+
+    def _interval(self, index: Index) -> Interval:
         total = Interval(0, 0)
         for atoms, factor in index.terms:
             term = Interval(factor, factor)
@@ -227,13 +241,18 @@ class Knowledge:
     def _interval_of(self, atom: Atom) -> Interval:
         match atom:
             case Let():
-                return _of_let(atom.kind, [self.interval(part) for part in atom.parts])
+                return _of_let(atom.kind, [self._interval(part) for part in atom.parts])
             case Var():
                 return self._bounds.get(atom.name, atom.interval)
-            case Quotient():
-                return _of_quotient(self.interval(atom.of), self.interval(atom.by))
-            case Remainder():
-                return _of_remainder(self.interval(atom.of), self.interval(atom.by))
+            case Quotient() | Remainder():
+                if not self._is_above_zero(atom):
+                    return Interval(None, None)
+                of, by = self._interval(atom.of), self._interval(atom.by)
+                return _of_quotient(of, by) if isinstance(atom, Quotient) else _of_remainder(of, by)
+
+    def _is_above_zero(self, division: _Division) -> bool:
+        """Return whether the divisor was proved to be positive: nothing is certain of other divisions."""
+        return division.by.constant is not None or division in self._divisions
 
     def _describe(self, index: Index) -> None:
         """Note what follows from the meaning of quotients, remainders and computed symbols of an index."""
@@ -242,13 +261,26 @@ class Knowledge:
                 if atom in self._described or (isinstance(atom, Var) and not isinstance(atom, Let)):
                     continue
                 self._described.add(atom)
-                self._answers.clear()
-                inner = atom.parts if isinstance(atom, Let) else (atom.of, atom.by)
-                for part in inner:
+                for part in atom.parts if isinstance(atom, Let) else (atom.of, atom.by):
                     self._describe(part)
-                self._conditions += self._meaning(atom)
+                if isinstance(atom, Let):
+                    self._note_meaning(atom)
+                else:
+                    self._open_divisions.append(atom)
+                    self._describe_division(atom)
 
-    def _meaning(self, atom: Let | Quotient | Remainder) -> Iterator[Condition]:
+    def _describe_division(self, division: _Division) -> None:
+        """Note what follows from a division once its divisor is certainly positive."""
+        if self.is_at_least(division.by, 1):
+            self._open_divisions.remove(division)
+            self._divisions.add(division)
+            self._note_meaning(division)
+
+    def _note_meaning(self, atom: Let | _Division) -> None:
+        self._answers.clear()
+        self._conditions += self._meaning(atom)
+
+    def _meaning(self, atom: Let | _Division) -> Iterator[Condition]:
         own = Index.of(atom)
         match atom:
             case Quotient():
