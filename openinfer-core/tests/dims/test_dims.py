@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer import dims, symbolic
-from openinfer.affine import IndexSyntaxError, Var
+from openinfer.affine import IndexSyntaxError, Interval, Var
 from openinfer.dims import Dim, NeedsNumberError, Path, Space, expression, parse_dim
 from openinfer.dims.knowledge import Knowledge
 from openinfer.symbolic import IntExpr
@@ -308,11 +308,129 @@ def test_products_with_floats_that_round_are_refused():
 def test_outside_of_rules_a_space_may_answer_what_is_certain() -> None:
     space = Space(answers_outside=True)
     t, u = space.size("T", 1, 8), space.size("U", 1, 8)
-    assert (t + 1 == 1 + t, t == u, t != u, t >= 1, t >= 2) == (True, False, True, True, False)
+    assert (t + 1 == 1 + t, t == u, t != u, t >= 1, t < 1) == (True, False, True, True, False)
     assert space.named("T") == t
     space.size("T", 2, 8)
     assert t >= 2
     assert [str(path.guards[0]) for path in space.explore(lambda: t == u)] == ["T == U", "T != U"]
+
+
+OPEN_OUTSIDE: dict[str, Callable[[Any], Any]] = {
+    "T >= 2": lambda t: t >= 2,
+    "T < 2": lambda t: t < 2,
+    "sign of T - 2": lambda t: abs(t - 2),
+    "quotient by T - 2": lambda t: 7 // (t - 2),
+    "remainder by T - 1": lambda t: 7 % (t - 1),
+    "length of a range": lambda t: dims.length(dims.range(0, 8, t - 2)),
+    "slice": lambda t: dims.slice(0, 4, t - 2).indices(t),
+}
+
+
+@pytest.mark.parametrize("use", OPEN_OUTSIDE.values(), ids=OPEN_OUTSIDE)
+def test_outside_of_rules_no_value_depends_on_an_open_answer(use: Callable[[Any], Any]) -> None:
+    size = Space(answers_outside=True).size("T", 1, 8)
+    with pytest.raises(NeedsNumberError, match="is known at run time only") as caught:
+        use(size)
+    assert caught.value.sizes == {"T"}
+
+
+def test_surely_asks_outside_of_rules_too() -> None:
+    size = Space(answers_outside=True).size("T", 1, 8)
+    assert (
+        dims.surely(lambda: size >= 1),
+        dims.surely(lambda: size >= 2),
+        dims.surely(lambda: 4 // (size - 2) > 0),
+    ) == (
+        True,
+        False,
+        False,
+    )
+
+
+def test_what_is_asked_of_a_quotient_says_nothing_of_its_divisor() -> None:
+    space, sizes = space_of_sizes()
+    quotient = next(path.value for path in space.explore(lambda: 7 // (sizes["T"] - 2)) if type(path.value) is Dim)
+    positive = dims.Condition(sizes["T"].index - 3, dims.Relation.AT_LEAST)
+
+    assert space.certain(dims.Condition(quotient.index, dims.Relation.AT_LEAST)) is None
+    assert space.bounds(quotient.index) == Interval(None, None)
+    assert space.certain(positive) is None
+    space.assume(positive)
+    assert space.certain(dims.Condition(quotient.index, dims.Relation.AT_LEAST)) is True
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda space: space.size("T", 1, 8), "the bounds of T change"),
+        (lambda space: space.assume(dims.Condition(space.named("T").index - 1, dims.Relation.AT_LEAST)), "is assumed"),
+        (lambda space: space.explore(lambda: 0), "another rule is explored"),
+    ],
+    ids=["bounds", "fact", "rule"],
+)
+def test_a_rule_does_not_change_what_its_other_ways_rely_on(change: Callable[[Space], object], message: str) -> None:
+    space, _ = space_of_sizes()
+    with pytest.raises(ValueError, match=message):
+        space.explore(lambda: change(space))
+
+
+def test_a_size_that_is_named_within_a_rule_leaves_the_guards_of_the_way() -> None:
+    space, sizes = space_of_sizes()
+
+    paths = space.explore(lambda: (sizes["T"] == 3, space.size("M", 1, 4) >= 1, space.size("T", *BOUNDS["T"]) == 3))
+
+    assert [(path.value, list(map(str, path.guards))) for path in paths] == [
+        ((True, True, True), ["T == 3"]),
+        ((False, True, False), ["T != 3"]),
+    ]
+
+
+@pytest.mark.parametrize("start", [None, -3, 2])
+@pytest.mark.parametrize("stop", [None, -1, 3])
+@pytest.mark.parametrize("step", [None, -2, 0, 1])
+def test_slices_without_ends_are_those_of_python(start: int | None, stop: int | None, step: int | None) -> None:
+    space = Space()
+    extent = space.size("T", 0, 6)
+
+    paths = space.explore(lambda: dims.slice(start, stop, step).indices(extent), (ValueError,))
+
+    for number_of_places in range(7):
+        (taken,) = (path for path in paths if path.is_taken({"T": number_of_places}))
+        if step == 0:
+            assert str(taken.error) == "slice step cannot be zero"
+            continue
+        assert taken.value is not None
+        numbers = tuple(n.at({"T": number_of_places}) if type(n) is Dim else n for n in taken.value)
+        assert numbers == slice(start, stop, step).indices(number_of_places)
+
+
+FLOATS_ALONE: tuple[Callable[[Any], Any], ...] = (
+    int,
+    float,
+    bool,
+    hash,
+    round,
+    lambda ratio: ratio + 1,
+    lambda ratio: 1 - ratio,
+    lambda ratio: ratio * 2,
+    lambda ratio: ratio // 1,
+    lambda ratio: ratio == 1,
+    lambda ratio: ratio < 1,
+)
+
+
+def test_a_ratio_is_rounded_to_a_size_and_nothing_else() -> None:
+    size = Space().size("T", 0, 64)
+    for factor in (0.5, -0.75, 0.0):
+        for rounded in (math.floor, math.ceil, math.trunc):
+            made = rounded(size * factor)
+            for value in (0, 1, 3, 64):
+                assert (made.at({"T": value}) if type(made) is Dim else made) == rounded(value * factor)
+    for use in FLOATS_ALONE:
+        with pytest.raises(NeedsNumberError, match=r"`T \* 1/2` is known at run time only"):
+            use(size * 0.5)
+    with pytest.raises(NeedsNumberError):
+        size * math.inf
 
 
 def test_the_largest_value_of_a_square_lies_anywhere_between_the_ends() -> None:

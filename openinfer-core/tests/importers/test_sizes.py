@@ -50,6 +50,19 @@ def test_sizes_that_must_be_equal_are_named_together(tmp_path: Path) -> None:
         load(saved(proto, tmp_path))
 
 
+@pytest.mark.parametrize("extent", ["floor(T/(S-2))", "ceil(T/(S-2))", "T%(S-2)"])
+def test_what_an_extent_divides_by_is_at_least_1(extent: str, tmp_path: Path) -> None:
+    proto = model([node("Relu", "x", "y")], [info("x", ["S", extent])], [info("y", None)])
+    assert load(saved(proto, tmp_path)).model.sizevars == {"S": 3, "T": 1}
+
+
+@pytest.mark.parametrize("extent", ["floor(T/(S-S))", "T%0", "floor(T/(0-S))"])
+def test_an_extent_that_divides_by_nothing_positive_is_refused(extent: str, tmp_path: Path) -> None:
+    proto = model([node("Relu", "x", "y")], [info("x", ["S", extent])], [info("y", None)])
+    with pytest.raises(ModelImportError, match="divides by"):
+        load(saved(proto, tmp_path))
+
+
 def test_a_range_over_a_float_of_a_dimension_counts_to_a_size(tmp_path: Path) -> None:
     nodes = [
         node("Shape", "images", "shape"),

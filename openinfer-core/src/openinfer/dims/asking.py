@@ -16,7 +16,7 @@ class Manner(Enum):
 
     FOLLOW = "follow"
     """Both answers are followed, each as a guard."""
-    DENY = "deny"
+    ANSWER_NO = "answer no"
     """The answer is no, and nothing depends on it."""
     PROVE = "prove"
     """`UndecidedError`: only what is certain counts."""
@@ -29,14 +29,16 @@ class UndecidedError(Exception):
 class Asked(Protocol):
     """What a `Dim` belongs to."""
 
-    manner: Manner
-
     def certain(self, condition: Condition) -> bool | None:
         """Return whether a condition holds, or None where that is open."""
         ...
 
     def decide(self, condition: Condition) -> bool:
         """Return the answer to a question."""
+        ...
+
+    def followed(self, condition: Condition) -> bool:
+        """Return the answer to a question on which a value depends: one that is certain, or that becomes a guard."""
         ...
 
     def bounds(self, index: Index) -> Interval:
@@ -46,3 +48,6 @@ class Asked(Protocol):
 
 CURRENT: ContextVar[Asked | None] = ContextVar("CURRENT", default=None)
 """Who answers the rule that runs; None: it runs on numbers."""
+
+MANNER: ContextVar[Manner] = ContextVar("MANNER", default=Manner.FOLLOW)
+"""What becomes of open questions."""

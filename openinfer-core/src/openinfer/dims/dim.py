@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
 
 from openinfer.affine import Index
-from openinfer.dims.asking import Manner
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.lets import divisor, evaluated, sources
@@ -107,7 +107,7 @@ class Dim:
         return _refused("-", other, self) if index is None else made(index - self.index, self.asked)
 
     def __mul__(self, other: Any) -> Any:
-        if isinstance(other, float):
+        if isinstance(other, float) and isfinite(other):
             return Ratio(self, Fraction(other))
         index = _index_or_none(other)
         return _refused("*", self, other) if index is None else made(self.index * index, self.asked)
@@ -126,7 +126,7 @@ class Dim:
         return self
 
     def __abs__(self) -> Any:
-        return -self if self < 0 else self
+        return self if self.asked.followed(Condition(self.index, Relation.AT_LEAST)) else -self
 
     def __pow__(self, power: int, modulus: Any = None) -> Any:
         if type(power) is not int or modulus is not None:
@@ -227,7 +227,10 @@ Size: TypeAlias = int | Dim
 
 
 class Ratio:
-    """A size times a fraction, which is rounded down or up to a size.
+    """A size times a fraction: ``math.floor``, ``math.ceil`` and ``math.trunc`` of it are sizes.
+
+    ``int()`` is not, since Python lets it return numbers alone: it raises `NeedsNumberError`, as all else does that
+    floats can do.
 
     Raises:
         NeedsNumberError: the product has more bits than a float holds, so that the float's rounding would be part of
@@ -247,6 +250,29 @@ class Ratio:
     def __ceil__(self) -> Any:
         return -(-(self._dim * self._factor.numerator) // self._factor.denominator)
 
+    def __trunc__(self) -> Any:
+        return self.__floor__() if self._factor >= 0 else self.__ceil__()
+
+    def _refuse(self, *_operands: object) -> NoReturn:
+        message = f"`{self}` is known at run time only: `math.floor`, `math.ceil` and `math.trunc` make it a size"
+        raise NeedsNumberError(message, sizes=sources(self._dim.index))
+
+    __int__ = __float__ = __complex__ = __index__ = __bool__ = __round__ = __abs__ = __neg__ = __pos__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = __pow__ = __rpow__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+    def __eq__(self, other: object) -> bool:
+        self._refuse()
+
+    def __hash__(self) -> int:
+        self._refuse()
+
+    def __str__(self) -> str:
+        return f"{self._dim} * {self._factor}"
+
+    __repr__ = __str__
+
 
 def _index_or_none(value: object) -> Index | None:
     if type(value) is Dim:
@@ -261,12 +287,9 @@ def _positive(of: Index, by: Index, asked: Asked) -> tuple[Index, Index]:
         ZeroDivisionError: the divisor is 0.
         NeedsNumberError: its sign is open, and no answer may be followed.
     """
-    signs = (Condition(by, Relation.UNEQUAL), Condition(by, Relation.AT_LEAST))
-    if asked.manner is Manner.DENY and None in map(asked.certain, signs):
-        raise NeedsNumberError(f"`{by}` divides, and its sign is known at run time only", sizes=sources(by))
-    if not asked.decide(Condition(by, Relation.UNEQUAL)):
+    if not asked.followed(Condition(by, Relation.UNEQUAL)):
         raise ZeroDivisionError("integer division or modulo by zero")
-    return (of, by) if asked.decide(Condition(by, Relation.AT_LEAST)) else (-of, -by)
+    return (of, by) if asked.followed(Condition(by, Relation.AT_LEAST)) else (-of, -by)
 
 
 def _quotient(of: Index, by: Index, asked: Asked) -> Size:

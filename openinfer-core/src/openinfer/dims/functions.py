@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from openinfer.affine import Index
-from openinfer.dims.asking import CURRENT, Manner, UndecidedError
+from openinfer.dims.asking import CURRENT, MANNER, Manner, UndecidedError
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim, index_of, made
 from openinfer.dims.errors import NeedsNumberError
@@ -89,21 +89,17 @@ def surely(question: Callable[[], Any]) -> bool:
 @contextmanager
 def unasked() -> Generator[None]:
     """Answer open questions with no, and note none: while a message is written, say."""
-    with _in_manner(Manner.DENY):
+    with _in_manner(Manner.ANSWER_NO):
         yield
 
 
 @contextmanager
 def _in_manner(manner: Manner) -> Generator[None]:
-    asked = CURRENT.get()
-    if asked is None:
-        yield
-        return
-    before, asked.manner = asked.manner, manner
+    token = MANNER.set(manner)
     try:
         yield
     finally:
-        asked.manner = before
+        MANNER.reset(token)
 
 
 def length(items: Any) -> Any:
@@ -123,6 +119,8 @@ class range:  # noqa: A001, N801
 
     def __init__(self, *ends: Any) -> None:
         self.start, self.stop, self.step = (0, ends[0], 1) if len(ends) == 1 else (*ends, 1)[:3]
+        if self.step == 0:
+            raise ValueError("range() arg 3 must not be zero")
 
     @property
     def count(self) -> Any:
@@ -138,10 +136,10 @@ class range:  # noqa: A001, N801
         if item == builtins.slice(None, None, -1):
             last = self.start + (self.count - 1) * self.step
             return range(last, self.start - self.step, -self.step)
-        if item == 0:
-            return self.start
-        if item == -1:
-            return self.start + (self.count - 1) * self.step
+        if item in (0, -1):
+            if self.count == 0:
+                raise IndexError("range object index out of range")
+            return self.start if item == 0 else self.start + (self.count - 1) * self.step
         raise self._needs_number(f"place {item}")
 
     def __len__(self) -> int:
@@ -168,13 +166,26 @@ class slice:  # noqa: A001, N801
         self._ends = (start, stop, step)
 
     def indices(self, extent: Any) -> tuple[Any, Any, Any]:
-        """Return (start, stop, step) for a sequence of this length, as Python's ``slice.indices`` does."""
+        """Return (start, stop, step) for a sequence of this length, as Python's ``slice.indices`` does.
+
+        Raises:
+            ValueError: the step is 0, or the length is negative.
+        """
         start, stop, step = self._ends
         if _asked((*self._ends, extent)) is None:
             return builtins.slice(start, stop, step).indices(extent)
+        step = 1 if step is None else step
+        if step == 0:
+            raise ValueError("slice step cannot be zero")
+        if extent < 0:
+            raise ValueError("length should not be negative")
         low, high = (0, extent) if step > 0 else (-1, extent - 1)
-        first, end = (min(max(from_end(place, extent), low), high) for place in (start, stop))
-        return first, end, step
+        ends = (low, high) if step > 0 else (high, low)
+        first, last = (
+            end if place is None else min(max(from_end(place, extent), low), high)
+            for place, end in zip((start, stop), ends, strict=True)
+        )
+        return first, last, step
 
 
 def _asked(values: Iterable[Any]) -> Asked | None:

@@ -48,6 +48,10 @@ class Knowledge:
         """What was assumed, and what follows from the meaning of quotients, remainders and computed symbols."""
         return tuple(self._conditions)
 
+    def declare(self, name: str, bounds: Interval) -> None:
+        """Take in the bounds of a symbol that no condition has named so far."""
+        self._bounds[name] = bounds
+
     def assume(self, condition: Condition) -> None:
         """Take in a condition that holds."""
         self._describe(condition.index)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from openinfer.affine import FACTS, Index, Interval, Var
-from openinfer.dims.asking import CURRENT, Manner, UndecidedError
+from openinfer.dims.asking import CURRENT, MANNER, Manner, UndecidedError
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim
 from openinfer.dims.errors import NeedsNumberError
@@ -51,21 +51,31 @@ class Space:
     """Sizes that are known at run time only, with bounds and facts about them.
 
     Args:
-        answers_outside: whether comparisons outside of rules are true where they are certain, and false where they are
-            open (``!=`` where ``==`` is not certain); else open ones raise `NeedsNumberError` there.
+        answers_outside: whether sizes are equal outside of rules where that is certain, and else unequal. Other open
+            questions, such as which of two is larger, raise `NeedsNumberError` there.
     """
 
     def __init__(self, *, answers_outside: bool = False) -> None:
         self._answers_outside = answers_outside
         self._bounds: dict[str, Interval] = {}
         self._facts: list[Condition] = []
-        self.manner = Manner.FOLLOW
-        self._begin(())
+        self._start_path(())
 
     def size(self, name: str, low: int | None = 0, high: int | None = None) -> Dim:
-        """Return the size of a name, with its least and largest value; None: no bound on that side."""
-        self._bounds[name] = Interval(low, high)
-        self._begin(())
+        """Return the size of a name, with its least and largest value; None: no bound on that side.
+
+        Raises:
+            ValueError: a rule runs that may have relied on other bounds.
+        """
+        bounds = Interval(low, high)
+        if self._bounds.get(name) != bounds:
+            if name in self._bounds:
+                self._refuse_within_rule(f"the bounds of {name} change")
+            self._bounds[name] = bounds
+            if CURRENT.get() is self:
+                self._knowledge.declare(name, bounds)
+            else:
+                self._start_path(())
         return self.named(name)
 
     def named(self, name: str) -> Dim:
@@ -75,9 +85,14 @@ class Space:
         return Dim(Index.of(symbol), self)
 
     def assume(self, condition: Condition) -> None:
-        """Take in a fact about sizes that every run may rely on."""
+        """Take in a fact about sizes that every run may rely on.
+
+        Raises:
+            ValueError: a rule runs, which may have followed another answer.
+        """
+        self._refuse_within_rule(f"`{condition}` is assumed")
         self._facts.append(condition)
-        self._begin(())
+        self._start_path(())
 
     @property
     def facts(self) -> tuple[Condition, ...]:
@@ -125,7 +140,26 @@ class Space:
         return None if end == _FAR else end
 
     def decide(self, condition: Condition) -> bool:
-        """Return the answer to a question: the certain one, or the one that the way in progress takes.
+        """Return the answer to a question: the certain one, that of the manner, or the one that `followed` returns.
+
+        Raises:
+            UndecidedError, NeedsNumberError: as `followed` does.
+        """
+        answer = self._knowledge.certain(condition)
+        if answer is None:
+            answer = self._answer_of_manner(condition)
+        return self.followed(condition) if answer is None else answer
+
+    def _answer_of_manner(self, condition: Condition) -> bool | None:
+        """Return the answer to an open question that is neither followed nor an error; None: there is none."""
+        if MANNER.get() is Manner.ANSWER_NO:
+            return False
+        is_equation = condition.relation is not Relation.AT_LEAST
+        is_outside = self._answers_outside and CURRENT.get() is None and MANNER.get() is Manner.FOLLOW
+        return condition.relation is Relation.UNEQUAL if is_outside and is_equation else None
+
+    def followed(self, condition: Condition) -> bool:
+        """Return the answer to a question on which a value depends: the certain one, or that of the way in progress.
 
         Raises:
             UndecidedError: the answer is open, and `openinfer.dims.surely` asks.
@@ -134,14 +168,10 @@ class Space:
         answer = self._knowledge.certain(condition)
         if answer is not None:
             return answer
-        if self.manner is Manner.PROVE:
+        if MANNER.get() is Manner.PROVE:
             raise UndecidedError
-        if self.manner is Manner.DENY:
-            return False
-        if self._answers_outside and CURRENT.get() is None:
-            return condition.relation is Relation.UNEQUAL
-        if CURRENT.get() is not self:
-            message = f"`{condition}` is known at run time only: ask within a rule that `Space.explore` runs"
+        if CURRENT.get() is not self or MANNER.get() is not Manner.FOLLOW:
+            message = f"whether `{condition}` is known at run time only"
             raise NeedsNumberError(message, sizes=sources(condition.index))
         number = len(self._answers)
         answer = self._chosen[number] if number < len(self._chosen) else True
@@ -165,7 +195,9 @@ class Space:
 
         Raises:
             NeedsNumberError: the rule needs the number of a size, or there are more than `MOST_PATHS` ways.
+            ValueError: another rule runs on the sizes of this space.
         """
+        self._refuse_within_rule("another rule is explored")
         paths: list[Path[_Result]] = []
         waiting: list[tuple[bool, ...]] = [()]
         try:
@@ -178,13 +210,13 @@ class Space:
                 waiting += [(*answers[:number], not answers[number]) for number in range(len(chosen), len(answers))]
         finally:
             # Guards of the last path hold in that path alone.
-            self._begin(())
+            self._start_path(())
         return paths
 
     def _path(
         self, rule: Callable[[], _Result], chosen: tuple[bool, ...], errors: tuple[type[Exception], ...]
     ) -> Path[_Result]:
-        self._begin(chosen)
+        self._start_path(chosen)
         token, facts = CURRENT.set(self), FACTS.set(self._knowledge)
         try:
             value, error = rule(), None
@@ -197,7 +229,12 @@ class Space:
             FACTS.reset(facts)
         return Path(tuple(self._guards), value, error, self._knowledge)
 
-    def _begin(self, chosen: tuple[bool, ...]) -> None:
+    def _refuse_within_rule(self, change: str) -> None:
+        """Raise `ValueError` within a rule: every way through it relies on the same bounds and facts."""
+        if CURRENT.get() is self:
+            raise ValueError(f"{change} within a rule that `Space.explore` runs on the same sizes: do it before")
+
+    def _start_path(self, chosen: tuple[bool, ...]) -> None:
         self._knowledge = Knowledge(self._bounds)
         for fact in self._facts:
             self._knowledge.assume(fact)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from openinfer import symbolic
-from openinfer.dims import Condition, Dim, Relation, Space, index_of, sources
+from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, Space, index_of, sources
 from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.demands import LARGEST, least_sizes, take
 from openinfer.symbolic import LITERAL_WORDS, ROUNDINGS, Const, IntExpr, Name
@@ -98,14 +98,29 @@ class Dimensions:
             case "*":
                 return left * right
             case "%":
-                return left % right
+                return left % self._divisor(expr, right)
             case "ceil":
-                return (left + right - 1) // right
+                return (left + right - 1) // self._divisor(expr, right)
             case "floor":
-                return left // right
+                return left // self._divisor(expr, right)
             case "/":
-                take(self.space, Condition(index_of(left % right), Relation.EQUAL))
+                take(self.space, Condition(index_of(left % self._divisor(expr, right)), Relation.EQUAL))
                 return left // right
+
+    def _divisor(self, expr: IntExpr, size: Size) -> Size:
+        """Return what an extent divides by, which the program relies on being at least 1.
+
+        Raises:
+            ModelImportError: it never is.
+        """
+        if isinstance(size, Dim):
+            positive = Condition(size.index - 1, Relation.AT_LEAST)
+            if self.space.certain(positive) is not False:
+                take(self.space, positive)
+                return size
+        elif size >= 1:
+            return size
+        raise ModelImportError(f"dimension `{symbolic.text(expr)}` divides by `{size}`", code="import-unsupported")
 
     def _named(self, param: str) -> Dim:
         if param not in self._legal:
@@ -146,6 +161,10 @@ class Dimensions:
         """Return the options of the command that fix sizes."""
         given = numbers or {}
         return " ".join(f"--set {self.origins.get(name, name)}={given.get(name, 'N')}" for name in sorted(names))
+
+    def needs_number(self, error: NeedsNumberError) -> str:
+        """Return what to do where the number of a size is needed."""
+        return f"{error}: fix the size with {self.options(error.sizes)}"
 
     def advice(self, equations: Sequence[Condition]) -> str:
         """Return the options that fix the sizes of equations: to the number that an equation of one size demands."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, index_of
+from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, index_of, surely
 from openinfer.dims import max as largest
 from openinfer.dims import min as smallest
 from openinfer.dtypes import BOOL, F32, F64, I32, I64
@@ -133,15 +133,15 @@ def _divided(node: Node, left: Size, right: Size) -> Size:
         return quotient if (left < 0) == (right < 0) else -quotient
     if is_number(right) and right < 0:
         return -_divided(node, left, -right)
-    if not right > 0:
+    if not surely(lambda: right > 0):
         raise _UndecidedError
-    if left < 0:
+    if surely(lambda: left < 0):
         return -(-left // right)
     return node.emit.dimensions.at_least_zero(left) // right
 
 
 def _remainder(left: Size, right: Size) -> Size:
-    if not right > 0 and not (is_number(left) and is_number(right)):
+    if not surely(lambda: right > 0) and not (is_number(left) and is_number(right)):
         raise _UndecidedError
     return left % right
 

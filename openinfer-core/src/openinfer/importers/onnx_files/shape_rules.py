@@ -54,7 +54,7 @@ class ShapeRules:
                 return rule()
             path, guards = _freest(self._space.explore(rule))
         except NeedsNumberError as error:
-            message = f"{schema.name}: {error}: fix the size with {self._dimensions.options(error.sizes)}"
+            message = f"{schema.name}: {self._dimensions.needs_number(error)}"
             raise ModelImportError(message, code="import-unsupported") from error
         except OpenInferError as error:
             raise ModelImportError(str(error), code="import-unsupported") from error

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
 
 Size: TypeAlias = "int | Dim"
-"""An integer that is known at import, or a size. Comparisons are true where they are certain."""
+"""An integer that is known at import, or a size. Two are equal where that is certain; else they are not."""
 
 
 def is_number(size: object) -> TypeGuard[int]:

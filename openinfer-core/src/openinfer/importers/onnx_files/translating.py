@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.diagnostics import Diagnostic, counted, shortened
+from openinfer.dims import NeedsNumberError
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
 from openinfer.importers.onnx_files.attribute_checks import attribute_fault
@@ -170,6 +171,10 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
     except (UnsupportedNodeError, ModelImportError) as error:
         del state.emit.calls[mark:]
         state.problems.append(_Problem(source, str(error), _types(node)))
+        results = None
+    except NeedsNumberError as error:
+        del state.emit.calls[mark:]
+        state.problems.append(_Problem(source, state.emit.dimensions.needs_number(error), _types(node)))
         results = None
     except _MALFORMED as error:
         # Translators read attributes and extents as the operator defines them; those of a damaged node are others.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openinfer.diagnostics import Diagnostic, counted, shortened
+from openinfer.dims import NeedsNumberError
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
 from openinfer.importers.onnx_files.dimensions import Dimensions
@@ -140,6 +141,8 @@ def _translate(operator: Operator, state: _State) -> None:
         results = _results(node)
     except (UnsupportedNodeError, ModelImportError) as error:
         reason = str(error)
+    except NeedsNumberError as error:
+        reason = state.emit.dimensions.needs_number(error)
     except _MALFORMED as error:
         # Translators read options and extents as the operator defines them; those of a damaged file are others.
         reason = f"its options, inputs or shapes do not fit the operator ({type(error).__name__}: {error})"

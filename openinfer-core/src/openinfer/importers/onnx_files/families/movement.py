@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dims import Dim
+from openinfer.dims import Dim, surely
 from openinfer.dtypes import BOOL, F32
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.onnx_files.node import Node
@@ -123,7 +123,9 @@ def _first_rows(x: Value, settings: Mapping[str, Setting]) -> dict[str, Setting]
         return None
     axis, start, end = axes[0] % x.rank, starts[0], ends[0]
     extent = x.dims[axis]
-    if not is_number(extent) or not is_number(start) or not isinstance(end, Dim) or start < 0 or end > extent:
+    if not is_number(extent) or not is_number(start) or not isinstance(end, Dim):
+        return None
+    if start < 0 or surely(lambda: end > extent):
         return None
     return {"axis": axis, "start": start, "length": end - start}
 
