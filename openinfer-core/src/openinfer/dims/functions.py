@@ -119,7 +119,7 @@ class range:  # noqa: A001, N801
 
     def __init__(self, *ends: Any) -> None:
         self.start, self.stop, self.step = (0, ends[0], 1) if len(ends) == 1 else (*ends, 1)[:3]
-        if self.step == 0:
+        if _is_zero(self.step):
             raise ValueError("range() arg 3 must not be zero")
 
     @property
@@ -137,7 +137,7 @@ class range:  # noqa: A001, N801
             last = self.start + (self.count - 1) * self.step
             return range(last, self.start - self.step, -self.step)
         if item in (0, -1):
-            if self.count == 0:
+            if _is_zero(self.count):
                 raise IndexError("range object index out of range")
             return self.start if item == 0 else self.start + (self.count - 1) * self.step
         raise self._needs_number(f"place {item}")
@@ -175,7 +175,7 @@ class slice:  # noqa: A001, N801
         if _asked((*self._ends, extent)) is None:
             return builtins.slice(start, stop, step).indices(extent)
         step = 1 if step is None else step
-        if step == 0:
+        if _is_zero(step):
             raise ValueError("slice step cannot be zero")
         if extent < 0:
             raise ValueError("length should not be negative")
@@ -186,6 +186,11 @@ class slice:  # noqa: A001, N801
             for place, end in zip((start, stop), ends, strict=True)
         )
         return first, last, step
+
+
+def _is_zero(size: Any) -> bool:
+    """Return whether a size is 0, where an error depends on the answer."""
+    return size.asked.followed(Condition(size.index, Relation.EQUAL)) if type(size) is Dim else size == 0
 
 
 def _asked(values: Iterable[Any]) -> Asked | None:
