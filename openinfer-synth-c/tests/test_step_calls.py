@@ -7,11 +7,12 @@ import shutil
 import numpy as np
 import pytest
 
+from openinfer import Model, Simulator, graph
 from openinfer.errors import DeviceError, SynthesisError
-from openinfer_synth_c import step_calls
+from openinfer_synth_c import device, step_calls
 from openinfer_synth_c.library import load_library
 from openinfer_synth_c.step_calls import StepCalls
-from openinfer_synth_c.step_functions import StepFunction
+from openinfer_synth_c.step_functions import StepFunction, step_function
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -95,3 +96,30 @@ def test_a_step_that_cannot_be_written_raises_why_at_its_own_calls_only(loads):
         with pytest.raises(SynthesisError, match="for which there is no C"):
             other()
     assert loads[0] == [1]
+
+
+def test_a_step_that_is_bound_again_is_written_and_compiled_once(monkeypatch):
+    written = []
+
+    def noted(step, inputs, outputs, **options):
+        written.append(step.op)
+        return step_function(step, inputs, outputs, **options)
+
+    monkeypatch.setattr(device, "step_function", noted)
+    program = graph("""
+        dynamic { x: f32[3]; }
+        persistent { n: i32; K(t): f32[3] @table; }
+        block entry {
+          cache.write x >> K[n]; cache.increment n; cache.read K[0..n] >> k; op softmax(k, axis=-1) >> y; return y;
+        }""")
+    simulator = Simulator(Model.from_arrays({}), program, device="c", trace=True, echo=False)
+    with simulator.make_executor() as executor:
+        begin = executor.snapshot()
+        executor.step(x=np.ones(3, np.float32))
+        once = list(written)
+        for _ in range(3):
+            executor.restore(begin)
+            executor.step(x=np.ones(3, np.float32))
+
+    assert once
+    assert written == once

@@ -238,12 +238,12 @@ class CDevice:
         return PlanInstance(plan, given, [own(outputs[port.name]).array for port in plan.outputs])
 
     def _bound(self, step: Step, inputs: Sequence[CBuffer], outputs: Sequence[CBuffer], what: str) -> BoundCall:
-        types = [b.type for b in inputs], [b.type for b in outputs]
-        return self._calls.bind(
-            partial(self._written, step, *types), [b.array for b in inputs], [b.array for b in outputs], what
-        )
+        types = tuple(b.type for b in inputs), tuple(b.type for b in outputs)
+        written = _Written(self.written, step, *types)
+        return self._calls.bind(written, [b.array for b in inputs], [b.array for b in outputs], what)
 
-    def _written(self, step: Step, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> StepFunction:
+    def written(self, step: Step, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> StepFunction:
+        """Return the function of a step on operands of these types."""
         if isinstance(step, ComputeStep):
             step = replace(step, arrangement=self._arranged(step.computation))
         return step_function(step, inputs, outputs, has_vector_types=self._has_vector_types)
@@ -257,6 +257,19 @@ class CDevice:
 
     def close(self) -> None:
         """Return at once: memory goes with its last user."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Writes the function of a step. Those of equal steps are equal, so that each is written and compiled once."""
+
+    write: Callable[[Step, Sequence[TensorType], Sequence[TensorType]], StepFunction]
+    step: Step
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+
+    def __call__(self) -> StepFunction:
+        return self.write(self.step, self.inputs, self.outputs)
 
 
 def own(buffer: Buffer) -> CBuffer:
