@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.importers.imported import ImportedModel
+    from openinfer.importers.large_floats import Reach
     from openinfer.importers.original import Original
     from openinfer.random_inputs import Interval
     from openinfer.tolerances import Tolerance
@@ -67,48 +68,99 @@ def verified(
     steps = usual_steps(imported) if steps is None else steps
     simulator = Simulator(imported.model, imported.graph, limits=limits or {}, environment=offered)
     drawing = _Drawing(imported, original, inputs or {}, seed, limits or {}, offered)
-    first, with_specials, texts = "", False, dict[str, str]()
     state = _first_values(imported, initial or {})
-    begin = {ours: state[name] for name, ours in imported.report.states.items()}
-    history: list[dict[str, Array]] = []
     with simulator.make_executor() as executor:
-        executor.restore(begin)
+        executor.restore({ours: state[name] for name, ours in imported.report.states.items()})
         comparison = OutputComparison(imported, original, tolerances or {}, executor.program, offered)
-        for step in range(steps + 1):
-            is_special = step == steps
-            if is_special and not drawing.can_be_special:
-                break
-            try:
-                drawn, theirs = drawing.step(step, state, special=is_special)
-                before = executor.snapshot() if is_special else None
-                history.append({imported.report.inputs[name]: value for name, value in drawn.items()})
-                executor.step(**history[-1])
-                outputs = {name: executor.fetch(ours) for name, ours in imported.report.outputs.items()}
-                reach = None
-                if before is not None:
-                    run = partial(_run_both, imported, original, executor, before, state)
-                    reach = reach_of_large_floats(run, drawn, share=comparison.share(), seed=seed)
-            except OpenInferError as error:
-                if not is_special:
-                    raise
-                comparison.note(f"no step with special values among the inputs is compared: {error}")
-                break
-            given = {**drawn, **state}
-            is_beyond = comparison.add(outputs, theirs, given, reach=reach)
-            if is_beyond and not first:
-                written_values = original.values(given)
-                first = first_difference(imported, simulator, begin, history, written_values, comparison.tolerance)
-            with_specials, texts = is_special, drawn.texts
-            state = {name: theirs[output] for output, name in imported.report.feeds.items()}
+        compared = _Compared(imported, original, simulator, executor, drawing, comparison, state)
+        for step in range(steps):
+            compared.step(step)
+        if drawing.can_be_special:
+            compared.special_step(steps, seed)
     return Verification(
         runner=original.runner,
         steps=steps,
-        with_specials=with_specials,
-        inputs=texts,
+        with_specials=compared.with_specials,
+        inputs=compared.texts,
         outputs=comparison.differences,
         notes=comparison.notes,
-        first=first,
+        first=compared.first,
     )
+
+
+class _Compared:
+    """The steps that are compared, one after the other.
+
+    Attributes:
+        first: the statement whose result differs first; empty while all agree.
+        texts: what was drawn for each input of the latest step.
+        with_specials: whether the latest step has special floats.
+    """
+
+    def __init__(
+        self,
+        imported: ImportedModel,
+        original: Original,
+        simulator: Simulator,
+        executor: Executor,
+        drawing: _Drawing,
+        comparison: OutputComparison,
+        state: Mapping[str, Array],
+    ) -> None:
+        self._imported, self._original = imported, original
+        self._simulator, self._executor = simulator, executor
+        self._drawing, self._comparison = drawing, comparison
+        self._state = state
+        self._begin = {ours: state[name] for name, ours in imported.report.states.items()}
+        self._history: list[dict[str, Array]] = []
+        self.first, self.texts, self.with_specials = "", dict[str, str](), False
+
+    def step(self, step: int) -> None:
+        """Compare a step of usual values.
+
+        Raises:
+            OpenInferError: the program or the original cannot run on these inputs.
+        """
+        drawn, theirs = self._drawing.step(step, self._state, special=False)
+        self._add(drawn, theirs, self._outputs_of(drawn), None)
+
+    def special_step(self, step: int, seed: int) -> None:
+        """Compare a step with special floats among the inputs, unless one of both cannot run on these."""
+        try:
+            drawn, theirs = self._drawing.step(step, self._state, special=True)
+            before = self._executor.snapshot()
+            outputs = self._outputs_of(drawn)
+            run = partial(_run_both, self._imported, self._original, self._executor, before, self._state)
+            reach = reach_of_large_floats(run, drawn, share=self._comparison.share(), seed=seed)
+        except OpenInferError as error:
+            self._comparison.note(f"no step with special values among the inputs is compared: {error}")
+            return
+        self.with_specials = True
+        self._add(drawn, theirs, outputs, reach)
+
+    def _outputs_of(self, drawn: Mapping[str, Array]) -> dict[str, Any]:
+        """Run the program on the inputs of a step."""
+        report = self._imported.report
+        self._history.append({report.inputs[name]: value for name, value in drawn.items()})
+        self._executor.step(**self._history[-1])
+        return {name: self._executor.fetch(ours) for name, ours in report.outputs.items()}
+
+    def _add(
+        self,
+        drawn: StepInputs,
+        theirs: Mapping[str, Array],
+        outputs: Mapping[str, Any],
+        reach: Mapping[str, Reach] | None,
+    ) -> None:
+        given = {**drawn, **self._state}
+        is_beyond = self._comparison.add(outputs, theirs, given, reach=reach)
+        if is_beyond and not self.first:
+            written_values, tolerance = self._original.values(given), self._comparison.tolerance
+            self.first = first_difference(
+                self._imported, self._simulator, self._begin, self._history, written_values, tolerance
+            )
+        self.texts = drawn.texts
+        self._state = {name: theirs[output] for output, name in self._imported.report.feeds.items()}
 
 
 def _run_both(
