@@ -61,6 +61,19 @@ def test_sides_of_different_shapes_need_the_condition(tmp_path: Path) -> None:
     assert "op neg(x) >> y;" in load(path, values={"c": True}).text
 
 
+@pytest.mark.parametrize("condition", [True, False])
+def test_sides_may_have_loops(condition: bool, tmp_path: Path) -> None:
+    def side(name: str) -> Any:
+        parameters = weights(**{f"w{name}": rand(1, 16, 3), f"r{name}": rand(1, 16, 4)})
+        return graph([node("LSTM", f"x w{name} r{name}", "z", hidden_size=4)], [], ["z"], parameters)
+
+    nodes = [node("If", "c", "y", then_branch=side("a"), else_branch=side("b"))]
+    proto = model(nodes, [info("x", ["T", 2, 3]), info("c", [], BOOL)], [info("y", None)])
+    imported = load(saved(proto, tmp_path))
+    assert imported.text.count("loop time") == 2
+    agrees(proto, imported, {"x": rand(5, 2, 3), "c": np.array(condition)})
+
+
 def test_a_side_with_an_unknown_node_needs_the_condition(tmp_path: Path) -> None:
     sides = {
         "then_branch": graph([node("Neg", "x", "z")], [], ["z"]),

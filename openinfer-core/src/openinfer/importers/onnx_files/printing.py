@@ -180,9 +180,11 @@ class _Printer:
     def _statements(self) -> Iterator[str]:
         flat: list[Call] = []
         for each in self._body:
-            loop = each if isinstance(each, Loop) else each.loop if isinstance(each, LoopCall) else None
-            if loop is not None:
-                self._name_loops(loop)
+            if isinstance(each, Loop):
+                self._name_carried(each)
+                self._name_loops(each.calls)
+            else:
+                self._name_loops([each])
         is_first = True
         for statement in self._body:
             if isinstance(statement, Call):
@@ -195,11 +197,14 @@ class _Printer:
         yield from [""] if flat and not is_first else []
         yield from self._stages(flat)
 
-    def _name_loops(self, loop: Loop) -> None:
-        self._name_carried(loop)
-        for call in loop.calls:
+    def _name_loops(self, calls: Sequence[Call]) -> None:
+        for call in calls:
             if isinstance(call, LoopCall) and call.loop is not None:
-                self._name_loops(call.loop)
+                self._name_carried(call.loop)
+                self._name_loops(call.loop.calls)
+            elif isinstance(call, BranchCall):
+                for side in call.sides:
+                    self._name_loops(side.calls)
 
     def _name_carried(self, loop: Loop) -> None:
         """Name what turns hand on: one name for what goes in, what the body writes and what comes out."""
