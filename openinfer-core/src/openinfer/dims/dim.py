@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
 
 from openinfer.affine import Index
 from openinfer.dims.condition import Condition, Relation
+from openinfer.dims.division import divided
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.lets import divisor, evaluated, sources
 
@@ -294,7 +295,7 @@ def _positive(of: Index, by: Index, asked: Asked) -> tuple[Index, Index]:
 
 def _quotient(of: Index, by: Index, asked: Asked) -> Size:
     of, by = _positive(of, by, asked)
-    multiple, rest = of.divided(divisor(by))
+    multiple, rest = divided(of, by)
     return made(multiple if _is_below(rest, by, asked) else of // divisor(by), asked)
 
 
@@ -302,7 +303,7 @@ def _remainder(of: Index, by: Index, asked: Asked) -> Size:
     dividend, positive = _positive(of, by, asked)
     # A remainder has the sign of its divisor: x % -n is -(-x % n).
     sign = 1 if dividend == of else -1
-    _, rest = dividend.divided(divisor(positive))
+    _, rest = divided(dividend, positive)
     for candidate in (dividend, dividend + positive, rest):
         if _is_below(candidate, positive, asked):
             return made(candidate * sign, asked)
