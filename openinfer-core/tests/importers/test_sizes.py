@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from onnx_models import agrees, info, model, node, saved, weights
 
 from openinfer import ModelImportError
@@ -34,14 +35,58 @@ def test_windows_and_strides_of_any_length_have_their_extent_and_least_size(
         agrees(proto, imported, {"x": rand(1, 1, samples)})
 
 
-def test_a_guard_that_fixes_a_size_is_advice_in_the_names_of_the_model(tmp_path: Path) -> None:
-    nodes = [node("Reshape", "x shape", "y")]
+@pytest.mark.parametrize("dim", [-1, "-1", "?", "", None])
+def test_dims_without_a_name_are_sizes_of_their_own(dim: int | str | None, tmp_path: Path) -> None:
+    proto = model([node("Relu", "x", "y")], [info("x", [dim, 3, dim])], [info("y", None)])
+    imported = load(saved(proto, tmp_path))
+    assert "x: f32[x_0, 3, x_2];" in imported.text
+    agrees(proto, imported, {"x": rand(2, 3, 4)})
+
+
+@pytest.mark.parametrize("end", [10**9, 2**31 - 1, 2**63 - 1])
+def test_exporters_write_an_open_end_as_a_large_number(end: int, tmp_path: Path) -> None:
+    places = weights(first=np.array([1, 0]), last=np.array([end, end]), axes=np.array([0, 1]))
+    slice_node = node("Slice", "x first last axes", "y")
+    proto = model([slice_node], [info("x", ["T", "U"])], [info("y", None)], places)
+    imported = load(saved(proto, tmp_path))
+    assert "y: f32[T-1, U];" in imported.text
+    agrees(proto, imported, {"x": rand(5, 4)})
+
+
+def test_a_size_for_which_a_node_accepts_one_number_only_has_it(tmp_path: Path) -> None:
     shape = weights(shape=np.array([0, 1, 3, 192]))
+    nodes = [node("Reshape", "x shape", "y")]
     path = saved(model(nodes, [info("x", ["seq", "batch size", 576])], [info("y", None)], shape), tmp_path)
-    with pytest.raises(ModelImportError, match=r"reshape needs batch_size == 1: fix .* --set batch size=1") as raised:
+    imported = load(path)
+    assert "`batch size` is 1: Reshape 'y' accepts no other" in imported.report.notes
+    assert "x: f32[seq, 1, 576];" in imported.text
+    for name in ("batch size", "batch_size"):
+        assert load(path, values={name: 1}).text == imported.text
+
+
+def test_numbers_that_nodes_demand_of_a_size_are_taken_from_the_first(tmp_path: Path) -> None:
+    shapes = weights(a=np.array([2, 1, 3]), b=np.array([3, 1, 3]))
+    nodes = [node("Reshape", "x a", "y"), node("Reshape", "x b", "z")]
+    path = saved(model(nodes, [info("x", ["batch", 3])], [info("y", None), info("z", None)], shapes), tmp_path)
+    with pytest.raises(ModelImportError, match=r"Reshape 'z'\(f32\[2,3\]"):
         load(path)
-    assert not any(number in str(raised.value) for number in ("48", "80", "768", "1280"))
-    assert load(path, values={"batch size": 1}).report.statements == 1
+
+
+def test_one_of_two_numbers_that_a_node_accepts_is_advice(tmp_path: Path) -> None:
+    proto = model([node("Add", "x w", "y")], [info("x", ["batch", 3])], [info("y", None)], weights(w=rand(5, 3)))
+    with pytest.raises(ModelImportError, match=r"add needs batch == 5: fix .* --set batch=5"):
+        load(saved(proto, tmp_path))
+
+
+def test_what_a_side_of_a_branch_demands_is_not_taken(tmp_path: Path) -> None:
+    sides = {
+        "then_branch": helper.make_graph([node("Reshape", "x two", "z")], "then", [], [info("z", None)]),
+        "else_branch": helper.make_graph([node("Relu", "x", "z")], "else", [], [info("z", None)]),
+    }
+    inputs = [info("x", ["batch", 3]), info("c", [], TensorProto.BOOL)]
+    proto = model([node("If", "c", "y", **sides)], inputs, [info("y", None)], weights(two=np.array([2, 3])))
+    with pytest.raises(ModelImportError, match="fix --set c=VALUE"):
+        load(saved(proto, tmp_path))
 
 
 def test_sizes_that_must_be_equal_are_named_together(tmp_path: Path) -> None:

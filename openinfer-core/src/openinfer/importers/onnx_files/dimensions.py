@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from openinfer import symbolic
-from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, Space, index_of, sources
+from openinfer.affine import Var
+from openinfer.dims import Condition, Dim, Let, NeedsNumberError, Relation, Space, index_of, sources
 from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.demands import LARGEST, least_sizes, take
 from openinfer.symbolic import LITERAL_WORDS, ROUNDINGS, Const, IntExpr, Name
@@ -41,11 +42,12 @@ class Dimensions:
         self._indices: list[str] = []
         inputs = {info.name for info in graph.inputs}
         self.names = sorted(self._params(graph))
-        for name in [name for name in values if name in self.names and name not in inputs]:
+        params = {_stem(param): param for param in self.names} | {param: param for param in self.names}
+        for name in [name for name in values if name in params and name not in inputs]:
             number = values.pop(name)
             if not isinstance(number, int) or isinstance(number, bool) or number < 0:
                 raise ModelImportError(f"dimension {name!r} is a number, found {number!r}", code="import-value")
-            self._fixed[name] = number
+            self._fixed[params[name]] = number
 
     def _params(self, graph: SourceGraph) -> set[str]:
         params: set[str] = set()
@@ -124,9 +126,7 @@ class Dimensions:
 
     def _named(self, param: str) -> Dim:
         if param not in self._legal:
-            stem = _ILLEGAL.sub("_", param).strip("_") or "size"
-            stem = stem[:LONGEST]
-            stem = f"n{stem}" if stem[0].isdigit() or stem in (*LITERAL_WORDS, *ROUNDINGS) else stem
+            stem = _stem(param)
             name, number = stem, 2
             while name in self.sizes:
                 name, number = f"{stem}_{number}", number + 1
@@ -168,13 +168,13 @@ class Dimensions:
 
     def advice(self, equations: Sequence[Condition]) -> str:
         """Return the options that fix the sizes of equations: to the number that an equation of one size demands."""
-        numbers: dict[str, int] = {}
-        for equation in equations:
-            terms = dict(equation.index.terms)
-            constant = terms.pop((), 0)
-            if set(terms.values()) == {1} and len(terms) == 1:
-                numbers |= dict.fromkeys(sources(equation.index), -constant)
-        return self.options(frozenset(name for equation in equations for name in sources(equation.index)), numbers)
+        names = frozenset(name for equation in equations for name in sources(equation.index))
+        return self.options(names, _solutions(equations))
+
+    def numbers(self, equations: Sequence[Condition]) -> dict[str, int]:
+        """Return the numbers that equations of one size demand, by the names of the model."""
+        solved = _solutions(equations)
+        return {self.origins.get(name, name): solved[name] for name in self.sizes if name in solved}
 
     def least(self) -> dict[str, int]:
         """Return the least sizes that operators accept.
@@ -187,6 +187,26 @@ class Dimensions:
             demands = " and ".join(map(str, self.space.facts))
             raise ModelImportError(f"no sizes meet {demands}: fix them with --set NAME=N", code="import-unsupported")
         return {name: sizes[name] for name in self.sizes}
+
+
+def _stem(param: str) -> str:
+    """Return what a dimension is called in a program, but for what sets equal names apart."""
+    stem = (_ILLEGAL.sub("_", param).strip("_") or "size")[:LONGEST]
+    return f"n{stem}" if stem[0].isdigit() or stem in (*LITERAL_WORDS, *ROUNDINGS) else stem
+
+
+def _solutions(equations: Sequence[Condition]) -> dict[str, int]:
+    """Return the values of sizes that equations such as ``batch - 1 == 0`` demand."""
+    numbers: dict[str, int] = {}
+    for equation in equations:
+        terms = dict(equation.index.terms)
+        constant = terms.pop((), 0)
+        match [*terms.items()]:
+            case [((Var() as size,), 1)] if not isinstance(size, Let):
+                numbers[size.name] = -constant
+            case _:
+                continue
+    return numbers
 
 
 def _parsed(param: str) -> IntExpr | None:

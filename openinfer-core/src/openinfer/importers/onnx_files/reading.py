@@ -239,9 +239,15 @@ MOST_SPARSE_NBYTES = 1 << 28
 
 
 def _dims(shape: Any) -> Iterator[Dim]:
+    """Yield dims; one without a name is None. Exporters also write it as -1, or as a name of signs, such as ``?``."""
     for dim in shape.dim:
-        kind = dim.WhichOneof("value")
-        yield int(dim.dim_value) if kind == "dim_value" else str(dim.dim_param) or None if kind else None
+        match dim.WhichOneof("value"):
+            case "dim_value":
+                yield int(dim.dim_value) if dim.dim_value != -1 else None
+            case "dim_param" if any(map(str.isalnum, dim.dim_param)) and dim.dim_param != "-1":
+                yield str(dim.dim_param)
+            case _:
+                yield None
 
 
 def _inline(onnx: Any, proto: Any, dtype: DType, shape: tuple[int, ...]) -> Array:

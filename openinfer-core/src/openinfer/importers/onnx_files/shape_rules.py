@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 _TypesPath: TypeAlias = "Path[tuple[TensorType, ...]]"
 
 
+class FixedSizesError(ModelImportError):
+    """An operator that leaves sizes no freedom.
+
+    Attributes:
+        sizes: the numbers of dimensions, by the names of the model, where it accepts no others.
+    """
+
+    def __init__(self, message: str, *, sizes: Mapping[str, int]) -> None:
+        super().__init__(message, code="import-unsupported")
+        self.sizes = sizes
+
+
 class ShapeRules:
     """Runs shape rules on the sizes of a model, and collects what they demand."""
 
@@ -52,27 +64,34 @@ class ShapeRules:
         try:
             if not _have_sizes(inputs, settings, declared):
                 return rule()
-            path, guards = _freest(self._space.explore(rule))
+            paths = self._space.explore(rule)
+            path, guards = _freest(paths)
         except NeedsNumberError as error:
             message = f"{schema.name}: {self._dimensions.needs_number(error)}"
             raise ModelImportError(message, code="import-unsupported") from error
         except OpenInferError as error:
             raise ModelImportError(str(error), code="import-unsupported") from error
-        self._take(schema, guards)
+        self._take(schema, guards, paths)
         if path.value is None:
             raise TypeError(schema.name)
         return path.value
 
-    def _take(self, schema: OpSchema, guards: Sequence[Condition]) -> None:
+    def _take(self, schema: OpSchema, guards: Sequence[Condition], paths: Sequence[_TypesPath]) -> None:
         equations = [equation for guard in guards if (equation := fixing(guard, self._space))]
         if equations:
             demands = " and ".join(map(str, equations))
             message = f"{schema.name} needs {demands}: fix the size with {self._dimensions.advice(equations)}"
-            raise ModelImportError(message, code="import-unsupported")
+            raise FixedSizesError(message, sizes=self._dimensions.numbers(self._certain(equations, paths)))
         for guard in guards:
             take(self._space, guard)
             if guard.relation is Relation.EQUAL:
                 self._note_equation(guard.index)
+
+    def _certain(self, equations: Sequence[Condition], paths: Sequence[_TypesPath]) -> list[Condition]:
+        """Return the equations without which a rule accepts no sizes."""
+        accepted = [path for path in paths if path.error is None]
+        demands = [{fixing(guard, self._space) for guard in path.guards} for path in accepted]
+        return [equation for equation in equations if all(equation in demand for demand in demands)]
 
     def _note_equation(self, index: Index) -> None:
         """Let a quotient that equals other sizes be them, so that equal extents have one form."""

@@ -28,13 +28,14 @@ from openinfer.importers.onnx_files.evaluating import (
 from openinfer.importers.onnx_files.expansion import expanded
 from openinfer.importers.onnx_files.folding import folded
 from openinfer.importers.onnx_files.node import NeedsValueError, Node, UnsupportedNodeError
+from openinfer.importers.onnx_files.shape_rules import FixedSizesError
 from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.stages import stage_of
 from openinfer.importers.onnx_files.translators import translators
 from openinfer.importers.onnx_files.values import Program, Value, known
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from openinfer.importers.imported import ImportOptions
     from openinfer.importers.onnx_files.source import SourceGraph, SourceModel, SourceNode, TensorInfo
@@ -58,13 +59,18 @@ class Translation:
 
 @dataclass(slots=True)
 class _Problem:
-    """Why a node cannot be translated."""
+    """Why a node cannot be translated.
+
+    Attributes:
+        fixed: the demand of a node that accepts some sizes only, and which.
+    """
 
     node: SourceNode
     reason: str
     types: str
     code: str = "import-unsupported"
     inputs: tuple[str, ...] = ()
+    fixed: FixedSizesError | None = None
 
 
 @dataclass(slots=True)
@@ -80,12 +86,34 @@ class _State:
 
 
 def translate(model: SourceModel, options: ImportOptions, environment: Environment) -> Translation:
-    """Return a model as a program.
+    """Return a model as a program; dimensions for which a node accepts one number only have it.
 
     Raises:
         ModelImportError: nodes cannot be translated; all of them.
     """
-    values = dict(options.values)
+    numbers: dict[str, int] = {}
+    notes: list[str] = []
+    while True:
+        program = _translated(model, {**options.values, **numbers}, environment)
+        if isinstance(program, Translation):
+            program.program.notes[:0] = notes
+            return program
+        demands = {name: (number, title) for title, name, number in _demands(program)}
+        if not demands:
+            raise _error(program)
+        numbers |= {name: number for name, (number, _) in demands.items()}
+        notes += [f"`{name}` is {number}: {title} accepts no other" for name, (number, title) in demands.items()]
+
+
+def _demands(problems: Sequence[_Problem]) -> Iterator[tuple[str, str, int]]:
+    """Yield nodes that accept only one number for a dimension, the last node first."""
+    for problem in reversed(problems):
+        for name, number in () if problem.fixed is None else problem.fixed.sizes.items():
+            yield problem.node.title, name, number
+
+
+def _translated(model: SourceModel, values: dict[str, Any], environment: Environment) -> Translation | list[_Problem]:
+    """Return a model as a program, or why nodes of it cannot be translated."""
     dimensions = Dimensions(model.graph, values)
     emit = Emitter(environment, dimensions)
     state = _State(model, emit)
@@ -102,7 +130,8 @@ def translate(model: SourceModel, options: ImportOptions, environment: Environme
         message = f"the model has no input or symbolic dimension {listed}; it has: {known_names}"
         raise ModelImportError(message, code="import-value")
     translate_graph(model.graph, scope, state)
-    _raise_problems(state)
+    if state.problems:
+        return state.problems
     outputs = [(info.name, _output(info, scope, state)) for info in model.graph.outputs]
     sizes, origins = dimensions.least(), dict(dimensions.origins)
     program = Program(
@@ -170,7 +199,8 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
         results = None
     except (UnsupportedNodeError, ModelImportError) as error:
         del state.emit.calls[mark:]
-        state.problems.append(_Problem(source, str(error), _types(node)))
+        fixed = error if isinstance(error, FixedSizesError) else None
+        state.problems.append(_Problem(source, str(error), _types(node), fixed=fixed))
         results = None
     except NeedsNumberError as error:
         del state.emit.calls[mark:]
@@ -337,21 +367,20 @@ def _types(node: Node) -> str:
     return ", ".join(shown)
 
 
-def _raise_problems(state: _State) -> None:
-    if not state.problems:
-        return
-    listed = state.problems[:MOST_LISTED]
+def _error(problems: Sequence[_Problem]) -> ModelImportError:
+    """Return the error that lists why nodes cannot be translated."""
+    listed = problems[:MOST_LISTED]
     lines = [f"{each.node.title}({shortened(each.types, 300)}): {shortened(each.reason, 600)}" for each in listed]
-    found = [Diagnostic(code=each.code, message=line) for each, line in zip(state.problems, lines, strict=False)]
-    more = len(state.problems) - len(lines)
+    found = [Diagnostic(code=each.code, message=line) for each, line in zip(problems, lines, strict=False)]
+    more = len(problems) - len(lines)
     if more:
         lines.append(f"and {more} more")
         found.append(Diagnostic(code="import-unsupported", message=f"{counted(more, 'more node')} cannot be imported"))
-    only_values = all(problem.code == "import-value" for problem in state.problems)
-    raise ModelImportError(
-        f"{counted(len(state.problems), 'node')} cannot be imported:\n  " + "\n  ".join(lines),
+    only_values = all(problem.code == "import-value" for problem in problems)
+    return ModelImportError(
+        f"{counted(len(problems), 'node')} cannot be imported:\n  " + "\n  ".join(lines),
         code="import-value" if only_values else "import-unsupported",
         diagnostics=found,
-        nodes=[problem.node.title for problem in state.problems],
-        inputs=list(dict.fromkeys(name for problem in state.problems for name in problem.inputs)),
+        nodes=[problem.node.title for problem in problems],
+        inputs=list(dict.fromkeys(name for problem in problems for name in problem.inputs)),
     )

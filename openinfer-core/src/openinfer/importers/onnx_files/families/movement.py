@@ -95,6 +95,10 @@ def _with_copies(x: Value, shape: list[Size]) -> list[Size]:
     ]
 
 
+OPEN_END = 10**9
+"""Least number that stands for an open end: jax2tf writes it, others the largest integers of 32 or 64 bits."""
+
+
 @translates("Slice")
 def _slice(node: Node) -> Value:
     x, settings = node.given(0), dict[str, "Setting"]()
@@ -131,9 +135,9 @@ def _first_rows(x: Value, settings: Mapping[str, Setting]) -> dict[str, Setting]
 
 
 def _clamped(element: Size) -> Size:
-    """Return a place; exporters write the largest integers for an open end, of which readers need only the sign."""
+    """Return a place; exporters write large integers for an open end, of which readers need only the sign."""
     far = (1 << 31) - 1
-    return min(max(element, -far), far) if is_number(element) else element
+    return element if not is_number(element) or abs(element) < OPEN_END else far if element > 0 else -far
 
 
 @translates("Split")
