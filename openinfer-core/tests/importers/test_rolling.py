@@ -22,8 +22,13 @@ def rand(*shape: int) -> Any:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def layers(count: int, *, named: bool = True, extra: str = "") -> Any:
-    """Return residual layers, tanh(x w + b) + x each; ``extra`` is an output within the second one."""
+def layers(count: int, *, named: bool = True, extra: str = "", again: str = "") -> Any:
+    """Return residual layers, tanh(x w + b) + x each.
+
+    Args:
+        extra: an output within the second one.
+        again: where the weight of the first layer is read once more: "after" the layers, or "inside" of each.
+    """
     nodes: list[Any] = [node("Neg", "x", "h0")]
     arrays: dict[str, Any] = {}
     for layer in range(count):
@@ -32,10 +37,11 @@ def layers(count: int, *, named: bool = True, extra: str = "") -> Any:
         nodes += [
             node("MatMul", f"h{layer} {w}", f"p{layer}"),
             node("Add", f"p{layer} {b}", f"q{layer}"),
-            node("Tanh", f"q{layer}", f"t{layer}"),
+            *([node("MatMul", f"q{layer} net.0.w", f"r{layer}")] if again == "inside" else []),
+            node("Tanh", f"{'r' if again == 'inside' else 'q'}{layer}", f"t{layer}"),
             node("Add", f"h{layer} t{layer}", f"h{layer + 1}"),
         ]
-    nodes.append(node("Relu", f"h{count}", "y"))
+    nodes.append(node("MatMul", f"h{count} net.0.w", "y") if again == "after" else node("Relu", f"h{count}", "y"))
     outputs = [info("y", None), *([info(extra, None)] if extra else [])]
     return model(nodes, [info("x", ["N", 6])], outputs, weights(**arrays))
 
@@ -56,6 +62,14 @@ def test_the_loop_computes_the_same_bits_as_the_layers(named: bool, tmp_path: Pa
     assert ("loop" in rolled.text, "loop" in flat.text) == (True, False)
     x = rand(2, 6)
     np.testing.assert_array_equal(run(rolled, {"x": x})[0], run(flat, {"x": x})[0])
+
+
+@pytest.mark.parametrize("again", ["after", "inside"])
+def test_the_weight_of_the_first_layer_may_be_read_elsewhere(again: str, tmp_path: Path) -> None:
+    proto = layers(5, again=again)
+    imported = load(saved(proto, tmp_path))
+    assert "loop layers" in imported.text
+    agrees(proto, imported, {"x": rand(3, 6)})
 
 
 def test_names_that_count_nothing_get_a_pattern_of_their_own(tmp_path: Path) -> None:

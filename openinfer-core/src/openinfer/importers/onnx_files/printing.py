@@ -258,6 +258,9 @@ class _Printer:
         yield "  }"
         for carried in loop.carried:
             self._of[id(carried.before)] = outer.get(id(carried.before), self._of[id(carried.before)])
+        for table in loop.tables:
+            # Others may read the weight of the first layer as well.
+            del self._of[id(table.first)]
 
     def _count(self, loop: Loop) -> str:
         return self._ref(loop.count) if isinstance(loop.count, Value) else size_text(loop.count)

@@ -134,8 +134,8 @@ def _aligned(program: Program, signatures: Sequence[int], start: int, period: in
             if all(value is values[0] for value in values):
                 same.add(id(values[0]))
     starts = {id(value) for value in carried.values()}
-    if len(starts) < len(carried) or starts & same:
-        # One value would be two variables of the body.
+    if len(starts) < len(carried) or (starts | weights.keys()) & same:
+        # One value would be two variables of the body, or a table and a constant.
         return None
     found = Repetition(start, period, count, weights, carried)
     return found if carried and _is_closed(program, found) else None
