@@ -114,7 +114,7 @@ def as_c(
     steps = {"ids": ids[:, None], "temperature": np.zeros(len(ids), np.float32), "seed": np.ones(len(ids), np.uint32)}
 
     def made(target: str) -> Synthesis:
-        return oi.Synthesizer(target).synthesize(model, graph)
+        return oi.Synthesizer(target).synthesize(model, graph, sizes={"S": 1})
 
     for target, outputs in agreement.on_each_target(made, steps, len(ids)):
         found = outputs["token"][len(prompt) - 1 :, 0]

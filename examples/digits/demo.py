@@ -140,7 +140,7 @@ def in_c(
     model: oi.Model, graph: oi.Graph, images: npt.NDArray[np.float32], expected: Answers, keep: Path | None
 ) -> list[bool]:
     heading("Synthesised to C")
-    synthesis = oi.Synthesizer("c").synthesize(model, graph)
+    synthesis = oi.Synthesizer("c").synthesize(model, graph, sizes=model.sizevars)
     with tempfile.TemporaryDirectory(prefix="digits-") as scratch:
         folder = synthesis.emit(keep or Path(scratch) / "digits_c")
         for file in sorted(folder.iterdir()):

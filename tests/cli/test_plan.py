@@ -18,7 +18,7 @@ from openinfer.plan.steps import ComputeStep
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
 
-DIGITS = ("examples/digits/digits.oi", "--model", "examples/digits/digits.oinf")
+DIGITS = ("examples/digits/digits.oi", "--model", "examples/digits/digits.oinf", "--size", "N=1", "--size", "S=8")
 
 
 def plan(*options):

@@ -50,7 +50,7 @@ def write_model(path, weights):
 
 
 def synth(files, *options, graph="p.oi"):
-    arguments = ["synth", str(files / graph), "--model", str(files / "m.oinf"), *options]
+    arguments = ["synth", str(files / graph), "--model", str(files / "m.oinf"), "--size", "N=2", *options]
     return CliRunner().invoke(main, arguments)
 
 
@@ -275,6 +275,25 @@ def test_verification_names_the_statement_that_a_random_input_does_not_suit(file
 
 
 @pytest.mark.rule("api.commands.1")
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("synth", ("--target", "c", "-o", "out")), ("plan", ()), ("check", ("--target", "c"))],
+    ids=["synth", "plan", "check"],
+)
+@pytest.mark.parametrize(
+    ("choice", "code"), [((), 1), (("--size", "N=1"), 0), (("--limit", "N=4"), 0)], ids=["none", "size", "limit"]
+)
+def test_sizes_of_steps_need_limits(files, monkeypatch, command, options, choice, code):
+    monkeypatch.chdir(files)
+
+    result = CliRunner().invoke(main, [command, "p.oi", "--model", "m.oinf", *options, *choice])
+
+    assert result.exit_code == code, result.output
+    if code:
+        assert "size `N` may differ from step to step, and needs a limit" in result.output
+        assert "give --limit N=..., or one value for all steps: --size N=..." in result.output
+
+
 def test_without_a_compiler_verification_ends_with_3(files, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
 
@@ -352,6 +371,7 @@ def test_the_recogniser_of_digits_agrees():
         str(digits / "digits.oi"),
         "--model",
         str(digits / "digits.oinf"),
+        *("--size", "N=1", "--size", "S=8"),
         "--target",
         "c",
         "--verify",

@@ -43,7 +43,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def synthesis(program, model):
-    return oi.Synthesizer("c", arch="cortex-m4", prefix="digits").synthesize(model, program)
+    return oi.Synthesizer("c", arch="cortex-m4", prefix="digits").synthesize(model, program, sizes=model.sizevars)
 
 
 @pytest.fixture(scope="module")

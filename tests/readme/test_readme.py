@@ -245,13 +245,15 @@ def is_checked(page: Page, text: str, _: str) -> None:
 
 def is_run_and_synthesised(page: Page, text: str, _: str) -> None:
     simulate(page, text)
-    oi.Synthesizer("c").synthesize(model_of(page), oi.graph(text))
+    model = model_of(page)
+    oi.Synthesizer("c").synthesize(model, oi.graph(text), sizes=model.sizevars)
 
 
 def is_run_but_not_synthesised(page: Page, text: str, _: str) -> None:
     simulate(page, text)
+    model = model_of(page)
     with pytest.raises(oi.SynthesisError):
-        oi.Synthesizer("c").synthesize(model_of(page), oi.graph(text))
+        oi.Synthesizer("c").synthesize(model, oi.graph(text), sizes=model.sizevars)
 
 
 def is_refused_as_unsupported(page: Page, text: str, _: str) -> None:

@@ -86,7 +86,7 @@ def loads(plan):
 
 def assert_steps_agree(text, **inputs):
     model, program = Model.from_arrays({}, sizevars=SIZES), graph(text)
-    synthesis = Synthesizer("c").synthesize(model, program)
+    synthesis = Synthesizer("c").synthesize(model, program, sizes=SIZES)
     found = run_sanitised(synthesis, inputs, steps=STEPS)
     cpu = Simulator(model, program, device="cpu").make_executor()
     for step in range(STEPS):

@@ -282,7 +282,7 @@ def test_an_example_has_no_alarm(folder, file, tmp_path):
         model = written_model(folder, tmp_path / "model.oinf")
     with ModelLoader.open(model) as opened:
         synthesis = Synthesizer("c", limits={"t": 100} if folder == "cache-decode" else None).synthesize(
-            opened, EXAMPLES / folder / file
+            opened, EXAMPLES / folder / file, sizes=opened.sizevars
         )
         assert synthesis.prove(timeout=300).proof.alarms == ()
 

@@ -31,7 +31,8 @@ block entry {
 
 
 def made(text: str = CHAIN, *, size: int = 8, **options: Any) -> Synthesis:
-    return Synthesizer("vulkan", **options).synthesize(oi.Model.from_arrays({}, sizevars={"N": size}), text)
+    sizes = {"N": size}
+    return Synthesizer("vulkan", **options).synthesize(oi.Model.from_arrays({}, sizevars=sizes), text, sizes=sizes)
 
 
 def kernels(synthesis: Synthesis) -> dict[str, str]:

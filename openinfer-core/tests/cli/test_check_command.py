@@ -175,8 +175,8 @@ def test_check_says_what_synth_refuses(write, tmp_path, text: str, reported: str
     save_model(ModelContents(sizevars={"B": 2}, metadata={}, tensors={}), model)
     path = write(text)
 
-    checked = run("check", path, "--model", model, "--target", "paper")
-    written = run("synth", path, "--model", model, "--target", "paper", "-o", str(tmp_path / "out"))
+    checked = run("check", path, "--model", model, "--target", "paper", "--size", "B=2")
+    written = run("synth", path, "--model", model, "--target", "paper", "--size", "B=2", "-o", str(tmp_path / "out"))
 
     assert (checked.exit_code, written.exit_code) == (1, 1)
     assert reported in checked.output
@@ -198,8 +198,8 @@ def test_a_program_is_checked_for_a_target(write, tmp_path) -> None:
     save_model(ModelContents(sizevars={"B": 2}, metadata={}, tensors={}), model)
     path = write(COUNTING.replace("cache.increment n;", "cache.increment n; cache.decrement n;"))
 
-    result = run("check", path, "--model", model, "--target", "paper")
-    plain = run("check", write(GOOD, "plain.oi"), "--model", model, "--target", "paper")
+    result = run("check", path, "--model", model, "--size", "B=2", "--target", "paper")
+    plain = run("check", write(GOOD, "plain.oi"), "--model", model, "--size", "B=2", "--target", "paper")
     without = run("check", path, "--target", "paper")
     unknown = run("check", path, "--model", model, "--target", "paaper")
 

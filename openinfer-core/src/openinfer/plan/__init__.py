@@ -5,8 +5,8 @@ it; a target's emitter only reads it.
 """
 
 from openinfer.plan.execution_plan import ExecutionPlan
-from openinfer.plan.limits import limits_of
+from openinfer.plan.limits import limits_of, refuse_unlimited
 from openinfer.plan.make_plan import make_plan
 from openinfer.plan.plan_options import PlanOptions
 
-__all__ = ["ExecutionPlan", "PlanOptions", "limits_of", "make_plan"]
+__all__ = ["ExecutionPlan", "PlanOptions", "limits_of", "make_plan", "refuse_unlimited"]

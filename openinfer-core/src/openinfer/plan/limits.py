@@ -8,7 +8,7 @@ from openinfer.plan.findings import about
 from openinfer.validate.step_sizes import fixing, step_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from openinfer.ir.graph import Graph
     from openinfer.model import Model
@@ -52,3 +52,23 @@ def limits_of(graph: Graph, model: Model, limits: Mapping[str, int]) -> Limits:
         if value < 1:
             raise about("size-limit", f"limit {name!r} is {value}, expected 1 or more")
     return Limits(sizes, {name: value for name, value in limits.items() if name not in sizes})
+
+
+def refuse_unlimited(graph: Graph, model: Model, chosen: Collection[str]) -> None:
+    """Raise where sizes may differ from step to step, and nobody chose their values or their limits.
+
+    Args:
+        chosen: the sizes that have a limit, or a value in place of the model's.
+
+    Raises:
+        SynthesisError: ``size-limit``: it names the sizes, and the options that choose them.
+    """
+    free = step_sizes(graph, model)
+    missing = [name for name in model.sizevars if name in free and name not in chosen]
+    if not missing:
+        return
+    names = " and ".join(f"`{name}`" for name in missing)
+    what, need = ("size", "needs a limit") if len(missing) == 1 else ("sizes", "need limits")
+    limits, sizes = (" ".join(f"--{option} {name}=..." for name in missing) for option in ("limit", "size"))
+    message = f"{what} {names} may differ from step to step, and {need}"
+    raise about("size-limit", message, f"give {limits}, or one value for all steps: {sizes}")

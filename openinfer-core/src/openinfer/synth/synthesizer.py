@@ -141,7 +141,8 @@ class Synthesizer:
             --schedules-out`` writes it, or its content (`openinfer.plan.schedules.ScheduleFile`).
         limits: how far caches may grow that nothing else bounds: ``{"K.t": 1024}`` for index ``t`` of cache ``K``, or
             ``{"t": 1024}`` for that index of every cache. ``{"T": 1024}`` for a size that may differ from step to step:
-            the caller gives it in every step, up to the limit.
+            the caller gives it in every step, up to the limit. Each such size needs a limit, or one value for all
+            steps among the ``sizes`` of `synthesize`.
         strict_order: whether every sum adds its terms one by one in row-major order without fused multiply-add: slower,
             and with the bits of any other device that does so. The hint ``strict_order`` decides for single statements.
         prefix: what external names of the source begin with: functions, types, macros, files. Models with different
@@ -272,7 +273,7 @@ class Synthesizer:
         watch: Watch | None = None,
     ) -> tuple[ExecutionPlan, tuple[Diagnostic, ...]]:
         from openinfer import programs
-        from openinfer.plan import limits_of, make_plan
+        from openinfer.plan import limits_of, make_plan, refuse_unlimited
         from openinfer.plan.stages import ignored
         from openinfer.validate import resolve
 
@@ -280,6 +281,7 @@ class Synthesizer:
         limits = limits_of(program, model, self._limits)
         largest = {**(sizes or {}), **limits.sizes}
         resolved = resolve(program, model, sizes=largest, environment=self._environment, strict=strict)
+        refuse_unlimited(program, model, largest)
         table = kernel_table(self._environment, self._spec)
         plan = make_plan(resolved, model, self._environment, table, self._plan_options(limits), watch=watch or ignored)
         plan = replace(plan, arch=self._arch, options=self._options, program_digest=_digest(program))

@@ -13,7 +13,7 @@ from openinfer.validate.resolve import check_against_model, is_understood
 from openinfer.validate.signature import signature_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from openinfer.diagnostics import Diagnostic
     from openinfer.dsl.reading import Reading
@@ -53,8 +53,13 @@ def checked_program(
     model: Model | None = None,
     environment: Environment | None = None,
     device: str | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Checked:
-    """Return the findings of a program, and what it is with every size and type known where possible."""
+    """Return the findings of a program, and what it is with every size and type known where possible.
+
+    Args:
+        sizes: named sizes that take the place of the model's.
+    """
     offered = environment or Environment.default()
     if model is None:
         structure, doubts = check_structure(reading.graph, reading.doubts)
@@ -63,7 +68,7 @@ def checked_program(
         return Checked(_errors_first((*reading.errors, *later)))
     findings = Findings()
     resolved = check_against_model(
-        reading.graph, model, findings, doubts=reading.doubts, environment=offered, device=device
+        reading.graph, model, findings, doubts=reading.doubts, environment=offered, device=device, sizes=sizes
     )
     found = _errors_first((*reading.errors, *findings.items))
     if found and found[0].severity is Severity.ERROR:

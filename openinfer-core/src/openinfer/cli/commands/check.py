@@ -12,7 +12,7 @@ import click
 from openinfer.cli.failures import findings_of
 from openinfer.cli.findings import as_json, type_as_json
 from openinfer.cli.graph_argument import read_program
-from openinfer.cli.options import limit_option
+from openinfer.cli.options import limit_option, size_option
 from openinfer.cli.program_files import program_files
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import Diagnostic, Severity, as_errors, printable, render
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
 @click.option("--device", metavar="NAME", help="With a model: check that this device can run the program too.")
 @click.option("--target", metavar="NAME", help="With a model: check that this synth target supports the program too.")
+@size_option
 @limit_option
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")
 @click.option(
@@ -48,6 +49,7 @@ def command(
     model: str | None,
     device: str | None,
     target: str | None,
+    sizes: dict[str, int],
     limits: dict[str, int],
     strict: bool,
     explain_types: bool,
@@ -67,6 +69,8 @@ def command(
         raise click.UsageError(
             "--target needs --model: without sizes and types it cannot be known what a target covers"
         )
+    if sizes and model is None:
+        raise click.UsageError("--size needs --model: it takes the place of a size of the model")
     if limits and device is None and target is None:
         raise click.UsageError("--limit is for a device or a target: name one with --device or --target")
     if explain_types and model is None:
@@ -74,7 +78,7 @@ def command(
     with ExitStack() as stack:
         opened = None if model is None else stack.enter_context(_open(model))
         reports = [
-            _report(file, opened, Places(device, target, limits), strict=strict, explain_types=explain_types)
+            _report(file, opened, Places(device, target, sizes, limits), strict=strict, explain_types=explain_types)
             for file in program_files(graphs)
         ]
         if opened is not None:
@@ -110,10 +114,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where programs shall run: a device, a synth target, and how far caches may grow there."""
+    """Where programs shall run: a device, a synth target, sizes in place of the model's, and limits there."""
 
     device: str | None
     target: str | None
+    sizes: Mapping[str, int]
     limits: Mapping[str, int]
 
 
@@ -159,7 +164,7 @@ def _findings(
 
     if model is None:
         return program_findings(reading), None
-    checked = checked_program(reading, model=model, device=places.device)
+    checked = checked_program(reading, model=model, device=places.device, sizes=places.sizes)
     refused = () if checked.resolved is None else _refused(checked.resolved, model, places)
     # A device and a target may share their kernels, and then refuse the same statements.
     return (*dict.fromkeys(refused), *checked.findings), checked.resolved
@@ -177,7 +182,7 @@ def _refused(resolved: ResolvedGraph, model: Model, places: Places) -> Sequence[
     if places.target is not None:
         from openinfer.synth import Synthesizer
 
-        found += Synthesizer(places.target, limits=places.limits).refusals(model, resolved.graph)
+        found += Synthesizer(places.target, limits=places.limits).refusals(model, resolved.graph, sizes=places.sizes)
     return found
 
 
