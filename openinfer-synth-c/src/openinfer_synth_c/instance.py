@@ -20,6 +20,8 @@ from openinfer.synth.c_host.variables import state_width, variables_of
 from openinfer.synth.c_text import comment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.plan.execution_plan import Bank, ExecutionPlan
     from openinfer.plan.values import PlanState
     from openinfer.synth.c_host.variables import Variable
@@ -63,6 +65,7 @@ class Instance:
         nbytes: its size.
         memories: parts of the arena, and states, that lie elsewhere.
         scratch_nbytes: bytes of `members` that functions work in.
+        registers: where each register of the plan begins, by its number.
     """
 
     members: tuple[str, ...]
@@ -70,6 +73,7 @@ class Instance:
     memories: tuple[Memory, ...]
     variables: tuple[Variable, ...]
     scratch_nbytes: int
+    registers: Mapping[int, int]
 
     @property
     def apart(self) -> list[str]:
@@ -98,7 +102,10 @@ def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Insta
         size = whole(scratch_nbytes, ALIGNMENT)
         member(f"unsigned char scratch[{size}]", size, "What single steps work in.")
     member("uint64_t ready", WORD, "Whether the structure was initialised.")
+    member("int64_t fault_line", WORD, "Where the last step stopped.")
+    registers: dict[int, int] = {}
     for register in plan.registers:
+        registers[register.number] = nbytes
         what = f"{register.name}, up to {register.most}"
         member(f"int64_t {names.registers[register.number]}", WORD, what)
     for state in plan.states:
@@ -115,7 +122,8 @@ def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Insta
     padding = -nbytes % ALIGNMENT
     if padding:
         member(f"unsigned char padding[{padding}]", padding, "The size is a multiple of the alignment.")
-    return Instance(tuple(lines), nbytes, memories, variables_of(plan, names, partial(_place, plan)), scratch_nbytes)
+    variables = variables_of(plan, names, partial(_place, plan))
+    return Instance(tuple(lines), nbytes, memories, variables, scratch_nbytes, registers)
 
 
 def arena_text(plan: ExecutionPlan, memory: ArenaMemory) -> str:

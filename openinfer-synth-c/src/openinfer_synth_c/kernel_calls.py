@@ -124,12 +124,6 @@ def _relate(code: Code, kernel: Kernel) -> list[str]:
     return names
 
 
-def _passed_on(code: Code) -> str:
-    """Return the status that a function returned; an index out of range is that of the statement."""
-    raised = code.raised("MODEL_INDEX")
-    return "status" if raised == "MODEL_INDEX" else f"(status == MODEL_INDEX ? {raised} : status)"
-
-
 def _where_any(code: Code, step: ComputeStep | LoopProgramStep) -> AbstractContextManager[None]:
     """Put what is appended under the test of extents that may be below 0."""
     lengths = shared_lengths(step.computation) if isinstance(step, ComputeStep) else ()
@@ -155,8 +149,8 @@ def _write(
     texts += [code.lend_scratch(function.scratch_nbytes)] if function.scratch_nbytes else []
     call = f"{function.name}({', '.join(texts)})"
     if function.has_status:
-        code.line(f"const enum model_status status = {call};")
-        code.line(f"if (status != MODEL_OK) {{ return {_passed_on(code)}; }}")
+        code.line(f"const int32_t status = {call};")
+        code.refuse("status != MODEL_OK", "status")
     else:
         code.line(f"{call};")
 

@@ -88,7 +88,7 @@ class KernelFunction:
     @property
     def head(self) -> str:
         """The line before the body."""
-        result = "enum model_status" if self.has_status else "void"
+        result = "int32_t" if self.has_status else "void"
         parameters = [*(p.text for p in self.parameters), *(f"ptrdiff_t {name}" for name in self.sizes)]
         parameters += ["unsigned char *restrict scratch"] if self.scratch_nbytes else []
         return f"KERNEL {result} {self.name}({', '.join(parameters) or 'void'})"

@@ -12,21 +12,23 @@ from openinfer.array_types import storage_dtype
 from openinfer.errors import DeviceError
 from openinfer.plan.accesses import walk
 from openinfer.plan.places import ALIGNMENT
-from openinfer.plan.steps import EqualStep, PlaceStep
+from openinfer.plan.steps import EqualStep, PlaceStep, Register
 from openinfer.simulate.devices.programs import Fault
+from openinfer.symbolic import evaluate
 from openinfer.synth.c_host.blob import blob_of
 from openinfer.synth.c_host.statuses import STATUSES
-from openinfer_synth_c.faults import parted
+from openinfer_synth_c.instance import WORD
 from openinfer_synth_c.leaving import LONG_WORK, run_until_stopped
 from openinfer_synth_c.library import load_library, lock_of
 from openinfer_synth_c.project import program_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import IndexExpr
     from openinfer.synth.c_host.variables import Variable
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -70,16 +72,41 @@ class PlanInstance:
         for port, output in zip(plan.outputs, outputs, strict=True):
             arrays += [output, self._shapes[port.name]] if port.name in self._shapes else [output]
         self._call, self._kept = self._model.stepping(inputs, arrays)
-        self._demands = _demands(plan)
+        self._demanding = _demanding(plan)
         self._variables = {variable.name: _held(variable, plan) for variable in self._model.source.instance.variables}
 
     def step(self) -> Fault | None:
         """Run a step."""
-        status, node = parted(self._call())
+        status = self._call()
         if not status:
             return None
+        number = self._model.fault_line()
+        node = number - 1 if number else None
         found = next(each for each in STATUSES if each.number == status)
-        return Fault(_CODES.get(found.name, "execution"), self._demands.get((node, found.name), found.text), node)
+        words = ", and ".join(dict.fromkeys(self._demanded(node, found.name)))
+        return Fault(_CODES.get(found.name, "execution"), words or found.text, node)
+
+    def _demanded(self, node: int | None, status: str) -> Iterator[str]:
+        """Yield what a statement demands of sizes, and what these are, of the demands that were not met."""
+        for step in self._demanding.get((node, status), ()):
+            try:
+                if isinstance(step, EqualStep) and self._value(step.left) == self._value(step.right):
+                    continue
+                sizes = {name: self._value(value) for name, value in step.demand.sizes} if step.demand else {}
+            except LookupError:
+                sizes = {}
+            values = " and ".join(f"{name} is {value}" for name, value in sizes.items())
+            if step.demand is not None:
+                yield f"{step.demand.text}, {values}" if values else step.demand.text
+
+    def _value(self, expr: IndexExpr) -> int:
+        """Return the value of an integer expression in the step that was last.
+
+        Raises:
+            LookupError: it reads memory, which may have changed.
+        """
+        registers = {name: operand.number for name, operand in expr.names if isinstance(operand, Register)}
+        return evaluate(expr.expr, lambda name: self._model.register(registers[name]))
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the outputs whose shape varies."""
@@ -103,15 +130,15 @@ class PlanInstance:
             self._model.call("model_set", number, given)
 
 
-def _demands(plan: ExecutionPlan) -> dict[tuple[int | None, str], str]:
-    """Return what statements demand of sizes, by their number and the name of the status of a step that fails there."""
-    demands: dict[tuple[int | None, str], list[str]] = {}
+def _demanding(plan: ExecutionPlan) -> dict[tuple[int | None, str], list[EqualStep | PlaceStep]]:
+    """Return the steps that demand something of sizes, by their statement and the status of one that fails there."""
+    demanding: dict[tuple[int | None, str], list[EqualStep | PlaceStep]] = {}
     for procedure in plan.procedures:
         for step in walk(procedure.steps):
             if isinstance(step, EqualStep | PlaceStep) and step.demand is not None:
                 name = "SHAPE" if isinstance(step, EqualStep) else "INDEX"
-                demands.setdefault((step.origin.statements[0].node, name), []).append(step.demand.text)
-    return {key: ", and ".join(dict.fromkeys(texts)) for key, texts in demands.items()}
+                demanding.setdefault((step.origin.statements[0].node, name), []).append(step)
+    return demanding
 
 
 class _Model:
@@ -144,6 +171,15 @@ class _Model:
                 return long_call()
 
         return locked, kept
+
+    def fault_line(self) -> int:
+        """Return the number of the statement that the last step stopped at, from 1; 0 where there is none."""
+        return self._library["model_fault_line"](ctypes.c_void_p(self._instance.ctypes.data))
+
+    def register(self, number: int) -> int:
+        """Return the value of a register of the plan."""
+        start = self.source.instance.registers[number]
+        return int(self._instance[start : start + WORD].view(np.int64)[0])
 
     def call(self, function: str, number: int | None = None, array: Array | None = None) -> None:
         """Call a function of the instance, of a variable by its number and with its elements.

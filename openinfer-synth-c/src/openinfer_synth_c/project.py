@@ -42,12 +42,13 @@ from openinfer_synth_c.overlaps import free_inputs
 from openinfer_synth_c.polls import definition, with_polls
 from openinfer_synth_c.repeated_statements import definition as unrolled_definition
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
-from openinfer_synth_c.statements import StatementWriter
+from openinfer_synth_c.statements import StatementWriter, no_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import Statement
     from openinfer.plan.values import PlanOutput, WeightTable
     from openinfer.synth.c_host.blob import Blob
     from openinfer.synth.proof import Proof
@@ -256,12 +257,14 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
     helpers: dict[str, None] = {}
     definitions: dict[str, str] = {}
     functions: set[str] = set()
+    # A program of this process without states runs again node by node where it fails.
+    fault_line = _line if not polls else _number if plan.states else no_line
     rolled, work, scratch_nbytes, shared = False, dict[str, int](), 0, not has_threads(plan.procedures)
     for procedure in plan.procedures:
         # Steps that run at the same time do not work in the same memory.
         apart = 0 if shared else scratch_nbytes
         code = Code(depth=1, scratch=f"model->scratch + {apart}" if apart else "model->scratch")
-        StatementWriter(code, names, plan, kernels, has_faults=polls and bool(plan.states)).block(procedure.steps)
+        StatementWriter(code, names, plan, kernels, fault_line=fault_line).block(procedure.steps)
         scratch_nbytes = max(scratch_nbytes, whole(apart + code.scratch_nbytes, ALIGNMENT))
         for kernel in kernels:
             work[kernel.name] = kernel.work
@@ -297,6 +300,14 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
         work=max(work.values(), default=0),
         instance=instance_of(plan, names, scratch_nbytes),
     )
+
+
+def _line(statement: Statement) -> int:
+    return statement.line or 0
+
+
+def _number(statement: Statement) -> int:
+    return statement.node + 1
 
 
 def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, object]:

@@ -37,7 +37,6 @@ from openinfer.plan.steps import (
 from openinfer.scalars import repeated_code
 from openinfer.synth.c_text import comment
 from openinfer_synth_c.elements import Bound
-from openinfer_synth_c.faults import fault_offset
 from openinfer_synth_c.index_text import for_head
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.kernel_calls import results_of, write_call, write_tests
@@ -48,10 +47,10 @@ from openinfer_synth_c.state_steps import write_state_step
 from openinfer_synth_c.threads import write_join, write_start
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import Epilogue, Step
+    from openinfer.plan.steps import Epilogue, Statement, Step
     from openinfer.scalars import Scalar
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.kernel_functions import KernelFunctions
@@ -60,10 +59,15 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\w+")
 
 
+def no_line(_statement: Statement) -> int:
+    """Return 0: statuses carry nothing."""
+    return 0
+
+
 class StatementWriter:
     """Appends the statements of steps to ``code``; with ``functions``, loop programs are calls of these.
 
-    ``has_faults``: statuses say which statement failed (`openinfer_synth_c.faults`).
+    ``fault_line`` returns what the status of a statement that fails carries, such as its line; 0 for nothing.
     """
 
     def __init__(
@@ -73,13 +77,13 @@ class StatementWriter:
         plan: ExecutionPlan,
         functions: KernelFunctions | None = None,
         *,
-        has_faults: bool = False,
+        fault_line: Callable[[Statement], int] = no_line,
     ) -> None:
         self._code = code
         self._names = names
         self._plan = plan
         self._functions = functions
-        self._has_faults = has_faults
+        self._fault_line = fault_line
 
     def steps(self, steps: Sequence[Step]) -> None:
         """Append steps in order; each keeps the lines of the program that it comes from as a comment."""
@@ -88,7 +92,7 @@ class StatementWriter:
             self._code.leave_scratch()
             start = len(self._code.lines)
             try:
-                with self._code.faults_at(self._fault_offset(step)):
+                with self._code.faults_at(self._line_of(step)):
                     self._step(step)
             except ExprError as error:
                 raise SynthesisError(f"{place_of(step)}: {error}", code="dtype-unsupported") from error
@@ -99,11 +103,10 @@ class StatementWriter:
             if not isinstance(step, LoopStep):
                 self._code.keep_rolled(start)
 
-    def _fault_offset(self, step: Step) -> int:
-        """Return what statuses are raised by in a step; one without a statement is part of what is around it."""
-        if not self._has_faults or not step.origin.statements:
-            return self._code.fault_offset
-        return fault_offset(step.origin.statements[0].node)
+    def _line_of(self, step: Step) -> int:
+        """Return what statuses of a step carry; one without a statement is part of what is around it."""
+        fault = step.origin.fault
+        return self._code.fault_line if fault is None else self._fault_line(fault)
 
     def block(self, steps: Sequence[Step]) -> None:
         """Append the steps of a block; the return at its end is that of the function."""
@@ -294,7 +297,7 @@ class StatementWriter:
             write_start(code, self._names, step)
             return
         with code.braces():
-            code.line("enum model_status status = MODEL_OK;")
+            code.line("int32_t status = MODEL_OK;")
             call = f"status = {self._names.blocks[step.procedure]}(model, inputs, outputs);"
             if step.condition is None:
                 code.line(call)

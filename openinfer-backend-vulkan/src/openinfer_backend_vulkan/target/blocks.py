@@ -19,7 +19,7 @@ from openinfer.synth.c_text import comment
 from openinfer_backend_vulkan.target.commands import Commands
 from openinfer_backend_vulkan.target.hazards import meets_any
 from openinfer_backend_vulkan.target.integers import values_read
-from openinfer_backend_vulkan.target.kernel_writer import lines_of
+from openinfer_backend_vulkan.target.kernel_writer import lines_of, step_line
 from openinfer_backend_vulkan.target.places import whole
 from openinfer_backend_vulkan.target.ports import write_download, write_upload
 from openinfer_backend_vulkan.target.step_writer import write_step
@@ -43,12 +43,14 @@ class Segment:
     Attributes:
         numbers: where its numbers begin in the buffer of the host, from the first ones on.
         sets, bound: dispatches, and buffers that they are given together.
+        line: of the only statement whose kernels have tests that can fail; 0: there are none or several.
     """
 
     lines: tuple[str, ...]
     numbers: int
     sets: int
     bound: int
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +119,11 @@ class BlockWriter:
         code.end()
         self._host.line(f"status = model_run(model, inputs, {len(self.segments)});")
         self._host.line("if (status != MODEL_OK) { return status; }")
-        self.segments.append(Segment(tuple(code.lines), self.numbers_nbytes, code.sets, code.bound))
+        line = min(code.tested_lines) if len(code.tested_lines) == 1 else 0
+        self.segments.append(Segment(tuple(code.lines), self.numbers_nbytes, code.sets, code.bound, line))
         self.numbers_nbytes += whole(code.numbers_nbytes)
         self.index_functions |= code.index_functions
-        self.may_fail = self.may_fail or code.may_fail
+        self.may_fail = self.may_fail or bool(code.tested_lines)
 
     # Steps.
 
@@ -167,8 +170,12 @@ class BlockWriter:
         return any(meets_any(self._program.places.value(number), written) for number in found)
 
     def _control(self, step: Step) -> None:
+        self._host.line(*(comment(line) for line in lines_of(step)))
+        with self._host.faults_at(step_line(step)):
+            self._controlled(step)
+
+    def _controlled(self, step: Step) -> None:
         host, names = self._host, self._program.names
-        host.line(*(comment(line) for line in lines_of(step)))
         match step:
             case ReturnStep():
                 host.line("return MODEL_OK;")

@@ -41,7 +41,7 @@ class Commands(Lines):
         bound: buffers that its dispatches are given together; ``sets`` is how many dispatches there are.
         numbers_nbytes: bytes of all numbers.
         written: places that commands write.
-        may_fail: whether a kernel in it has a test that can fail.
+        tested_lines: of the statements whose kernels have tests that can fail; 0 for one without a line.
     """
 
     def __init__(self, names: HostNames) -> None:
@@ -49,7 +49,7 @@ class Commands(Lines):
         self.names = names
         self.count = self.sets = self.bound = self.numbers_nbytes = 0
         self.written: list[Place] = []
-        self.may_fail = False
+        self.tested_lines: set[int] = set()
         self._runs = 1
         self._hazards = Hazards()
         self._hazards.forget()
@@ -113,7 +113,8 @@ class Commands(Lines):
         in_buffer = isinstance(numbers, RunNumbers) or not is_pushed
         self.sets += self._runs
         self.bound += self._runs * (len(places) + in_buffer)
-        self.may_fail = self.may_fail or may_fail
+        if may_fail:
+            self.tested_lines.add(self.fault_line)
         with self.braces():
             room = f"[{len(places) + 1}]" if in_buffer else "[]"
             self.line(f"{'' if in_buffer else 'const '}struct openinfer_place places{room} = {{")

@@ -54,6 +54,12 @@ def lines_of(step: Step) -> list[str]:
     return [f"line {s.line}: {s.text}" if s.line is not None else s.text for s in statements]
 
 
+def step_line(step: Step) -> int:
+    """Return the line of the statement at which a step stops where it fails; 0 for none."""
+    fault = step.origin.fault
+    return 0 if fault is None else fault.line or 0
+
+
 class KernelWriter:
     """Appends the kernels of a step to a segment.
 

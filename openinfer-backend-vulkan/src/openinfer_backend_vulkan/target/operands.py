@@ -99,12 +99,12 @@ class Locator:
         for local, start, extent in zip(indices, table.starts, table.extents, strict=True):
             if ref.checked:
                 low, high = number_text(start), number_text(start + extent - 1)
-                code.line(f"if ({local} < {low} || {local} > {high}) {{ return MODEL_INDEX; }}")
+                code.refuse(f"{local} < {low} || {local} > {high}")
             digit = f"({local} - {number_text(start)})" if start else local
             at = digit if at == "0" else f"({at}) * {extent} + {digit}"
         code.line(f"const VkDeviceSize {name} = {self._names.tables[table.number]}[{at}];")
         if ref.checked:
-            code.line(f"if ({name} == OPENINFER_NOWHERE) {{ return MODEL_INDEX; }}")
+            code.refuse(f"{name} == OPENINFER_NOWHERE")
 
     def test_entry(self, code: Lines, ref: TableRef, name: str) -> None:
         """Append the test that an entry exists."""

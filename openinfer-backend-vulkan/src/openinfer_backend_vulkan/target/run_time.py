@@ -112,7 +112,7 @@ def _declare_sizes(code: Lines, names: HostNames, found: Sequence[str], argument
     declare_integers(code, names, values, flag="count_overflow")
     for name, argument in zip(found, arguments, strict=True):
         low, high = number_text(argument.low), number_text(argument.high)
-        code.line(f"if ({name} < {low} || {name} > {high}) {{ return MODEL_INDEX; }}")
+        code.refuse(f"{name} < {low} || {name} > {high}")
 
 
 def _product(extents: Sequence[int | Index], parameters: Mapping[str, str]) -> str:

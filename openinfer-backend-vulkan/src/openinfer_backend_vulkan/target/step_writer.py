@@ -37,7 +37,7 @@ from openinfer.synth.c_host.integers import declare_integers
 from openinfer.synth.c_host.registers import write_place, write_set
 from openinfer.synth.c_text import comment
 from openinfer_backend_vulkan.glsl.contents import fill_word
-from openinfer_backend_vulkan.target.kernel_writer import KernelWriter, lines_of
+from openinfer_backend_vulkan.target.kernel_writer import KernelWriter, lines_of, step_line
 from openinfer_backend_vulkan.target.operands import Located
 from openinfer_backend_vulkan.target.places import HOST, Place, pattern
 from openinfer_backend_vulkan.target.state_steps import write_access
@@ -58,7 +58,8 @@ def write_step(program: Program, code: Commands, step: Step) -> None:
     """
     code.line(*(comment(line) for line in lines_of(step)))
     try:
-        _StepWriter(program, code, step).write()
+        with code.faults_at(step_line(step) or code.fault_line):
+            _StepWriter(program, code, step).write()
     except (ExprError, KernelMissingError) as error:
         raise SynthesisError(f"{place_of(step)}: {error}", code="kernel-missing") from error
     except UnsupportedError as error:
@@ -108,7 +109,7 @@ class _StepWriter:
                 write_place(code, names, step)
             case EqualStep():
                 declare_integers(code, names, {"left": step.left, "right": step.right})
-                code.line("if (left != right) { return MODEL_SHAPE; }")
+                code.refuse("left != right", "MODEL_SHAPE")
             case EntryStep():
                 self._locator.test_entry(code, step.entry, "x0")
 
@@ -181,7 +182,8 @@ class _StepWriter:
             self._code.line("int64_t amount = 0;")
             with self._code.at_run_time():
                 declare_integers(self._code, self._names, {"by": step.amount})
-                self._code.line("if (by < 0) { return MODEL_INDEX; }", "amount = by;")
+                self._code.refuse("by < 0")
+                self._code.line("amount = by;")
             self._code.number("x1", "amount")
             by = Located(Place(HOST, "x1.offset", 8, 0, 0, "the amount"))
             computation = expression_computation("count", counter, [kind, TensorType(I64)], kind)

@@ -20,11 +20,12 @@ def may_fail(step: Step) -> bool:
         return step.count is not None or _is_checked(step.source)
     if not isinstance(step, ComputeStep):
         return True
-    return (
-        any(map(_is_checked, step.inputs))
-        or bool(step.arguments)
-        or any(stage.lookups or stage.checks for stage in step.computation.stages)
-    )
+    return any(map(_is_checked, step.inputs)) or bool(step.arguments) or refuses_elements(step)
+
+
+def refuses_elements(step: Step) -> bool:
+    """Whether a step may refuse an element that it reads, such as an index that is out of range."""
+    return isinstance(step, ComputeStep) and any(stage.lookups or stage.checks for stage in step.computation.stages)
 
 
 def _is_checked(operand: Operand) -> bool:

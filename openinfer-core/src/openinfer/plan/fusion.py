@@ -19,6 +19,7 @@ from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ops.derived import expression_computation
 from openinfer.plan.accesses import operand_reads
+from openinfer.plan.failing import refuses_elements
 from openinfer.plan.in_place import overwritten
 from openinfer.plan.passing import Entry, Passing
 from openinfer.plan.report import kind_of
@@ -308,5 +309,7 @@ def _renumbered(expr: Expr, operands: Sequence[Operand], inputs: list[Operand], 
 
 
 def _both(producer: _Producer, consumer: ComputeStep) -> Origin:
-    seen = dict.fromkeys((*producer.origin.statements, *consumer.origin.statements))
-    return Origin(consumer.origin.block, tuple(seen))
+    seen = tuple(dict.fromkeys((*producer.origin.statements, *consumer.origin.statements)))
+    failing = consumer if refuses_elements(consumer) and not refuses_elements(producer) else producer
+    fault = failing.origin.fault
+    return Origin(consumer.origin.block, seen, 0 if fault is None else seen.index(fault))

@@ -43,10 +43,20 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a step comes from; a fused step has several statements, in written order."""
+    """Where a step comes from; a fused step has several statements, in written order.
+
+    Attributes:
+        failing: number among the statements of the one at which the step stops where it fails.
+    """
 
     block: str
     statements: tuple[Statement, ...]
+    failing: int = 0
+
+    @property
+    def fault(self) -> Statement | None:
+        """The statement at which the step stops where it fails; None for what comes from none."""
+        return self.statements[self.failing] if self.statements else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,14 +14,14 @@ INDENT = "    "
 class Lines:
     """Collects lines. ``index_functions`` are those of `openinfer.synth.c_host.integers` that they call.
 
-    ``fault_offset`` is what the statuses of failed tests are raised by, which says in which statement they are.
+    ``fault_line`` is what the statuses of failed tests carry: the line of the statement that is being written, or 0.
     """
 
     def __init__(self, depth: int = 0) -> None:
         self.lines: list[str] = []
         self.index_functions: set[str] = set()
         self.depth: int = depth
-        self.fault_offset = 0
+        self.fault_line = 0
 
     def line(self, *texts: str) -> None:
         """Append lines at the present depth."""
@@ -36,15 +36,15 @@ class Lines:
         return f"return {self.raised(status)};"
 
     def raised(self, status: str) -> str:
-        """Return the text of a status of the statement that is being written."""
-        return f"(enum model_status)({status} + {self.fault_offset})" if self.fault_offset else status
+        """Return the text of a status of the statement that is being written; a step takes the two apart."""
+        return f"{status} + MODEL_AT({self.fault_line})" if self.fault_line else status
 
     @contextmanager
-    def faults_at(self, offset: int) -> Generator[None]:
-        """Raise the statuses of what is appended meanwhile."""
-        before, self.fault_offset = self.fault_offset, offset
+    def faults_at(self, line: int) -> Generator[None]:
+        """Have the statuses of what is appended meanwhile carry a line."""
+        before, self.fault_line = self.fault_line, line
         yield
-        self.fault_offset = before
+        self.fault_line = before
 
     @contextmanager
     def braces(self, head: str = "") -> Generator[None]:
