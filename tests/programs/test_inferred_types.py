@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from openinfer.polynomials import simplified
 
 import openinfer as oi
 from openinfer.cli import main
 from openinfer.plugins.environment import Environment
-from openinfer.polynomials import simplified
 from openinfer.symbolic import parse, text
 from openinfer.validate import resolve
 from openinfer.validate.inference import inferred_types

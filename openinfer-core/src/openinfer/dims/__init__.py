@@ -8,7 +8,7 @@ both answers, so that each `Path` through a rule has guards, which say where it 
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim, Ratio, Size, index_of, is_size
 from openinfer.dims.errors import NeedsNumberError
-from openinfer.dims.expressions import expression
+from openinfer.dims.expressions import expression, simplified
 from openinfer.dims.functions import from_end, length, max, min, range, size_of, slice, surely, unasked  # noqa: A004
 from openinfer.dims.lets import Let, LetKind, evaluated, sources, substituted
 from openinfer.dims.space import Path, Space
@@ -35,6 +35,7 @@ __all__ = [
     "min",
     "parse_dim",
     "range",
+    "simplified",
     "size_of",
     "slice",
     "sources",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer import symbolic
 from openinfer.affine import Index, Quotient, Remainder
 from openinfer.dims.condition import Condition, Relation
+from openinfer.dims.dim import index_of
+from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.lets import Let, LetKind
+from openinfer.dims.space import Space
 from openinfer.symbolic import BinOp, Const, Name
 
 if TYPE_CHECKING:
@@ -20,10 +24,24 @@ def expression(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr
     """Return a size as the language writes it, or None where it has no expression for it, such as ``max(T, U)``.
 
     The language divides what is not negative only, and ``/`` leaves no remainder: where that is not certain, there is
-    no expression.
+    no expression. What is certainly not above 0 is divided without its sign: ``-x // n`` is ``-ceil(x/n)``.
     """
     quotient = _shifted_quotient(index, is_certain)
     return _sum(index, is_certain) if quotient is None else _atom(quotient, is_certain)
+
+
+def simplified(expr: IntExpr) -> IntExpr:
+    """Return an equal expression over sizes with like terms collected, such as ``2*D`` for ``D+D``.
+
+    It is the same expression where that depends on a division.
+    """
+    space = Space()
+    sizes = {name: space.size(name) for name in symbolic.names(expr)}
+    try:
+        size = symbolic.evaluate(expr, sizes.__getitem__)  # pyright: ignore[reportArgumentType]
+    except (NeedsNumberError, symbolic.DivisionError):
+        return expr
+    return expression(index_of(size), lambda condition: space.certain(condition) is True) or expr
 
 
 def _shifted_quotient(index: Index, is_certain: Callable[[Condition], bool]) -> Quotient | None:
@@ -41,15 +59,26 @@ def _shifted_quotient(index: Index, is_certain: Callable[[Condition], bool]) -> 
 def _sum(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
     """Return a sum: what is added first, then what is subtracted, then the number."""
     total: IntExpr | None = None
-    for atoms, factor in sorted(index.terms, key=lambda term: (term[1] < 0, not term[0])):
+    signed = [(_is_negative(*term, is_certain), *term) for term in index.terms]
+    for is_negative, atoms, factor in sorted(signed, key=lambda term: (term[0], not term[1])):
         term = _product(atoms, abs(factor), is_certain)
         if term is None:
             return None
         if total is None:
-            total = term if factor > 0 else BinOp("-", Const(0), term)
+            total = BinOp("-", Const(0), term) if is_negative else term
         else:
-            total = BinOp("+" if factor > 0 else "-", total, term)
+            total = BinOp("-" if is_negative else "+", total, term)
     return Const(0) if total is None else total
+
+
+def _is_negative(atoms: tuple[Atom, ...], factor: int, is_certain: Callable[[Condition], bool]) -> bool:
+    """Whether a term is written with a minus."""
+    turned = [atom for atom in atoms if isinstance(atom, Quotient) and _is_below_zero(atom.of, is_certain)]
+    return (factor < 0) != (len(turned) % 2 == 1)
+
+
+def _is_below_zero(index: Index, is_certain: Callable[[Condition], bool]) -> bool:
+    return is_certain(Condition(-index, Relation.AT_LEAST)) and not is_certain(Condition(index, Relation.AT_LEAST))
 
 
 def _product(atoms: tuple[Atom, ...], factor: int, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
@@ -67,6 +96,9 @@ def _atom(atom: Atom, is_certain: Callable[[Condition], bool]) -> IntExpr | None
         return expression(atom.parts[0], is_certain) if atom.kind is LetKind.SUM else None
     if not isinstance(atom, Quotient | Remainder):
         return Name(atom.name)
+    if isinstance(atom, Quotient) and _is_below_zero(atom.of, is_certain):
+        of, by = expression(-atom.of, is_certain), expression(atom.by, is_certain)
+        return None if of is None or by is None else BinOp("ceil", of, by)
     of, by = expression(atom.of, is_certain), expression(atom.by, is_certain)
     if of is None or by is None or not is_certain(Condition(atom.of, Relation.AT_LEAST)):
         return None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer import symbolic
+from openinfer.dims import simplified
 from openinfer.ir.nodes import CacheAccess, CacheRead, CacheReset, CacheWrite, Loop, Single, Slice
 from openinfer.ir.places import part
 from openinfer.ir.resolved import Storage
 from openinfer.ir.text import access_text, ref_text
-from openinfer.polynomials import simplified
 from openinfer.symbolic import BinOp, Const
 from openinfer.validate.operators import writable_type
 from openinfer.validate.references import are_integers, readable_type

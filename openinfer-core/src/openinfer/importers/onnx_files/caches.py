@@ -18,7 +18,7 @@ from openinfer.importers.onnx_files.values import Cache, Call, Counter, Value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.values import Program
 
 APPEND = "cache.append"

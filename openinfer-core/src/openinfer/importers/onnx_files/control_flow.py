@@ -16,8 +16,7 @@ from openinfer.importers.onnx_files.values import Value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.dims import Dim
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Dim, Size
     from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
     from openinfer.importers.onnx_files.values import Call
 

@@ -15,7 +15,7 @@ from openinfer.symbolic import LITERAL_WORDS, ROUNDINGS, Const, IntExpr, Name
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
 
 LONGEST = 64

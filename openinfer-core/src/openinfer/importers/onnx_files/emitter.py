@@ -20,12 +20,11 @@ from openinfer.symbolic import INT64
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from openinfer.dims import Dim
+    from openinfer.dims import Dim, Size
     from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.branches import Side
     from openinfer.importers.onnx_files.dimensions import Dimensions
     from openinfer.importers.onnx_files.loops import Loop
-    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Setting
     from openinfer.ir.resolved import SettingValue

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, index_of, surely
+from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, Size, index_of, surely
 from openinfer.dims import max as largest
 from openinfer.dims import min as smallest
 from openinfer.dtypes import BOOL, F32, F64, I32, I64
-from openinfer.importers.onnx_files.sizes import Size, has_text, is_number
+from openinfer.importers.onnx_files.sizes import has_text, is_number
 from openinfer.importers.onnx_files.source import Payload
 from openinfer.importers.onnx_files.values import MOST_ELEMENTS, of_elements
 

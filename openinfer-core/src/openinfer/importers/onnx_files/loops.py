@@ -10,7 +10,7 @@ from openinfer.importers.onnx_files.values import Cache, Call, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.source import Payload
 
 

@@ -16,9 +16,9 @@ from openinfer.importers.onnx_files.values import known
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.dims import Size
     from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.emitter import Emitter
-    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.source import Array, SourceNode
     from openinfer.importers.onnx_files.values import Setting, Value
 

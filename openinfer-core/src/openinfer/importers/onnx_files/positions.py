@@ -16,7 +16,7 @@ from openinfer.importers.onnx_files.sizes import names_of
 from openinfer.importers.onnx_files.values import Cache, Call, Counter, Value
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.values import Program, Setting
 
 

@@ -15,8 +15,8 @@ from openinfer.ops.catalog.resizing import scaled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.node import Node
-    from openinfer.importers.onnx_files.sizes import Size
 
 
 MOST_PLACES = 1 << 26

@@ -27,7 +27,7 @@ from openinfer.symbolic import Name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.values import Setting
     from openinfer.symbolic import IntExpr
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from openinfer.dims import Size
 from openinfer.dtypes import I64, DType
-from openinfer.importers.onnx_files.sizes import Size, is_number
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.source import Payload
 
 if TYPE_CHECKING:

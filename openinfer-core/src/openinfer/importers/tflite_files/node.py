@@ -15,9 +15,9 @@ from openinfer.importers.onnx_files.values import Value, known, renamed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from openinfer.dims import Size
     from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.emitter import Emitter
-    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Setting
     from openinfer.importers.tflite_files.image_order import ImageOrder

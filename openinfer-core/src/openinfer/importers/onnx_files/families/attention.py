@@ -9,7 +9,7 @@ from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.sizes import is_number
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.values import Setting, Value
 
 

@@ -15,7 +15,7 @@ from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.values import Value, known
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
 
 DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 

@@ -17,8 +17,8 @@ from openinfer.importers.onnx_files.sizes import is_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.dims import Size
     from openinfer.dtypes import DType
-    from openinfer.importers.onnx_files.sizes import Size
     from openinfer.importers.onnx_files.values import Setting, Value
 
 

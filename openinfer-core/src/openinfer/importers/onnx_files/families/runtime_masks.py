@@ -10,7 +10,7 @@ from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.sizes import is_number
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.values import Value
 
 

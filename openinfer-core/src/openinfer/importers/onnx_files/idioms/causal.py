@@ -11,7 +11,7 @@ from openinfer.importers.onnx_files.rewriting import Calls, ends_with, scalar_va
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Call, Setting, Value
 

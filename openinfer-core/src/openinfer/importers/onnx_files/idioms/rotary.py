@@ -11,7 +11,7 @@ from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.values import Call, Value, known
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
 
 MOST_TABLE = 1 << 22
 """Elements of the largest known table whose halves are compared."""

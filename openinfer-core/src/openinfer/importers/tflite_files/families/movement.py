@@ -17,7 +17,7 @@ from openinfer.importers.tflite_files.requantising import activated
 from openinfer.importers.tflite_files.through_reals import on_codes
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.sizes import Size
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.values import Setting, Value
 
 
