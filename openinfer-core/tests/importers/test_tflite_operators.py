@@ -12,7 +12,6 @@ import pytest
 from litert import litert
 from tflite_models import Tensor, holds, imported, model, of, op, run, saved
 
-from openinfer import ModelImportError
 from openinfer.importers.tflite_files.registry import translators
 from openinfer.plugins.environment import Environment
 
@@ -479,44 +478,6 @@ def test_shapes_that_depend_on_sizes_are_computed_at_import(tmp_path: Path) -> N
 def test_the_rank_is_a_number(tmp_path: Path) -> None:
     data = model([of("x", IMAGE), of("y", [], I32)], [op("RANK", "x", "y", "RankOptions")], "x", "y")
     assert run(imported(data, tmp_path), x=np.zeros(IMAGE, F32))[0] == 4
-
-
-def refused(tensors: list[Tensor], operator: Any, tmp_path: Path) -> str:
-    with pytest.raises(ModelImportError) as raised:
-        imported(model(tensors, [operator], "x", "y"), tmp_path)
-    return str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("operator", "stored", "said"),
-    [
-        (op("GATHER", "x s", "y", "GatherOptions", BatchDims=1), ints(0), "dims of batches"),
-        (op("RESIZE_BILINEAR", "x s", "y", "ResizeBilinearOptions"), ints(8, 8), "half pixels for linear"),
-        (op("MIRROR_PAD", "x s", "y", "MirrorPadOptions", Mode=1), ints(*[0] * 8), "symmetric margins"),
-        (op("TRANSPOSE", "x s", "y", "TransposeOptions"), ints(0, 1, 1, 2), "the order [0, 1, 1, 2] of 4 dims"),
-        (op("MEAN", "x s", "y", "ReducerOptions"), ints(9), "dim 9 of 4"),
-        (op("STRIDED_SLICE", "x s s s", "y", "StridedSliceOptions", EllipsisMask=1), ints(1), "an ellipsis"),
-        (op("RESHAPE", "x s", "y", "ReshapeOptions"), ints(7, -1), "RESHAPE 'y'(f32[2,4,6,3], i32[2])"),
-    ],
-    ids=lambda value: value.op if hasattr(value, "op") else "",
-)
-def test_options_without_a_counterpart_are_named(operator: Any, stored: Any, said: str, tmp_path: Path) -> None:
-    assert said in refused(
-        [of("x", IMAGE), holds("s", stored.reshape(-1, 2) if stored.size == 8 else stored), of("y", IMAGE)],
-        operator,
-        tmp_path,
-    )
-
-
-def test_a_state_within_the_model_is_refused_by_name(tmp_path: Path) -> None:
-    state = of("state", [1, 8], variable=True)
-    weights = [holds("f", np.ones((4, 3), F32)), holds("t", np.ones((4, 2), F32))]
-    layer = op("SVDF", "x f t - state", "y", "SVDFOptions", Rank=1)
-    said = refused([of("x", [1, 3]), *weights, state, of("y", [1, 4])], layer, tmp_path)
-    assert "SVDF 'y'" in said
-    assert "sequences whose state is within the model" in said
-    said = refused([of("x", [1, 8]), state, of("y", [1, 8])], op("ADD", "x state", "y", "AddOptions"), tmp_path)
-    assert "'state' is kept within the model from one inference to the next" in said
 
 
 def test_every_translator_is_tried() -> None:
