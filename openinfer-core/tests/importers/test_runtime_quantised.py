@@ -136,6 +136,24 @@ def dynamic(draw: Random) -> Case:
     )
 
 
+def lstm(draw: Random) -> Case:
+    steps, hidden, kind = draw.choice((1, 4)), 3, draw.choice((np.int8, np.uint8))
+    direction = draw.choice(("forward", "reverse", "bidirectional"))
+    directions, columns = 1 + (direction == "bidirectional"), draw.choice(((), (4 * hidden,)))
+    constants = {
+        "w": codes(draw, directions, 5, 4 * hidden, kind=kind),
+        "r": codes(draw, directions, hidden, 4 * hidden, kind=kind),
+        "b": rand(directions, 8 * hidden),
+        "s": np.full((directions, *columns), 0.01, np.float32),
+        "z": np.full((directions, *columns), 0 if kind is np.int8 else 128, kind),
+        "h": rand(directions, 1, hidden),
+        "c": rand(directions, 1, hidden),
+    }
+    names = draw.choice(("x w r b - h c - s z s z", "x w r - - - - - s z s z"))
+    made = node("DynamicQuantizeLSTM", names, draw.choice(("y", "y p q")), direction=direction, hidden_size=hidden)
+    return made, {"x": rand(steps, 1, 5)}, constants, 0
+
+
 def nbits(draw: Random) -> Case:
     bits, size, rows, length = (
         draw.choice((4, 8)),
@@ -167,7 +185,9 @@ def signal(draw: Random) -> Case:
 
 CASES: dict[str, Callable[[Random], Case]] = {
     case.__name__: case
-    for case in (*(unary, binary, concat, where, global_pool, pool, softmax, gemm, to_float, dynamic, nbits, signal),)
+    for case in (
+        *(unary, binary, concat, where, global_pool, pool, softmax, gemm, to_float, dynamic, lstm, nbits, signal),
+    )
 }
 
 

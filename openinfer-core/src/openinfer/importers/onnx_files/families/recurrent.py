@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.dtypes import I64
+from openinfer.importers.onnx_files.families.runtime_quantised import scaled
 from openinfer.importers.onnx_files.loops import Carried, Loop
 from openinfer.importers.onnx_files.node import Node
-from openinfer.importers.onnx_files.registry import translates
+from openinfer.importers.onnx_files.registry import contributed, translates
 from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.values import Value, known
 
 if TYPE_CHECKING:
     from openinfer.dims import Size
 
-DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+_LSTM = ["Sigmoid", "Tanh", "Tanh"]
+DEFAULTS = {"LSTM": _LSTM, "DynamicQuantizeLSTM": _LSTM, "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,20 @@ class _Cell:
     b: Value | None
 
 
+@dataclass(frozen=True, slots=True)
+class _QuantisedCell:
+    """The weights of one direction in bytes, by which the hidden state is multiplied as bytes too."""
+
+    r: Value
+    b: Value | None
+    scale: Value
+    zero: Value | None
+
+
+@contributed(
+    "DynamicQuantizeLSTM",
+    attributes="activation_alpha activation_beta activations clip direction hidden_size input_forget",
+)
 @translates("LSTM", "GRU", "RNN")
 def _recurrent(node: Node) -> tuple[Value | None, ...]:
     _check(node)
@@ -70,7 +86,7 @@ def _check_weights(node: Node, directions: int) -> None:
         if value is not None and is_number(value.dims[axis]) and value.dims[axis] != directions:
             found = f"{name} has {value.dims[axis]} directions"
             node.refuse(f"direction={node.get('direction', 'forward')}, but {found}, expected {directions}")
-    hidden = node.given(2).dims[-1]
+    hidden = node.given(2).dims[1 if _is_quantised(node) else -1]
     if node.has("hidden_size") and is_number(hidden) and hidden != int(node.get("hidden_size")):
         node.refuse(f"hidden_size={node.get('hidden_size')}, but R is for {hidden} units")
 
@@ -87,7 +103,7 @@ def _part(node: Node, position: int, direction: int) -> Value | None:
     if value is None:
         return None
     if value.is_known:
-        part = np.ascontiguousarray(value.array()[direction])
+        part = np.asarray(value.array()[direction])
         several = value.shape is not None and value.shape[0] > 1
         name = f"{value.name}.{('forward', 'reverse')[direction]}" if several else value.name
         return known(part, value.dtype, name)
@@ -99,10 +115,12 @@ def _direction(node: Node, x: Value, direction: int, length: Size, batch: Size) 
     w, r, b = (_part(node, position, direction) for position in (1, 2, 3))
     if w is None or r is None:
         node.refuse("weights are left out")
-    hidden = r.dims[-1]
-    cell = _Cell(w, r, b)
+    hidden = r.dims[0 if _is_quantised(node) else -1]
+    cell: _Cell | _QuantisedCell = _Cell(w, r, b)
+    if _is_quantised(node):
+        x, cell = _quantised(node, x, w, r, b, direction)
     states = [
-        _initial(node, position, direction, batch, hidden) for position in ((5, 6) if node.op == "LSTM" else (5,))
+        _initial(node, position, direction, batch, hidden) for position in ((5, 6) if "LSTM" in node.op else (5,))
     ]
     is_reverse = direction == 1 or node.get("direction", "forward") == "reverse"
     if length == 1:
@@ -119,8 +137,50 @@ def _initial(node: Node, position: int, direction: int, batch: Size, hidden: Siz
     return node.call("expand", node.number(0, node.given(0).dtype), shape=(batch, hidden))
 
 
-def _step(node: Node, cell: _Cell, x: Value, states: list[Value]) -> tuple[Value, ...]:
+def _is_quantised(node: Node) -> bool:
+    return node.op == "DynamicQuantizeLSTM"
+
+
+def _quantised(
+    node: Node, x: Value, w: Value, r: Value, b: Value | None, direction: int
+) -> tuple[Value, _QuantisedCell]:
+    """Return what the inputs of all steps, quantised together, add to the gates [T, B, 4 H], and the cell."""
+    w_scale, w_zero, r_scale, r_zero = (_part(node, position, direction) for position in range(8, 12))
+    if w_scale is None or r_scale is None:
+        node.refuse("scales of the weights are left out")
+    return _byte_product(node, x, w, w_scale, w_zero), _QuantisedCell(r, b, r_scale, r_zero)
+
+
+def _byte_product(node: Node, x: Value, weights: Value, scale: Value, zero: Value | None) -> Value:
+    codes, x_scale, x_zero = node.emit.ops("dynamic_quantize_linear", [x], {})
+    return scaled(node, node.call("matmul_integer", codes, weights, x_zero, zero), x_scale, scale, None)
+
+
+def _quantised_step(node: Node, cell: _QuantisedCell, x: Value, states: list[Value]) -> tuple[Value, ...]:
+    """Return the next states of an LSTM of what its input adds to the gates."""
+    hidden, memory = states
+    gates = node.call("add", x, _byte_product(node, hidden, cell.r, cell.scale, cell.zero))
+    if cell.b is not None:
+        gates = node.call("add", gates, _sum_of_halves(node, cell.b))
+    i, o, f, c = node.emit.ops("split", [gates], {"parts": 4, "axis": 1})
+    i, o, f = (node.call("sigmoid", gate) for gate in (i, o, f))
+    kept, new = node.call("mul", f, memory), node.call("mul", i, node.call("tanh", c))
+    memory = node.call("add", kept, new)
+    return node.call("mul", o, node.call("tanh", memory)), memory
+
+
+def _sum_of_halves(node: Node, bias: Value) -> Value:
+    """Return the sum of the biases for the input and for the hidden state."""
+    size = bias.dims[0] // 2
+    if bias.is_known and is_number(size):
+        return known(bias.array()[:size] + bias.array()[size:], bias.dtype, bias.name)
+    return node.call("sum_axis", node.call("reshape", bias, shape=(2, size)), axes=(0,), keepdims=False)
+
+
+def _step(node: Node, cell: _Cell | _QuantisedCell, x: Value, states: list[Value]) -> tuple[Value, ...]:
     """Return the next states, the hidden one first."""
+    if isinstance(cell, _QuantisedCell):
+        return _quantised_step(node, cell, x, states)
     if node.op == "LSTM":
         return node.emit.ops("lstm_cell", [x, *states, cell.w, cell.r, cell.b], {})
     if node.op == "GRU":
@@ -142,7 +202,7 @@ def _half(node: Node, value: Value, size: int, part: int) -> Value:
 
 
 def _loop(
-    node: Node, x: Value, cell: _Cell, states: list[Value], length: Size, *, is_reverse: bool
+    node: Node, x: Value, cell: _Cell | _QuantisedCell, states: list[Value], length: Size, *, is_reverse: bool
 ) -> tuple[Value, ...]:
     dims = (length, *states[0].dims)
     zero = node.number(0, x.dtype)
