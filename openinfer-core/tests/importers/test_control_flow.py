@@ -74,6 +74,25 @@ def test_sides_may_have_loops(condition: bool, tmp_path: Path) -> None:
     agrees(proto, imported, {"x": rand(5, 2, 3), "c": np.array(condition)})
 
 
+def test_a_condition_on_a_shape_needs_its_sizes(tmp_path: Path) -> None:
+    sides = {
+        "then_branch": graph([node("Squeeze", "x one", "z")], [], ["z"]),
+        "else_branch": graph([node("Neg", "x", "z")], [], ["z"]),
+    }
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape one", "length"),
+        node("Equal", "length one", "c"),
+        node("If", "c", "y", **sides),
+    ]
+    path = saved(model(nodes, [info("x", [2, "T"])], [info("y", None)], weights(one=np.array([1]))), tmp_path)
+    with pytest.raises(ModelImportError, match=r"If 'y'.*: fix --set T=N$") as raised:
+        load(path)
+    assert raised.value.inputs == ()
+    assert "op squeeze(x" in load(path, values={"T": 1}).text
+    assert "op neg(x)" in load(path, values={"T": 3}).text
+
+
 def test_a_side_with_an_unknown_node_needs_the_condition(tmp_path: Path) -> None:
     sides = {
         "then_branch": graph([node("Neg", "x", "z")], [], ["z"]),

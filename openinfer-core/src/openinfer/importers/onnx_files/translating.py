@@ -29,7 +29,7 @@ from openinfer.importers.onnx_files.expansion import expanded
 from openinfer.importers.onnx_files.folding import folded
 from openinfer.importers.onnx_files.node import NeedsValueError, Node, UnsupportedNodeError
 from openinfer.importers.onnx_files.shape_rules import FixedSizesError
-from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.sizes import is_number, names_of
 from openinfer.importers.onnx_files.stages import stage_of
 from openinfer.importers.onnx_files.translators import translators
 from openinfer.importers.onnx_files.values import Program, Value, known
@@ -195,7 +195,7 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
         results = _with_graphs(node, scope, state) if _has_graphs(source) else _results(node, state)
     except NeedsValueError as needed:
         del state.emit.calls[mark:]
-        state.problems.append(_needs_value(node, needed, state.model))
+        state.problems.append(_needs_value(node, needed, scope, state))
         results = None
     except (UnsupportedNodeError, ModelImportError) as error:
         del state.emit.calls[mark:]
@@ -247,7 +247,7 @@ def _with_graphs(node: Node, scope: Mapping[str, Value], state: _State) -> Seque
     try:
         return control_flow(node, scope, translated)
     except NeedsValueError:
-        if not _sources(node.source.inputs[0], state.model.graph) and len(state.problems) > problems:
+        if not any(_sources(node.source.inputs[0], state.model.graph, scope)) and len(state.problems) > problems:
             return None
         # One side cannot be translated, or the sides differ: the condition decides which.
         del state.problems[problems:]
@@ -336,30 +336,37 @@ def _nearest(node: Node, environment: Environment) -> str:
     )
 
 
-def _needs_value(node: Node, needed: NeedsValueError, model: SourceModel) -> _Problem:
+def _needs_value(node: Node, needed: NeedsValueError, scope: Mapping[str, Value], state: _State) -> _Problem:
     name = node.source.inputs[needed.position]
-    sources = _sources(name, model.graph)
+    sources, sizes = _sources(name, state.model.graph, scope)
+    options = [f"--set {source}=VALUE" for source in sources]
+    options += [state.emit.dimensions.options(sizes)] if sizes else []
     reason = f"input {name!r} has to be known at import"
-    if sources:
-        reason += f": fix {' and '.join(f'--set {source}=VALUE' for source in sources)}"
+    if options:
+        reason += f": fix {' and '.join(options)}"
     return _Problem(node.source, reason, _types(node), "import-value", sources)
 
 
-def _sources(name: str, graph: SourceGraph) -> tuple[str, ...]:
-    """Return the inputs of a graph that a value depends on."""
+def _sources(name: str, graph: SourceGraph, scope: Mapping[str, Value]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the inputs of a graph that a value depends on, and the sizes: shapes depend on no elements."""
     writers = {output: node for node in graph.nodes for output in node.outputs}
     inputs = [info.name for info in graph.inputs]
-    found: dict[str, None] = {}
+    sources: dict[str, None] = {}
+    sizes: frozenset[str] = frozenset()
     seen, waiting = {name}, [name]
     while waiting:
         current = waiting.pop()
         if current in inputs:
-            found.setdefault(current)
-        for before in writers[current].inputs if current in writers else ():
+            sources.setdefault(current)
+        writer = writers.get(current)
+        if writer is not None and writer.op in ("Shape", "Size") and writer.inputs[0] in scope:
+            sizes |= names_of(*scope[writer.inputs[0]].dims)
+            continue
+        for before in () if writer is None else writer.inputs:
             if before not in seen:
                 seen.add(before)
                 waiting.append(before)
-    return tuple(found)
+    return tuple(sources), sizes
 
 
 def _types(node: Node) -> str:
