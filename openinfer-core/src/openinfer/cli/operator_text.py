@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.errors import PluginError
+from openinfer.ops.counting import COUNT
 from openinfer.ops.examples import example_call
 from openinfer.ops.schema import (
     Composite,
@@ -64,6 +65,7 @@ def in_full(environment: Environment, schema: OpSchema) -> str:
         "category": schema.category,
         "defined": definition(schema),
         "inputs": "broadcast against one another" if schema.broadcast else "",
+        "counted": _counted(schema, ""),
         "in place": "an output may be one of the inputs" if schema.in_place else "",
         "aliases": ", ".join(schema.aliases),
         "ONNX": schema.onnx or "",
@@ -72,6 +74,13 @@ def in_full(environment: Environment, schema: OpSchema) -> str:
     lines += [f"{what:<8} {fact}" for what, fact in facts.items() if fact]
     lines += [f"example  {text}" for text in _examples(environment, schema)]
     return "\n".join(lines)
+
+
+def _counted(schema: OpSchema, quote: str) -> str:
+    """Return which results have as many rows as the operator counts; "" for none."""
+    *others, last = [f"{quote}{name}{quote}" for name in schema.counted] or [""]
+    names = f"{', '.join(others)} and {last} have" if others else f"{last} has"
+    return f"{names} as many rows as {quote}{schema.outputs[COUNT]}{quote} says" if schema.counted else ""
 
 
 def _input_line(environment: Environment, spec: InputSpec) -> str:
@@ -237,6 +246,8 @@ def _facts(environment: Environment, schema: OpSchema) -> Iterator[str]:
     yield f"* Defined {definition(schema)}."
     if schema.broadcast:
         yield "* Inputs broadcast against one another: dims are aligned at the right, and a dim of 1 stretches."
+    if schema.counted:
+        yield f"* Counted: {_counted(schema, '`')}; below are the most."
     yield f"* In place: {'an output may be one of the inputs' if schema.in_place else 'no output may be an input'}."
     if schema.aliases:
         yield f"* Also called: {', '.join(f'`{alias}`' for alias in schema.aliases)}."

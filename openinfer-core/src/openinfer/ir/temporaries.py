@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.ir.nodes import Assign, CacheRead, Loop, Op, Transfer
@@ -50,6 +51,12 @@ def outputs(node: Node) -> tuple[str, ...]:
             return (dst,)
         case _:
             return ()
+
+
+def written_once(graph: Graph) -> frozenset[str]:
+    """Return the variables that exactly one statement fills with a value."""
+    times = Counter(name for _, node in graph.nodes() for name in outputs(node))
+    return frozenset(name for name, count in times.items() if count == 1)
 
 
 def with_indices(nodes: Iterable[Node]) -> Iterator[tuple[Node, tuple[str, ...]]]:

@@ -375,6 +375,8 @@ class OpSchema:
         summary: formula and meaning, one or two lines.
         category: family, for listings.
         inputs, outputs, settings: the signature.
+        counted: results whose first dim is known only once the operator has run. The second output, an i64 scalar,
+            holds it; ``infer`` returns the most rows that there may be (`openinfer.ops.counting`).
         variadic_outputs: whether the last output stands for any number (at least one) of outputs.
         dtypes: names of the element types that the inputs without types of their own may have.
         infer: rule for output types.
@@ -401,6 +403,7 @@ class OpSchema:
     infer: InferTypes
     definition: Definition
     outputs: tuple[str, ...] = ("y",)
+    counted: tuple[str, ...] = ()
     variadic_outputs: bool = False
     settings: tuple[SettingSpec, ...] = ()
     broadcast: bool = False

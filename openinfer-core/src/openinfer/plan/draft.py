@@ -50,6 +50,7 @@ class Draft:
         given: sizes that the caller gives in every step.
         starts: registers that depend on these when a step starts, and that steps change, with their values.
         views: registers for the places of values that may be memory of a state.
+        counts: registers that hold what integer scalars are that operators count, by value.
     """
 
     values: list[DraftValue] = field(default_factory=list[DraftValue])
@@ -63,6 +64,7 @@ class Draft:
     given: GivenSizes | None = None
     starts: list[tuple[int, IndexExpr]] = field(default_factory=list["tuple[int, IndexExpr]"])
     views: dict[int, int] = field(default_factory=dict[int, int])
+    counts: dict[int, Register] = field(default_factory=dict[int, Register])
     _taken: set[str] = field(default_factory=set[str])
     _numbered: Counter[str] = field(default_factory=Counter[str])
 

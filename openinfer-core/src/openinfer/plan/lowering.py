@@ -24,12 +24,14 @@ from openinfer.ir.nodes import (
     Yield,
 )
 from openinfer.ir.resolved import Filled, Storage
+from openinfer.ir.temporaries import written_once
 from openinfer.ops.applying import call_of
 from openinfer.plan.accesses import operands, walk
 from openinfer.plan.bounds import CacheBounds
 from openinfer.plan.call_order import callees_first
 from openinfer.plan.calls import CallLowering, Operation
 from openinfer.plan.consumers import HandOvers
+from openinfer.plan.counted_results import CountedResults
 from openinfer.plan.draft import Draft
 from openinfer.plan.findings import about, all_of, at_node, faults_at
 from openinfer.plan.indices import LoopScope, constant, interval, is_exact
@@ -138,7 +140,8 @@ class _BlockLowering:
         self._persistent = persistent
         threaded = ThreadedConsumers(draft.procedures) if options.threads and block.name == "entry" else None
         self._hand_overs = HandOvers(resolved.graph, threaded)
-        self._varying = VaryingOps(environment, table, draft, persistent)
+        self._counted = CountedResults(environment, draft, persistent, written_once(resolved.graph))
+        self._varying = VaryingOps(environment, table, draft, persistent, self._counted)
         self._target = f"{'device' if table.is_device else 'target'} {table.target}"
         self._keeps_state = table.state
         self._calls = CallLowering(environment, table, draft.intermediate, lambda value: draft.values[value].type)
@@ -271,7 +274,8 @@ class _BlockLowering:
             return LoopIndex(loop.loop)
         variable = self._resolved.variables.get(name)
         if variable is not None and not variable.type.shape and not variable.type.dtype.is_float:
-            return ValueRef(self._value(name, node))
+            value = self._value(name, node)
+            return self._draft.counts.get(value, ValueRef(value))
         given = None if self._draft.given is None else self._draft.given.register_of(name)
         if given is not None:
             return given
@@ -339,18 +343,19 @@ class _BlockLowering:
         with faults_at(self._block, node):
             call = call_of(self._environment.op(op.op), op.input_types, settings, op.output_types)
         self._check_shapes(op, call.outputs, node)
-        for number, type_ in enumerate(call.outputs[len(outputs) :], len(outputs)):
-            outputs.append(self._draft.intermediate(f"{op.outputs[0]}.{op.op}.{number}", type_))
+        every = self._counted.written(op, outputs, call.outputs)
         operation = Operation(
             origin=origin_of(self._block, node), placement=placement_of(node, hints), name=op.outputs[0], node=node
         )
         with faults_at(self._block, node):
-            yield from self._calls.steps(call, inputs, tuple(outputs), operation)
+            yield from self._calls.steps(call, inputs, tuple(every), operation)
+        yield from self._counted.taken(op, outputs, every, operation)
 
     def _check_shapes(self, op: ResolvedOp, made: Sequence[TensorType], node: Node) -> None:
         """Refuse results whose inferred shapes are stand-ins, as a constant of the model in a setting decides them."""
-        for name, planned, found in zip(op.outputs, op.output_types, made, strict=False):
-            if planned.shape != found.shape:
+        counted = self._counted.places(op)
+        for place, (name, planned, found) in enumerate(zip(op.outputs, op.output_types, made, strict=False)):
+            if planned.shape != found.shape and place not in counted:
                 message = f"{op.op}: `{name}` is {found}, as constants in its settings say"
                 hint = f"declare it: `assign {name}: {found}`, or write the settings as numbers"
                 raise at_node("unsupported", message, self._block, node, hint=hint)

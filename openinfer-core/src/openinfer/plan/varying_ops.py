@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Index
     from openinfer.plan.calls import Operation
+    from openinfer.plan.counted_results import CountedResults
     from openinfer.plan.draft import Draft
     from openinfer.plan.indices import Interval
     from openinfer.plan.persistent import PersistentLowering
@@ -32,12 +33,18 @@ class VaryingOps:
     """Lowers the operator statements of one program that depend on sizes of run time."""
 
     def __init__(
-        self, environment: Environment, table: KernelTable, draft: Draft, persistent: PersistentLowering
+        self,
+        environment: Environment,
+        table: KernelTable,
+        draft: Draft,
+        persistent: PersistentLowering,
+        counted: CountedResults,
     ) -> None:
         self._environment = environment
         self._table = table
         self._draft = draft
         self._persistent = persistent
+        self._counted = counted
 
     def steps(
         self,
@@ -59,14 +66,13 @@ class VaryingOps:
         """
         lowering = SizedLowering(self._environment, self._table, self._draft, self._persistent, loops)
         planned = lowering.planned(bound, inputs, outputs, at)
-        op, room = bound.settings.op, planned.rooms
+        kinds = [TensorType(kind.dtype, shape) for kind, shape in zip(planned.outputs, planned.rooms, strict=True)]
         made = SizedSteps(self._draft, planned, at)
         yield from made.first()
-        every = list(outputs)
-        for place in range(len(outputs), len(room)):
-            kind, name = planned.outputs[place], f"{op.outputs[0]}.{op.op}.{place}"
-            every.append(self._draft.intermediate(name, TensorType(kind.dtype, room[place])))
-        yield from self._stored(planned, outputs, made.steps, every, at)
+        op = bound.settings.op
+        every = self._counted.written(op, outputs, kinds)
+        yield from self._stored(planned, every[: len(outputs)], made.steps, every, at)
+        yield from self._counted.taken(op, outputs, every, at)
 
     def _stored(
         self,

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from openinfer.dtypes import DType, Kind
 from openinfer.ops import schema
+from openinfer.ops.counting import COUNT
 from openinfer.plugins import types
 from openinfer.plugins.crossing import shown
 
@@ -43,7 +44,15 @@ def misfit(expected: type[Any], value: Any) -> str | None:
             return f"{expected.__name__} {shown(getattr(value, 'name', ''))}: {wrong}"
     if expected is schema.OpSchema and not value.outputs:
         return f"OpSchema {value.name!r}: outputs is (), expected at least one"
-    return None
+    return _counted_misfit(value) if expected is schema.OpSchema and value.counted else None
+
+
+def _counted_misfit(op: schema.OpSchema) -> str | None:
+    """Return what is wrong with the names of counted results, or None."""
+    legal = [name for place, name in enumerate(op.outputs) if place != COUNT]
+    if len(op.outputs) > COUNT and set(op.counted) <= set(legal):
+        return None
+    return f"OpSchema {op.name!r}: counted is {op.counted}, expected outputs that the second one counts: {op.outputs}"
 
 
 def _parts_misfit(found: object) -> Iterator[str]:

@@ -21,6 +21,7 @@ from openinfer.ir.types import TensorType
 from openinfer.loops import buffers, nodes, tiles
 from openinfer.loops.substitution import values_of
 from openinfer.ops import schema
+from openinfer.ops.counting import COUNT, COUNT_TYPE
 from openinfer.ops.schema import OpTypeError
 from openinfer.plugins.crossing import blame, fault, guarded, wrong
 from openinfer.plugins.structure import Structure
@@ -117,10 +118,11 @@ def _defined(owner: Owner, action: str, rule: DefineStages, k: Builder, call: Op
 def _output_types(operator: OpSchema, result: Any) -> str | None:
     count = len(operator.outputs)
     counts = f"at least {count}" if operator.variadic_outputs else str(count)
-    types = cast("tuple[object, ...]", result) if type(result) is tuple else ()
+    types = list(cast("tuple[object, ...]", result)) if type(result) is tuple else []
     enough = len(types) == count or (operator.variadic_outputs and len(types) > count)
     if enough and all(map(_is_tensor_type, types)):
-        return None
+        is_counted = not operator.counted or types[COUNT] == COUNT_TYPE
+        return None if is_counted else f"{COUNT_TYPE} as the type of `{operator.outputs[COUNT]}`, which counts"
     return f"a tuple of {counts} TensorType"
 
 

@@ -262,7 +262,8 @@ def _derived(environment: Environment, table: KernelTable, call: OpCall) -> Impl
     schema = environment.op(call.op)
     if isinstance(schema.definition, Composite):
         return Decomposed(decomposition(schema, call, environment.op))
-    takes_loops = table.loop_programs and isinstance(schema.definition, Loops)
+    # A loop program is written for numbers: sizes of run time take the stages.
+    takes_loops = table.loop_programs and isinstance(schema.definition, Loops) and not call.has_sizes
     if table.computations and not takes_loops and stages_of(schema) is not None:
         return _computed(table, schema, call)
     foreign = _foreign_dtypes(table, call)

@@ -18,6 +18,7 @@ from openinfer.ir.language import with_variables
 from openinfer.ir.resolved import Computed, RuntimeInts, RuntimeScalar, integers_of
 from openinfer.ir.types import LARGEST_SIZE, TensorType
 from openinfer.ir.values import ExprListValue, ExprValue, VarValue
+from openinfer.ops.counting import counted_places
 from openinfer.ops.schema import OpTypeError, SettingType
 from openinfer.symbolic import Const, Name
 from openinfer.validate.op_inference import DependsOnDeclarationError, stand_in, yielded
@@ -121,10 +122,13 @@ def results(statement: Statement) -> Sequence[Result]:
         DependsOnDeclarationError, OpTypeError, PluginError: as `openinfer.validate.op_inference.yielded`.
         NeedsNumberError: their ranks, or the way through the rule, depend on what only the running program knows.
     """
+    places = counted_places(statement.schema)
     if not statement.exprs and not any(statement.dims) and not _flags(statement):
         kinds = yielded(statement.schema, statement.types, _settings(statement, _Symbols(Space())), statement.count)
-        return [(kind.dtype, tuple(map(Const, kind.shape))) for kind in kinds]
-    return _results_on_sizes(statement)
+        made: Sequence[Result] = [(kind.dtype, tuple(map(Const, kind.shape))) for kind in kinds]
+    else:
+        made = _results_on_sizes(statement)
+    return [(dtype, (None, *dims[1:]) if place in places else dims) for place, (dtype, dims) in enumerate(made)]
 
 
 def _results_on_sizes(statement: Statement) -> Sequence[Result]:

@@ -72,7 +72,9 @@ def call_of_node(op: ResolvedOp, schema: OpSchema) -> OpCall:
     outputs, late = op.output_types, op.runtime_settings
     stand_ins = {spec.name: stand_in(spec, late[spec.name]) for spec in schema.settings if spec.name in late}
     try:
-        outputs += call_of(schema, op.input_types, {**op.settings, **stand_ins}, outputs).outputs[len(outputs) :]
+        made = call_of(schema, op.input_types, {**op.settings, **stand_ins}, outputs).outputs
+        # Kernels of counted results have room for the most rows, whatever their variables are declared as.
+        outputs = made if schema.counted else (*outputs, *made[len(outputs) :])
     except _passed_over(op):
         pass
     return OpCall(op=op.op, inputs=op.input_types, outputs=outputs, settings=op.settings)

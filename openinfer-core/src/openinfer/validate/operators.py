@@ -13,6 +13,7 @@ from openinfer.ir.resolved import Mode, ResolvedOp, RuntimeInts, RuntimeScalar, 
 from openinfer.ir.text import call_text
 from openinfer.ir.values import VarValue
 from openinfer.ops.applying import call_of
+from openinfer.ops.counting import counted_places
 from openinfer.ops.schema import OpTypeError, Required, SettingType
 from openinfer.validate.op_inference import DependsOnDeclarationError, stand_in
 from openinfer.validate.references import readable_type
@@ -242,7 +243,8 @@ class _Resolution:
                     "output-dtype", message, place=place, decl=variable.decl, sized=sized, is_predicate=True
                 )
                 return False
-            if shapes and wanted.shape != found.shape:
+            counts = position in counted_places(self.schema) and len(wanted.shape) != len(found.shape)
+            if (shapes and wanted.shape != found.shape) or counts:
                 message = f"yields {wanted}, `{name}` is {_declared(variable)}{found}"
                 sized = (*self._sized(self.matched.inputs, "shape-mismatch"), variable)
                 self.findings.error("shape-mismatch", message, place=place, sized=sized, is_predicate=True)

@@ -18,6 +18,7 @@ from openinfer.model import Model, exact_size
 from openinfer.plugins.environment import Environment
 from openinfer.validate.caches import varying_names
 from openinfer.validate.concurrency import check_concurrency
+from openinfer.validate.counted import counted_names
 from openinfer.validate.declarations import resolve_declaration
 from openinfer.validate.inference import infer_temporaries
 from openinfer.validate.kernels import check_kernels
@@ -196,7 +197,7 @@ def _declared(
         indices={},
     )
     variables |= temporaries(graph, scope, findings, doubts)
-    varying = varying_names(graph, variables, sizes)
+    varying = varying_names(graph, variables, sizes) | counted_names(graph, environment)
     shaped = {n: replace(v, varying=True) if n in varying else v for n, v in variables.items()}
     declared = replace(scope, variables=shaped)
     return infer_temporaries(graph, declared, environment, doubts)

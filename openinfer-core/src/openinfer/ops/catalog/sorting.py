@@ -58,7 +58,7 @@ def _argsort_types(
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class SortedRows:
     """The rows of x along an axis: element ``place`` of row (before, after) lies at ``at(place)``.
 
     Attributes:
@@ -98,7 +98,7 @@ class _Rows:
         return f"logical_not(logical_or(is_nan({least}), le({greatest}, {least})))"
 
 
-def _program(name: str, rows: _Rows, outputs: Sequence[TensorType], order: str, results: str) -> Kernel:
+def _program(name: str, rows: SortedRows, outputs: Sequence[TensorType], order: str, results: str) -> Kernel:
     """Return the program that finds the order of each row and stores results for each place ``j`` of it."""
     buffers = [("x", rows.x), *((f"y{number}", type_) for number, type_ in enumerate(outputs))]
     head = ", ".join(f"{buffer}: GLOBAL[{type_.dtype}, {type_.count}]" for buffer, type_ in buffers)
@@ -120,21 +120,23 @@ def {name}({head}):
 def _argsort(call: OpCall) -> Kernel:
     x = needed(call.inputs)
     axis = scanned_axis(x, call.settings)
-    rows = _Rows(x, axis, x.shape[axis], bool(call.settings.get("descending")))
-    return _program("argsort", rows, call.outputs, _sorted(rows), f"y0[{rows.result_at('j')}] = number(place, i64)")
+    rows = SortedRows(x, axis, x.shape[axis], bool(call.settings.get("descending")))
+    return _program(
+        "argsort", rows, call.outputs, sorted_order(rows), f"y0[{rows.result_at('j')}] = number(place, i64)"
+    )
 
 
 def _topk(call: OpCall) -> Kernel:
     x = needed(call.inputs)
     kept = integer(call.settings.get("k"), "k")
-    rows = _Rows(x, scanned_axis(x, call.settings), kept, bool(call.settings.get("largest")))
-    order = _selected(rows) if 0 < kept <= min(FEW, rows.extent // 4) else _sorted(rows)
+    rows = SortedRows(x, scanned_axis(x, call.settings), kept, bool(call.settings.get("largest")))
+    order = _selected(rows) if 0 < kept <= min(FEW, rows.extent // 4) else sorted_order(rows)
     at = rows.result_at("j")
     results = f"y0[{at}] = x[{rows.at('place')}]\ny1[{at}] = number(place, i64)"
     return _program("topk", rows, call.outputs, order, results)
 
 
-def _sorted(rows: _Rows) -> str:
+def sorted_order(rows: SortedRows) -> str:
     """Return the statements of a merge sort of the places of a row, from runs of one upwards: stable, and without
     recursion. Of two runs side by side the next element is that of the right one where it precedes, or the left one
     is used up. The minima never change a place: they are bounds that analysers of generated source can see."""
@@ -170,7 +172,7 @@ for passes in SERIAL({max(count - 1, 0).bit_length()}):
     width = minimum(width + width, i64({count}))"""
 
 
-def _selected(rows: _Rows) -> str:
+def _selected(rows: SortedRows) -> str:
     """Return the statements that select the first places of a row: an element that precedes the last one so far is
     inserted, and those after it move on by one. Elements come by rising place, so equal ones stay in order."""
     count, kept = rows.extent, rows.kept
@@ -189,7 +191,7 @@ for j in SERIAL({count - kept}):
 {indent(_inserted(rows, str(kept), "carried"), "        ")}"""
 
 
-def _inserted(rows: _Rows, length: str, place: str) -> str:
+def _inserted(rows: SortedRows, length: str, place: str) -> str:
     """Return the loop that inserts the place in ``place`` among the first ones; what falls out is in it at the end."""
     first = rows.precedes("a", "b")
     return f"""for s in SERIAL({length}):
@@ -205,31 +207,31 @@ def _inserted(rows: _Rows, length: str, place: str) -> str:
 
 def _argsort_by_ranks(k: Builder, call: OpCall) -> None:
     axis = scanned_axis(needed(call.inputs), call.settings)
-    _places(k, k.outputs[0], axis, descending=bool(call.settings.get("descending")))
+    places_in_order(k, k.outputs[0], axis, descending=bool(call.settings.get("descending")))
 
 
 def _topk_by_ranks(k: Builder, call: OpCall) -> None:
     (x,), (values, places) = k.given, k.outputs
     axis = scanned_axis(needed(call.inputs), call.settings)
-    _places(k, places, axis, descending=bool(call.settings.get("largest")))
+    places_in_order(k, places, axis, descending=bool(call.settings.get("largest")))
     at = k.axes(*places.shape)
     place = k.lookup(places[at], x.shape[axis], "a place of the row")
     values[at] = x[(*at[:axis], place, *at[axis + 1 :])]
 
 
-def _places(k: Builder, result: Tensor, axis: int, *, descending: bool) -> None:
+def places_in_order(k: Builder, result: Tensor, axis: int, *, descending: bool) -> None:
     """Append the stages that store the places of a row in order.
 
     The rank of an element is the number of those that come before it; of equal ones those of a lower place do. A result
     is then the one place of its rank, which it finds among all: no two places write the same element.
     """
-    (x,), keys = k.given, _keys(k)
+    (x,), keys = k.given, sort_keys(k)
     extent = keys.shape[axis]
     ranks = k.temporary(U32, *keys.shape)
     at, other = k.axes(*keys.shape), k.axis(extent)
     own, met = keys[at], keys[(*at[:axis], other, *at[axis + 1 :])]
     is_lower = k.position(other, I32) < k.position(at[axis], I32)
-    follows, precedes = (_precedes(k, *pair, descending=descending) for pair in ((own, met), (met, own)))
+    follows, precedes = (key_precedes(k, *pair, descending=descending) for pair in ((own, met), (met, own)))
     comes_before = k.apply(tree.select, is_lower, k.apply(tree.logical_not, follows), precedes)
     # As many sums as elements keep a device busy with a thread each; few results are better off with many threads each.
     ranks[at] = k.sum(comes_before.cast(U32), (other,), Order.SEQUENTIAL)
@@ -240,7 +242,7 @@ def _places(k: Builder, result: Tensor, axis: int, *, descending: bool) -> None:
     result[at] = k.sum(of_rank, (place,), order).cast(I64)
 
 
-def _keys(k: Builder) -> Tensor:
+def sort_keys(k: Builder) -> Tensor:
     """Return a tensor whose elements are in the order of those of x, appending the stage that computes it if needed.
 
     Keys of floats of up to 32 bits are integers, which are compared in one step: the bits of the magnitude with the
@@ -260,7 +262,7 @@ def _keys(k: Builder) -> Tensor:
     return keys
 
 
-def _precedes(k: Builder, first: Value, second: Value, *, descending: bool) -> Value:
+def key_precedes(k: Builder, first: Value, second: Value, *, descending: bool) -> Value:
     """Return whether an element comes before another one; of equal ones neither does. NaN is greatest."""
     wide = work_type(first.dtype)
     least, greatest = (each.cast(wide) for each in ((second, first) if descending else (first, second)))

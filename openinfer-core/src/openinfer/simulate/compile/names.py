@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from openinfer.scalars import Scalar
-    from openinfer.simulate.devices.backend import DeviceBackend
+    from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer.simulate.program.integers import IntReader
     from openinfer.simulate.state.cache import Cache
     from openinfer.simulate.state.memory import Memory
@@ -66,11 +66,7 @@ class Names:
         index = self.index(name)
         if index is not None:
             return index
-        buffer = self.memory.buffer(name)
-        quick = self.backend.scalar_reader(buffer) if isinstance(self.backend, HostBackend) else None
-        if quick is not None:
-            return quick
-        return lambda: scalar_value(self.backend.read(buffer), buffer.type.dtype)
+        return reader(self.backend, self.memory.buffer(name))
 
     def _value(self, name: str) -> int | IntReader:
         index = self.index(name)
@@ -86,3 +82,11 @@ class Names:
         if variable is None or variable.type.shape:
             return False
         return variable.type.dtype.is_integer or variable.type.dtype.kind is Kind.BOOL
+
+
+def reader(backend: DeviceBackend, buffer: Buffer) -> Callable[[], Scalar]:
+    """Return how to read the element of a buffer that has one."""
+    quick = backend.scalar_reader(buffer) if isinstance(backend, HostBackend) else None
+    if quick is not None:
+        return quick
+    return lambda: scalar_value(backend.read(buffer), buffer.type.dtype)

@@ -14,6 +14,8 @@ from openinfer.ir.resolved import RuntimeScalar, integers_of
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError, SettingType
+from openinfer.simulate.compile.counted import counted_outputs, cutting
+from openinfer.simulate.compile.names import reader
 from openinfer.simulate.program.integers import LoopIndex, value_of, values_of
 from openinfer.simulate.state.varying import Varying
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from openinfer.ir.values import Ref
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.selection import Choice
+    from openinfer.simulate.compile.counted import Counted
     from openinfer.simulate.compile.names import Names
     from openinfer.simulate.devices.backend import Buffer, DeviceBackend, DirectCall
     from openinfer.simulate.devices.binding import Binder
@@ -71,12 +74,26 @@ class OperatorCompiler:
                 fixed[position] = found
         outputs = [self._memory.varying(name) or self._memory.buffer(name) for name in op.outputs]
         settings = {name: _setting(value, names) for name, value in op.runtime_settings.items()}
+        schema = self._binder.schema(op.op)
+        after: list[BoundCall] = []
+        if schema.counted:
+            counted = counted_outputs(schema, op, outputs, self._backend)
+            outputs, after = counted.outputs, self._cuts(op, counted)
         recipe = _Recipe(self._binder, op, fixed, tuple(late), tuple(settings), outputs)
         varies = any(isinstance(output, Varying) for output in outputs)
         if not late and not settings and not varies:
             return in_order([*before, recipe.bind((), ())])
-        run = _bound_late(recipe, list(late.values()), list(settings.values()))
+        run = in_order([_bound_late(recipe, list(late.values()), list(settings.values())), *after])
         return in_order([*before, run if instead is None else _elsewhere(run, instead)])
+
+    def _cuts(self, op: ResolvedOp, counted: Counted) -> list[BoundCall]:
+        """Return calls that give variables the rows that an operator counted."""
+        read = reader(self._backend, counted.count)
+        cuts: list[BoundCall] = []
+        for place, (whole, target) in counted.taken.items():
+            recipe = _Recipe(self._binder, cutting(op, place), {}, (0,), ("ends",), [target])
+            cuts.append(_bound_late(recipe, [whole], [lambda: (int(read()),)]))
+        return cuts
 
     def source(self, ref: Ref, names: Names) -> tuple[list[BoundCall], Callable[[], Buffer]]:
         """Return calls to make first, and how to find the buffer of a value that a statement reads."""
