@@ -6,7 +6,7 @@ from itertools import count, groupby
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Var
-from openinfer.dtypes import I64, U32
+from openinfer.dtypes import BOOL, I64, U32
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.ir.types import TensorType
@@ -158,7 +158,8 @@ class _Writer:
             raise SynthesisError(f"{message}, at most {MOST_LOCAL_BYTES} bytes: use smaller inputs", code="too-large")
         name, width = buffer_name(buffer), max(buffer.dtype.bits // 8, 1)
         may_hold_places = buffer.dtype is I64 and bool(self._extents)
-        self._code.scratch(c_type(buffer.dtype), name, size, width, is_zeroed=may_hold_places)
+        is_zeroed = may_hold_places or buffer.dtype is BOOL
+        self._code.scratch(c_type(buffer.dtype), name, size, width, is_zeroed=is_zeroed)
         if buffer.name in self._extents:
             bound_hint(self._code, self._extents[buffer.name] - 1)
         self._operands[buffer.name] = Bound(name, TensorType(buffer.dtype, (size,)), self._code)

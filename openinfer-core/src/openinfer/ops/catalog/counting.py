@@ -160,7 +160,7 @@ def unique({head}):
 {indent(sorted_order(rows), " " * 12)}
             for j in SERIAL({count}):
                 place: index[{count}] = order[j]
-                earlier: index[{count}] = maximum(number(j, i64) - i64(1), i64(0))
+                earlier: index[{count}] = minimum(maximum(number(j, i64) - i64(1), i64(0)), i64({count - 1}))
                 last: index[{count}] = order[earlier]
                 {rows.element("own", "place")}
                 {rows.element("previous", "last")}

@@ -124,7 +124,7 @@ def nms({head}):
                 is_left: index[2] = cast(ge(best, i64(0)), i64)
                 if 0 <= is_left - 1 < 1:
                     p: index[{count}] = minimum(maximum(best, i64(0)), i64({count - 1}))
-                    row: index[{result.shape[0]}] = minimum(rows, i64({result.shape[0] - 1}))
+                    row: index[{result.shape[0]}] = minimum(maximum(rows, i64(0)), i64({result.shape[0] - 1}))
 {indent(row, " " * 20)}
                     rows = rows + i64(1)
                     for j in SERIAL({count}):

@@ -1,0 +1,79 @@
+"""Results with as many rows as an operator counts, as C that sanitizers watch and Frama-C proves."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from generated_c import assert_steps_agree, needs_gcc, noise, synthesised
+
+pytestmark = needs_gcc
+needs_frama_c = pytest.mark.skipif(shutil.which("frama-c") is None, reason="frama-c is not installed")
+
+ROWS = """
+constant { half: f32 @init(0.5); }
+dynamic { x: f32[6, 3]; }
+block entry {
+  op sub(x, half) >> above;
+  op relu(above) >> r;
+  op nonzero(r) >> places, n;
+  op gather_nd(x, places) >> high;
+  op exp(high) >> e;
+  op reshape(e, shape=[n, 1]) >> column;
+  op matmul(column, column, trans_a=true) >> product;
+  return places, n, high, product;
+}
+"""
+GROUPS = """
+dynamic { x: f32[9]; }
+block entry {
+  op round(x) >> whole;
+  op unique(whole) >> values, n, counts, indices, inverse;
+  op nonzero(indices) >> others, m;
+  return values, n, counts, indices, inverse, others, m;
+}
+"""
+DETECTIONS = """
+dynamic { boxes: f32[2, 9, 4]; scores: f32[2, 3, 9]; }
+block entry {
+  op nms(boxes, scores, max_output_boxes=4, iou_threshold=0.25, score_threshold=0.25) >> kept, n;
+  op slice(kept, axes=[1], starts=[0], ends=[2]) >> classes;
+  op sum_axis(classes, axes=[1]) >> s;
+  return kept, n, s;
+}
+"""
+
+
+def few(*shape: int) -> np.ndarray:
+    """Return steps of noise, of which the first has nothing that is kept and the second is kept as a whole."""
+    steps = np.abs(noise(*shape, seed=3)) * 4
+    steps[0], steps[1] = 0, 1
+    return steps
+
+
+@pytest.mark.parametrize("text", [ROWS, GROUPS], ids=["rows", "groups"])
+def test_counted_rows_under_sanitizers(text: str) -> None:
+    shape = (20, 6, 3) if text is ROWS else (20, 9)
+    plan = assert_steps_agree(text, x=few(*shape))
+    assert [port.name for port in plan.outputs if port.extents is not None]
+
+
+def test_detections_under_sanitizers() -> None:
+    assert_steps_agree(DETECTIONS, boxes=few(20, 2, 9, 4), scores=few(20, 2, 3, 9))
+
+
+def test_what_follows_a_count_needs_no_test_of_it() -> None:
+    """The number and the length of the rows are one size: nothing compares them when the program runs."""
+    text = (
+        "dynamic { x: f32[6, 3]; } block entry { op nonzero(x) >> p, n; op reshape(p, shape=[2 * n]) >> y; return y; }"
+    )
+    _, _, synthesis = synthesised(text)
+    assert b"MODEL_SHAPE; }" not in synthesis.bundle.files["model.c"]
+
+
+@needs_frama_c
+@pytest.mark.parametrize("text", [ROWS, GROUPS, DETECTIONS], ids=["rows", "groups", "detections"])
+def test_counted_rows_are_proved(text: str) -> None:
+    _, _, synthesis = synthesised(text)
+    assert synthesis.prove().proof.alarms == ()
