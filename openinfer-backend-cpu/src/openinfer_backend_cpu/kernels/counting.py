@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from openinfer_backend_cpu.kernels.scans import sort_keys
 from openinfer_backend_cpu.registration import kernel
 
 if TYPE_CHECKING:
@@ -34,6 +35,27 @@ def masked_select(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array
     del call, workspace
     (x, mask), (values, n) = inputs, outputs
     return lambda: _store(x[mask], values, n)
+
+
+@kernel("unique")
+def unique(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
+    """Different elements in order, how often each occurs, its first place, and which one each place has."""
+    del call, workspace
+    x, (values, n, counts, indices, inverse) = inputs[0], outputs
+
+    def run() -> None:
+        keys = sort_keys(x, descending=False)
+        order = np.argsort(keys, stable=True)
+        starts = np.ones(len(keys), np.bool_)
+        starts[1:] = keys[order[1:]] != keys[order[:-1]]
+        groups = np.cumsum(starts) - 1
+        places = order[starts]
+        _store(x[places], values, n)
+        _store(np.bincount(groups), counts, n)
+        _store(places, indices, n)
+        inverse[order] = groups
+
+    return run
 
 
 def _store(rows: Array, result: Array, n: Array) -> None:

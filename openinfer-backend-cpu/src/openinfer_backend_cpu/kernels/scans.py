@@ -60,7 +60,7 @@ def topk(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], worksp
     def run() -> None:
         if not values.size:
             return
-        keys = _keys(x, descending=largest)
+        keys = sort_keys(x, descending=largest)
         places = _first(keys, k) if k * FEW <= x.shape[-1] else np.argsort(keys, axis=-1, stable=True)[..., :k]
         np.copyto(indices, places)
         np.copyto(values, np.take_along_axis(x, places, axis=-1))
@@ -74,10 +74,10 @@ def argsort(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], wor
     axis, descending = single_axis(call.settings["axis"], inputs[0].ndim), bool(call.settings.get("descending"))
     x, indices = (np.moveaxis(array, axis, -1) for array in (inputs[0], outputs[0]))
     del workspace
-    return lambda: np.copyto(indices, np.argsort(_keys(x, descending=descending), axis=-1, stable=True))
+    return lambda: np.copyto(indices, np.argsort(sort_keys(x, descending=descending), axis=-1, stable=True))
 
 
-def _keys(x: Array, *, descending: bool) -> Array:
+def sort_keys(x: Array, *, descending: bool) -> Array:
     """Return integers in the order of the elements: equal where these are equal, a NaN above all."""
     if x.dtype.kind in "iu":
         return ~x if descending else x

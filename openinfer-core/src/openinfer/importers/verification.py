@@ -143,7 +143,8 @@ class _Compared:
         report = self._imported.report
         self._history.append({report.inputs[name]: value for name, value in drawn.items()})
         self._executor.step(**self._history[-1])
-        return {name: self._executor.fetch(ours) for name, ours in report.outputs.items()}
+        values = self._executor.outputs()
+        return {name: values[ours] for name, ours in report.outputs.items()}
 
     def _add(
         self,
@@ -174,7 +175,8 @@ def _run_both(
     """Return the outputs of a step of the program and of the original, from the same state."""
     executor.restore(before)
     executor.step(**{imported.report.inputs[name]: value for name, value in inputs.items()})
-    outputs = {name: np.asarray(executor.fetch(ours)) for name, ours in imported.report.outputs.items()}
+    values = executor.outputs()
+    outputs = {name: np.asarray(values[ours]) for name, ours in imported.report.outputs.items()}
     return [outputs, original.run({**inputs, **state})]
 
 

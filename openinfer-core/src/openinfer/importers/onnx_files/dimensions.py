@@ -10,6 +10,7 @@ from openinfer.affine import Var
 from openinfer.dims import Condition, Dim, Let, NeedsNumberError, Relation, Space, index_of, sources
 from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.demands import LARGEST, least_sizes, take
+from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.symbolic import LITERAL_WORDS, ROUNDINGS, Const, IntExpr, Name
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Dimensions:
         space: the sizes, and what operators demand of them.
         names: what the model calls its dimensions.
         origins: what the model calls size variables, where that is another name.
+        counts: sizes that operators count when the program runs.
     """
 
     def __init__(self, graph: SourceGraph, values: dict[str, Any]) -> None:
@@ -40,6 +42,7 @@ class Dimensions:
         self._fixed: dict[str, int] = {}
         self._legal: dict[str, Dim] = {}
         self._indices: list[str] = []
+        self.counts: list[str] = []
         inputs = {info.name for info in graph.inputs}
         self.names = sorted(self._params(graph))
         params = {_stem(param): param for param in self.names} | {param: param for param in self.names}
@@ -151,6 +154,16 @@ class Dimensions:
             take(self.space, Condition(index_of(count - 1 - index), Relation.AT_LEAST))
         return index
 
+    def count(self, most: Size) -> Dim:
+        """Return how many rows an operator counts, which are at most so many."""
+        name = f"n{len(self.counts) + 1}" if self.counts else "n"
+        while name in self.sizes:
+            name += "_"
+        self.counts.append(name)
+        rows = self.space.size(name, 0, most if is_number(most) else LARGEST)
+        take(self.space, Condition(index_of(most - rows), Relation.AT_LEAST))
+        return rows
+
     def at_least_zero(self, size: Size) -> Size:
         """Return a size that the program relies on not being negative."""
         if isinstance(size, Dim):
@@ -182,7 +195,7 @@ class Dimensions:
         Raises:
             ModelImportError: there are none near the least that each has alone.
         """
-        sizes = least_sizes(self.space, dict.fromkeys((*self.sizes, *self._indices), 0))
+        sizes = least_sizes(self.space, dict.fromkeys((*self.sizes, *self._indices, *self.counts), 0))
         if sizes is None:
             demands = " and ".join(map(str, self.space.facts))
             raise ModelImportError(f"no sizes meet {demands}: fix them with --set NAME=N", code="import-unsupported")

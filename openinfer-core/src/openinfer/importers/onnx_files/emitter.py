@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -12,9 +13,10 @@ from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.branches import branch_call
 from openinfer.importers.onnx_files.loops import loop_call
 from openinfer.importers.onnx_files.shape_rules import ShapeRules
-from openinfer.importers.onnx_files.sizes import is_number, largest_number, size_text
+from openinfer.importers.onnx_files.sizes import is_number, largest_number, names_of, size_text
 from openinfer.importers.onnx_files.values import Call, Value, index_of, known
 from openinfer.ir.types import TensorType
+from openinfer.ops.counting import COUNT, counted_places
 from openinfer.symbolic import INT64
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class Emitter:
         dimensions: the size variables.
         stage: what the calls being made belong to.
         notes: what a reader should know about results, one sentence each.
+        counts: numbers of rows that operators count, by the name of the size.
     """
 
     def __init__(self, environment: Environment, dimensions: Dimensions) -> None:
@@ -54,6 +57,7 @@ class Emitter:
         self.stage = ""
         self.indices: list[str] = []
         self.notes: list[str] = []
+        self.counts: dict[str, Value] = {}
         self._branches = 0
         self._written: dict[int, tuple[Value, Value]] = {}
 
@@ -82,8 +86,23 @@ class Emitter:
         given += [None] * (len(schema.inputs) - len(given))
         plain = {name: self._plain(v) for name, v in settings.items() if not _is_default(schema, name, v)}
         outputs = self._results(schema, given, plain, declared)
+        if schema.counted:
+            outputs = self._counted(schema, outputs)
+        elif declared and names_of(*(dim for _, dims in declared for dim in dims)) & self.counts.keys():
+            message = f"{schema.name}: an extent of the result is a number that the model counts when it runs"
+            raise ModelImportError(message, code="import-unsupported")
         self.calls.append(Call(schema.name, tuple(given), plain, outputs, bool(declared), self.stage))
         return outputs
+
+    def _counted(self, schema: OpSchema, outputs: Sequence[Value]) -> tuple[Value, ...]:
+        """Return the results of an operator that counts, with the number of rows as a size of their own."""
+        places = counted_places(schema)
+        rows = self.dimensions.count(outputs[min(places)].dims[0])
+        number = replace(outputs[COUNT], elements=(rows,))
+        self.counts[str(rows)] = number
+        made = [replace(v, dims=(rows, *v.dims[1:])) if place in places else v for place, v in enumerate(outputs)]
+        made[COUNT] = number
+        return tuple(made)
 
     def _plain(self, value: Setting) -> Setting:
         if isinstance(value, Value):
@@ -151,7 +170,8 @@ class Emitter:
 
     def materialised(self, value: Value) -> Value:
         """Return a value that a statement may read: integers that depend on sizes are written by statements."""
-        if value.elements is None or value.payload is not None or self._is_index(value):
+        is_count = any(value is count for count in self.counts.values())
+        if value.elements is None or value.payload is not None or is_count or self._is_index(value):
             return value
         if id(value) in self._written:
             return self._written[id(value)][1]

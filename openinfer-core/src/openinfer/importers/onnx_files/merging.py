@@ -33,8 +33,13 @@ def without_repetitions(program: Program) -> None:
 
     roots: dict[int, Value] = {}
     writers: dict[int, Call] = {}
+    counts = {id(value) for value in program.counts.values()}
     for call in program.calls:
         call.remap(of)
+        if any(id(value) in counts for value in call.outputs):
+            # Sizes of other values have the name of the number.
+            kept.append(call)
+            continue
         unchanged = _unchanged(call, roots, writers)
         if unchanged is not None:
             same[id(call.outputs[0])] = unchanged

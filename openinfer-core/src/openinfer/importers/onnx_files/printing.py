@@ -64,8 +64,9 @@ class _Printer:
         self._read = {id(value) for call in program.calls for value in call.reads()}
         self._read |= {id(value) for _, value in program.outputs}
         self._environment = environment
-        self._names = Names([*program.sizes, *program.indices, *program.counters])
+        self._names = Names([*program.sizes, *program.indices, *program.counters, *program.counts])
         self._of: dict[int, str] = {id(counter.value): name for name, counter in program.counters.items()}
+        self._of |= {id(value): name for name, value in program.counts.items()}
         self._caches: dict[int, tuple[str, str]] = {}
         self._persistent: list[str] = []
         self._carried: set[int] = set()
@@ -111,7 +112,7 @@ class _Printer:
 
     def _is_sized(self, value: Value) -> bool:
         """Whether the extents of a value are sizes, which a declaration may have."""
-        return not names_of(*value.dims) & set(self._program.counters)
+        return not names_of(*value.dims) & {*self._program.counters, *self._program.counts}
 
     def _heading(self, title: str) -> Iterator[str]:
         yield f"// {comment(title)}"

@@ -135,7 +135,16 @@ def _translated(model: SourceModel, values: dict[str, Any], environment: Environ
     outputs = [(info.name, _output(info, scope, state)) for info in model.graph.outputs]
     sizes, origins = dimensions.least(), dict(dimensions.origins)
     program = Program(
-        model.name, inputs, outputs, emit.calls, sizes, dimensions.space, origins, emit.indices, notes=emit.notes
+        model.name,
+        inputs,
+        outputs,
+        emit.calls,
+        sizes,
+        dimensions.space,
+        origins,
+        emit.indices,
+        counts=emit.counts,
+        notes=emit.notes,
     )
     return Translation(program, state.nodes, state.folded)
 
@@ -273,6 +282,11 @@ def _results(node: Node, state: _State) -> Sequence[Value | None] | None:
         return _inlined(node, body, state)
     made = translator(node)
     results = [made] if isinstance(made, Value) else list(made)
+    if is_known and names_of(*(dim for value in results if value for dim in value.dims)) & state.emit.counts.keys():
+        found = _computed_only(node, state)
+        if found is not None:
+            del state.emit.calls[mark:]
+            return found
     calls = state.emit.calls[mark:]
     if not (is_known and calls and (sizes_of(results) or 0) <= MOST_FOLDED):
         return results

@@ -145,6 +145,7 @@ class Program:
         states: inputs that keep their values, with what the model calls the output and the value that they have next.
         caches: inputs that a step appends to, with what the model calls the output.
         counters: how much caches hold, by the size that says it.
+        counts: numbers of rows that operators count, by the size that they are.
         own_extents: sizes of inputs that have to fit what caches hold.
         notes: what a reader should know about results, one sentence each.
     """
@@ -160,6 +161,7 @@ class Program:
     states: list[tuple[Value, str, Value]] = field(default_factory=list[tuple[Value, str, Value]])
     caches: list[tuple[Cache, str]] = field(default_factory=list[tuple[Cache, str]])
     counters: dict[str, Counter] = field(default_factory=dict[str, Counter])
+    counts: dict[str, Value] = field(default_factory=dict[str, Value])
     own_extents: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
 

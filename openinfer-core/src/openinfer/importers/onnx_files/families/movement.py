@@ -293,17 +293,6 @@ def _bound(node: Node, position: int) -> Size | float:
     return found[0] if found else 0
 
 
-@translates("Compress")
-def _compress(node: Node) -> Value:
-    """Chosen places along an axis, which have to be known: the shape of the result depends on them."""
-    condition = node.known_array(1)
-    places = np.flatnonzero(np.zeros(0) if condition is None else condition)
-    x = node.given(0)
-    if not node.has("axis"):
-        x = node.call("reshape", x, shape=(-1,))
-    return node.call("gather", x, node.list([int(place) for place in places]), axis=int(node.get("axis", 0)))
-
-
 @translates("Shape", "Size")
 def _shape(node: Node) -> Value:
     node.refuse("its input has no shape")
