@@ -170,7 +170,7 @@ class SlowCluster:
         self.note("get")
         self.is_waiting.set()
         assert self.is_killed.wait(min(timeout, limit_s(30)))
-        # Ray takes a moment to tell of the end of an actor.
+        # Ray takes a moment to report the end of an actor.
         time.sleep(0.1)
         self.note("answer")
         raise ActorDiedError("killed", actor_init_failed=False)
