@@ -1,4 +1,4 @@
-"""`tree.dot4` and `tree.word`: products and words of bytes, in NumPy and compiled C as Python's integers are."""
+"""Products, words and limits of bytes, in NumPy and compiled C as Python's integers are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import shutil
 import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,28 +26,34 @@ A, B, C = (
     )
     for _ in range(3)
 )
-PROGRAM = linearise(tree.dot4(*(tree.Input(number, I32) for number in range(3))))
+PROGRAMS = {
+    "<4B": linearise(tree.dot4(*(tree.Input(number, I32) for number in range(3)))),
+    "<4b": linearise(tree.sdot4(*(tree.Input(number, I32) for number in range(3)))),
+}
+"""The products by the form of the bytes of their first operand."""
 
 
-def expected() -> list[int]:
+def expected(form: str) -> list[int]:
     found: list[int] = []
     for a, b, c in zip(A.tolist(), B.tolist(), C.tolist(), strict=True):
-        codes = zip(struct.pack("<i", a), struct.unpack("<4b", struct.pack("<i", b)), strict=True)
+        codes = zip(struct.unpack(form, struct.pack("<i", a)), struct.unpack("<4b", struct.pack("<i", b)), strict=True)
         total = (c + sum(x * y for x, y in codes)) % 2**32
         found.append(total - 2**32 if total >= 2**31 else total)
     return found
 
 
-def test_numpy() -> None:
+@pytest.mark.parametrize("form", PROGRAMS)
+def test_numpy(form: str) -> None:
     out = np.empty_like(A)
-    compile_program(PROGRAM)([A, B, C], out)
+    compile_program(PROGRAMS[form])([A, B, C], out)
 
-    assert out.tolist() == expected()
+    assert out.tolist() == expected(form)
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
-def test_c(tmp_path: Path) -> None:
-    fragment = c_renderer.render(PROGRAM, {0: "a[i]", 1: "b[i]", 2: "c[i]"})
+@pytest.mark.parametrize("form", PROGRAMS)
+def test_c(form: str, tmp_path: Path) -> None:
+    fragment = c_renderer.render(PROGRAMS[form], {0: "a[i]", 1: "b[i]", 2: "c[i]"})
     body = " ".join((*fragment.statements, f"y[i] = {fragment.result};"))
     head = "void run(const int32_t *a, const int32_t *b, const int32_t *c, int32_t *y, int n)"
     source = f"{c_renderer.helper_source(fragment.helpers)}\n{head} {{ for (int i = 0; i < n; ++i) {{ {body} }} }}\n"
@@ -58,15 +65,16 @@ def test_c(tmp_path: Path) -> None:
     given = (array.ctypes.data_as(ctypes.c_void_p) for array in (A, B, C, found))
     ctypes.CDLL(str(tmp_path / "dot4.so")).run(*given, len(A))
 
-    assert found.tolist() == expected()
+    assert found.tolist() == expected(form)
 
 
-def test_glsl_has_it() -> None:
+@pytest.mark.parametrize(("form", "helper"), [("<4B", "oi_dot4_i32"), ("<4b", "oi_sdot4_i32")])
+def test_glsl_has_it(form: str, helper: str) -> None:
     from openinfer.expr import glsl_renderer
 
-    fragment = glsl_renderer.render(PROGRAM, {0: "a", 1: "b", 2: "c"})
+    fragment = glsl_renderer.render(PROGRAMS[form], {0: "a", 1: "b", 2: "c"})
 
-    assert fragment.helpers == ("oi_dot4_i32",)
+    assert fragment.helpers == (helper,)
 
 
 @pytest.mark.parametrize(("dtype", "code"), [(U8, "<4B"), (I8, "<4b")])
@@ -84,6 +92,7 @@ def test_words_are_made_of_bytes() -> None:
         tree.word(*(tree.Input(number, I32) for number in range(4)))
 
 
-def test_only_words_of_i32_have_bytes() -> None:
+@pytest.mark.parametrize("build", [tree.dot4, tree.sdot4])
+def test_only_words_of_i32_have_bytes(build: Callable[..., tree.Expr]) -> None:
     with pytest.raises(tree.ExprError, match="dot4 is not defined on f32"):
-        tree.dot4(*(tree.Input(number, F32) for number in range(3)))
+        build(*(tree.Input(number, F32) for number in range(3)))

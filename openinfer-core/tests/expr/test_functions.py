@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from openinfer.array_types import storage_dtype
-from openinfer.dtypes import BOOL, F32, F64, SINT, U32, UINT, DType, Kind, dtype_named
+from openinfer.dtypes import BOOL, F32, F64, I32, SINT, U32, UINT, DType, Kind, dtype_named
 from openinfer.expr import c_renderer, linearise, tree
 from openinfer.expr.numpy_renderer import compile_program
 from openinfer.testing.waiting import limit_s
@@ -254,6 +254,7 @@ def cases() -> list[Case]:
         found += [Case(f, (dtype,) * arity(f), dtype, o, limits.get(f, 4)) for f, o in LIBRARY_FLOAT.items()]
     found += [
         Case("to_bits", (F32,), U32, lambda x: struct.unpack("<I", struct.pack("<f", x))[0]),
+        Case("clip8", (I32,), I32, lambda x: max(-128, min(127, x))),
         Case("from_bits", (U32,), F32, lambda x: struct.unpack("<f", struct.pack("<I", x))[0]),
     ]
     found += [Case(f, (d,) * arity(f), d, oracle) for d in INTEGERS for f, oracle in INTEGER.items()]
@@ -296,7 +297,7 @@ def test_every_function_of_the_tree_has_a_case() -> None:
     functions = {name for name, value in vars(tree).items() if inspect.isfunction(value) and not name.startswith("_")}
     builders = functions - {"literal", "substitute", "dataclass"}
     # Those of more operands have tests of their own: `test_fma.py`, `test_dot4.py`.
-    assert builders == {case.function for case in CASES} | {"fma", "dot4", "word"}
+    assert builders == {case.function for case in CASES} | {"fma", "dot4", "sdot4", "word"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -201,6 +201,8 @@ _INTEGER: dict[str, Writer] = {
     "shr": call_of_helper("shr"),
     "from_bits": call_of_helper("from_bits"),
     "dot4": call_of_helper("dot4"),
+    "sdot4": call_of_helper("sdot4"),
+    "clip8": call_of_helper("clip8"),
     "word": call_of_helper("word"),
 }
 
@@ -252,7 +254,9 @@ def helpers() -> dict[str, Helper]:
         "oi_to_bits_f32": _reinterpretation("oi_to_bits_f32", F32, U32),
         "oi_from_bits_u32": _reinterpretation("oi_from_bits_u32", U32, F32),
     }
-    found |= _function(I32, "dot4", "a b c", *_DOT4, needs=("oi_wrap_i32",))
+    found |= _function(I32, "dot4", "a b c", *_dot4("left"), needs=("oi_wrap_i32",))
+    found |= _function(I32, "sdot4", "a b c", *_SDOT4, needs=("oi_wrap_i32",))
+    found |= _function(I32, "clip8", "x", *_CLIP8)
     found |= {f"oi_word_{dtype}": _word(dtype) for dtype in (I8, U8)}
     for dtype in FLOATS:
         found |= _float_helpers(dtype)
@@ -269,17 +273,49 @@ def helpers() -> dict[str, Helper]:
 def _function(dtype: DType, name: str, parameters: str, *lines: str, needs: tuple[str, ...] = ()) -> dict[str, Helper]:
     typed = ", ".join(f"{c_type(dtype)} {parameter}" for parameter in parameters.split())
     full_name = f"oi_{name}_{dtype}"
-    body = "".join(f"    {line}\n" for line in lines)
+    body = "".join(f"{line}\n" if line.startswith("#") else f"    {line}\n" for line in lines)
     return {full_name: Helper(f"static inline {c_type(dtype)} {full_name}({typed})\n{{\n{body}}}\n", needs)}
 
 
-_DOT4 = (
-    "uint32_t total = (uint32_t)c;",
-    "for (int low = 0; low < 32; low += 8) {",
-    "    const uint32_t code = (uint32_t)b >> low & 255u;",
-    "    total += ((uint32_t)a >> low & 255u) * (code - ((code & 128u) << 1));",
-    "}",
-    "return oi_wrap_i32(total);",
+def _dot4(factor: str) -> tuple[str, ...]:
+    """Return the body of a product of bytes; ``factor`` is that of ``a``, whose byte is ``left``."""
+    return (
+        "uint32_t total = (uint32_t)c;",
+        "for (int low = 0; low < 32; low += 8) {",
+        "    const uint32_t left = (uint32_t)a >> low & 255u;",
+        "    const uint32_t right = (uint32_t)b >> low & 255u;",
+        f"    total += {factor} * (right - ((right & 128u) << 1));",
+        "}",
+        "return oi_wrap_i32(total);",
+    )
+
+
+_SDOT4 = (
+    "#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP)",
+    "/* Even and odd bytes as pairs of 16 bits. GCC 12 has no SXTB16 with a rotation but in assembly. */",
+    "int32_t even_a, odd_a, even_b, odd_b;",
+    '__asm__("sxtb16 %0, %1" : "=r"(even_a) : "r"(a));',
+    '__asm__("sxtb16 %0, %1, ror #8" : "=r"(odd_a) : "r"(a));',
+    '__asm__("sxtb16 %0, %1" : "=r"(even_b) : "r"(b));',
+    '__asm__("sxtb16 %0, %1, ror #8" : "=r"(odd_b) : "r"(b));',
+    '__asm__("smlad %0, %1, %2, %0" : "+r"(c) : "r"(even_a), "r"(even_b));',
+    '__asm__("smlad %0, %1, %2, %0" : "+r"(c) : "r"(odd_a), "r"(odd_b));',
+    "return c;",
+    "#else",
+    *_dot4("(left - ((left & 128u) << 1))"),
+    "#endif",
+)
+
+
+_CLIP8 = (
+    "#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)",
+    "/* GCC 12 makes SSAT of comparisons only where their numbers are not in registers already. */",
+    "int32_t y;",
+    '__asm__("ssat %0, #8, %1" : "=r"(y) : "r"(x));',
+    "return y;",
+    "#else",
+    "return x < -128 ? -128 : x > 127 ? 127 : x;",
+    "#endif",
 )
 
 

@@ -164,6 +164,8 @@ _INTEGER: dict[str, Writer] = {
     "bit_not": lambda dtype, x: Call(_wrapped(dtype, f"~{x[0]}")),
     "shl": call_of_helper("shl"),
     "dot4": call_of_helper("dot4"),
+    "sdot4": call_of_helper("sdot4"),
+    "clip8": lambda _dtype, x: Call(f"clamp({x[0]}, -128, 127)"),
     "word": call_of_helper("word"),
     "from_bits": lambda _dtype, x: Call(f"uintBitsToFloat({x[0]})"),
     "shr": call_of_helper("shr"),
@@ -205,7 +207,8 @@ def _widened(source: DType, target: DType, text: str) -> str:
 def helpers() -> dict[str, Helper]:
     """Return every helper function by name."""
     found = {**FUNCTIONS, **low_float_helpers(), **_bit_functions_f32(), **_functions_f64()}
-    found["oi_dot4_i32"] = _function("int", "oi_dot4_i32", "int a, int b, int c", *_DOT4)
+    found["oi_dot4_i32"] = _function("int", "oi_dot4_i32", "int a, int b, int c", *_dot4("uint(a)"))
+    found["oi_sdot4_i32"] = _function("int", "oi_sdot4_i32", "int a, int b, int c", *_dot4("a"))
     for dtype, kind in ((I8, "int"), (U8, "uint")):
         name = f"oi_word_{dtype}"
         found[name] = _function("int", name, ", ".join(f"{kind} {letter}" for letter in "abcd"), *_WORD)
@@ -294,13 +297,15 @@ def _functions_f64() -> dict[str, Helper]:
     return found
 
 
-_DOT4 = (
-    "uint total = uint(c);",
-    "for (int low = 0; low < 32; low += 8) {",
-    "    total += bitfieldExtract(uint(a), low, 8) * uint(bitfieldExtract(b, low, 8));",
-    "}",
-    "return int(total);",
-)
+def _dot4(left: str) -> tuple[str, ...]:
+    """Return the body of a product of bytes; ``left`` is ``a`` in the type that its bytes have the sign of."""
+    return (
+        "uint total = uint(c);",
+        "for (int low = 0; low < 32; low += 8) {",
+        f"    total += uint(bitfieldExtract({left}, low, 8)) * uint(bitfieldExtract(b, low, 8));",
+        "}",
+        "return int(total);",
+    )
 
 
 _WORD = (

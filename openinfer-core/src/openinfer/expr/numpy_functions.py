@@ -235,17 +235,23 @@ def _shift(ufunc: Callable[..., Any]) -> Callable[[DType], Routine]:
     return make
 
 
-def _dot4(out: Array, scratch: Sequence[Array], a: Array, b: Array, c: Array) -> None:
+def _dot4(out: Array, scratch: Sequence[Array], a: Array, b: Array, c: Array, signed: bool = False) -> None:
     total, left, right = scratch
     np.copyto(total, c)
     for low in range(0, 32, 8):
-        np.right_shift(a, low, out=left)
-        np.bitwise_and(left, 255, out=left)
+        np.left_shift(a, 24 - low, out=left)
+        np.right_shift(left, 24, out=left)
+        if not signed:
+            np.bitwise_and(left, 255, out=left)
         np.left_shift(b, 24 - low, out=right)
         np.right_shift(right, 24, out=right)
         np.multiply(left, right, out=left)
         np.add(total, left, out=total)
     np.copyto(out, total)
+
+
+def _clip8(out: Array, _scratch: Sequence[Array], x: Array) -> None:
+    np.clip(x, -128, 127, out=out)
 
 
 def _word(out: Array, scratch: Sequence[Array], *parts: Array) -> None:
@@ -296,6 +302,8 @@ _INTEGER_ROUTINES: dict[str, Callable[[DType], Routine]] = {
     "select": _select,
     "div": _divide_integers,
     "dot4": lambda _operand: Routine(_dot4, (np.dtype(np.int32),) * 3),
+    "sdot4": lambda _operand: Routine(partial(_dot4, signed=True), (np.dtype(np.int32),) * 3),
+    "clip8": lambda _operand: Routine(_clip8, atomic=True),
     "word": lambda _operand: Routine(_word, (np.dtype(np.int32),) * 2),
     "from_bits": _reinterpret,
     "shl": _shift(np.left_shift),

@@ -26,6 +26,8 @@ expm1, log1p, power     (`openinfer.expr.elementary`)
 power(a, b)             of unsigned integers: exact result modulo 2^width
 fma(a, b, c)            a * b + c of floats, rounded once (the operator of this name rounds twice)
 dot4(a, b, c)           c + the sum of four products modulo 2^32: the bytes of the i32 a as u8, those of the i32 b as i8
+sdot4(a, b, c)          the same with the bytes of both as i8
+clip8(x)                the i32 x where it lies from -128 to 127, else the nearer of these
 word(a, b, c, d)        the i32 that four i8 or u8 are the bytes of, ``a`` the lowest
 floor, ceil, trunc,     IEEE, the sign of zero is kept; ``round_even`` rounds halves to even
 round_even
@@ -384,6 +386,16 @@ def fma(a: Expr, b: Expr, c: Expr) -> Apply:
 def dot4(a: Expr, b: Expr, c: Expr) -> Apply:
     _need("dot4", _same("dot4", a, b, c) is I32, a.dtype)
     return Apply("dot4", (a, b, c), I32)
+
+
+def sdot4(a: Expr, b: Expr, c: Expr) -> Apply:
+    _need("sdot4", _same("sdot4", a, b, c) is I32, a.dtype)
+    return Apply("sdot4", (a, b, c), I32)
+
+
+def clip8(x: Expr) -> Apply:
+    _need("clip8", x.dtype is I32, x.dtype)
+    return Apply("clip8", (x,), I32)
 
 
 def word(a: Expr, b: Expr, c: Expr, d: Expr) -> Apply:
