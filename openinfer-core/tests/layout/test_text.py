@@ -18,7 +18,8 @@ def layouts(draw: st.DrawFn) -> Layout:
     digits = st.builds(Digit, st.integers(0, len(shape) - 1), st.integers(1, 16), EXTENTS)
     places = st.tuples(st.integers(0, 3), st.integers(0, 3))
     halo = draw(st.just(()) | st.tuples(*[places] * len(shape)))
-    return Layout(shape, tuple(draw(st.lists(digits, max_size=6))), halo)
+    fill = draw(st.integers(-128, 127)) if halo else 0
+    return Layout(shape, tuple(draw(st.lists(digits, max_size=6))), halo, fill)
 
 
 def test_an_image_with_channels_innermost() -> None:

@@ -56,6 +56,10 @@ class Read:
         """Whether places outside of the tensor are positive zeros, as cleared memory is."""
         return self.fill is not None and self.fill.value == 0 and copysign(1, self.fill.value) > 0
 
+    def fills_with(self, value: int) -> bool:
+        """Whether places outside of the tensor are an element, 0 of floats being positive."""
+        return self.fill is not None and self.fill.value == value if value else self.fills_zeros
+
     def _key(self) -> tuple[object, ...]:
         fill = None if self.fill is None else linearise(self.fill)
         return (self.tensor, self.at, self.dtype, fill, self.guards)

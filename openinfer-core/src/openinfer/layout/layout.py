@@ -40,11 +40,13 @@ class Layout:
         shape: extents of the tensor. One that is known at run time only is not more than the room that the one digit of
             its dimension has.
         halo: for each dimension, how many places lie before the first element and after the last; () for none.
+        fill: the element in the places of the halo.
     """
 
     shape: tuple[Index, ...]
     digits: tuple[Digit, ...]
     halo: tuple[tuple[int, int], ...] = ()
+    fill: int = 0
 
     @property
     def size(self) -> Index:

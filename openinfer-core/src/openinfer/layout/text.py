@@ -1,7 +1,8 @@
 """The text of a layout, which reads back: its shape, its digits, and its halo where it has one.
 
 ``[1, 3, 8, 8] as d0:1 d2:10 d3:10 d1:4 halo 0+0 0+0 1+1 1+1`` is an image with channels innermost, padded to four, and
-a border of one place; ``d1/16:2`` is ``index // 16 % 2`` of dimension 1.
+a border of one place; ``d1/16:2`` is ``index // 16 % 2`` of dimension 1. ``fill -128`` after the halo is the element in
+its places, where that is not 0.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Var
 
-_FORM = re.compile(r"\[(?P<shape>[^\]]*)\] as(?P<digits>(?: d\d+(?:/\d+)?:\S+)*)(?: halo(?P<halo>(?: \d+\+\d+)*))?")
+_FORM = re.compile(
+    r"\[(?P<shape>[^\]]*)\] as(?P<digits>(?: d\d+(?:/\d+)?:\S+)*)"
+    r"(?: halo(?P<halo>(?: \d+\+\d+)*)(?: fill (?P<fill>-?\d+))?)?"
+)
 _DIGIT = re.compile(r" d(\d+)(?:/(\d+))?:(\S+)")
 
 
@@ -34,7 +38,8 @@ def layout_text(layout: Layout) -> str:
     shape = ", ".join(map(str, layout.shape))
     digits = "".join(f" {_digit_text(digit)}" for digit in layout.digits)
     halo = "".join(f" {before}+{after}" for before, after in layout.halo)
-    return f"[{shape}] as{digits}" + (f" halo{halo}" if layout.halo else "")
+    fill = f" fill {layout.fill}" if layout.fill else ""
+    return f"[{shape}] as{digits}" + (f" halo{halo}{fill}" if layout.halo else "")
 
 
 def _digit_text(digit: Digit) -> str:
@@ -64,4 +69,4 @@ def read_layout(text: str, variables: Mapping[str, Var] = MappingProxyType({})) 
     halo = tuple((int(before), int(after)) for before, after in pairs)
     if any(digit.dim >= len(shape) for digit in digits) or (halo and len(halo) != len(shape)):
         raise LayoutTextError(f"{text!r} has {len(shape)} dimensions, and digits or a halo of others")
-    return Layout(shape, digits, halo)
+    return Layout(shape, digits, halo, int(found["fill"] or 0))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A test that a read needs, and how far its index may lie outside, in zeros of the halo, without it."""
+    """A test that a read needs, and how far its index may lie outside, in the halo, without it."""
 
     test: Within
     halo: tuple[int, int] = (0, 0)
@@ -89,7 +89,7 @@ def access(
         test = Within(index, extent)
         # Of a dimension of which the buffer holds a part, every place that is read lies in the part.
         if not test.is_certain and (not origin or origin[dim] == Index()):
-            guards.append(Guard(test, layout.halo[dim] if layout.halo and element.fills_zeros else (0, 0)))
+            guards.append(Guard(test, layout.halo[dim] if layout.halo and element.fills_with(layout.fill) else (0, 0)))
     return Access(element, buffers[element.tensor], layout, tuple(guards), origin)
 
 

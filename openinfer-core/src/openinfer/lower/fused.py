@@ -339,4 +339,4 @@ def _window(layout: Layout, stage: Stage, part: Part, ring: Ring | None) -> Layo
         replace(digit, extent=Index.of(counts[digit.dim])) if digit.dim in counts else digit for digit in layout.digits
     )
     halo = tuple((0, 0) if dim in counts else around for dim, around in enumerate(layout.halo))
-    return Layout(shape, digits, halo if any(map(any, halo)) else ())
+    return Layout(shape, digits, halo, layout.fill) if any(map(any, halo)) else Layout(shape, digits)

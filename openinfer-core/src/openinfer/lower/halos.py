@@ -1,4 +1,4 @@
-"""Zeros in the places around a tensor, where windows read past its border."""
+"""The element in the places around a tensor, where windows read past its border."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from openinfer.lower.names import Names
 
 
-def zeroed_halo(buffer: Buffer, layout: Layout, names: Names) -> Iterator[Statement]:
-    """Yield loops that store zeros in the halo of a tensor, and in its padding where that lies within the halo.
+def filled_halo(buffer: Buffer, layout: Layout, names: Names) -> Iterator[Statement]:
+    """Yield loops that fill the halo of a tensor, and its padding where that lies within the halo.
 
     Raises:
         TypeError: an extent is known at run time only.
@@ -50,8 +50,8 @@ def _side(layout: Layout, dim: int, bordered: int, first: int, count: int) -> tu
 def _box(buffer: Buffer, layout: Layout, box: Sequence[tuple[int, int]], names: Names) -> Iterator[Statement]:
     axes = [Var(names.new("h"), count) for _, count in box]
     at = [axis + first for axis, (first, _) in zip(axes, box, strict=True)]
-    zero = Value(tree.literal(0, buffer.dtype))
-    body: tuple[Statement, ...] = (Store(buffer, layout.address(at), zero),)
+    fill = Value(tree.literal(layout.fill, buffer.dtype))
+    body: tuple[Statement, ...] = (Store(buffer, layout.address(at), fill),)
     order = list(dict.fromkeys(digit.dim for digit in layout.digits))
     for dim in reversed(order):
         body = (For(axes[dim], Bind.SERIAL, body),)

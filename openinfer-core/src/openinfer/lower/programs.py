@@ -9,7 +9,7 @@ from openinfer.layout import row_major
 from openinfer.loops import Buffer, Kernel
 from openinfer.lower.failures import failure
 from openinfer.lower.fused import fused, windows
-from openinfer.lower.halos import zeroed_halo
+from openinfer.lower.halos import filled_halo
 from openinfer.lower.names import Names
 from openinfer.lower.nests import scheduled
 from openinfer.lower.placed import placed
@@ -43,8 +43,8 @@ def lowered(
     terms may be added in another order, and by fused multiply-adds.
 
     Args:
-        layouts: where tensors lie, by name; row-major for others. Halos are zeros: those of tensors that a stage reads
-            are filled with them first, those of other results last, when their places are free of what is read.
+        layouts: where tensors lie, by name; row-major for others. Halos of tensors that a stage reads are
+            filled first, those of other results last, when their places are free of what is read.
         target: what schedules are chosen for; None for one that has no vector registers.
         schedules: by number of the stage, those that are not to be chosen.
         fusion: loops over axes of the last stage inside of which all stages are computed. Temporaries then hold
@@ -63,7 +63,7 @@ def lowered(
     for number, given in (schedules or {}).items():
         verify(given, computation.stages[number], target)
     written = (*computation.outputs, *computation.temporaries)
-    body, last = _zeroed(computation, written, buffers, known, names)
+    body, last = _filled(computation, written, buffers, known, names)
     if fusion:
         body += fused(computation, fusion, known, buffers, names, target, schedules or {}, sliding=sliding)
         return Kernel(computation.name, tuple(buffers.values()), body + last, computation.parameters, origin)
@@ -80,7 +80,7 @@ def lowered(
     return Kernel(computation.name, tuple(buffers.values()), body + last, computation.parameters, origin)
 
 
-def _zeroed(
+def _filled(
     computation: Computation,
     tensors: Sequence[Tensor],
     buffers: Mapping[str, Buffer],
@@ -93,7 +93,7 @@ def _zeroed(
     first: tuple[Statement, ...] = ()
     last: tuple[Statement, ...] = ()
     for tensor in tensors:
-        loops = tuple(zeroed_halo(buffers[tensor.name], layouts[tensor.name], names))
+        loops = tuple(filled_halo(buffers[tensor.name], layouts[tensor.name], names))
         if tensor.name in inside:
             first += loops
         else:

@@ -115,4 +115,4 @@ def _without_halo(layout: Layout) -> Layout:
         replace(digit, extent=digit.extent - sum(layout.halo[digit.dim])) if any(layout.halo[digit.dim]) else digit
         for digit in layout.digits
     )
-    return replace(layout, digits=digits, halo=())
+    return replace(layout, digits=digits, halo=(), fill=0)

@@ -1,7 +1,8 @@
 """Layouts of intermediate results: channels innermost where windows slide over them, with room for what readers reach.
 
-A window that reads past the border of a tensor finds zeros there, in the halo of its layout, so that no inner loop has
-to test where it is. Values of the caller, and those that a hand-written kernel touches, stay in row-major order.
+A window that reads past the border of a tensor finds zeros there, or the code of zero, in the halo of its layout, so
+that no inner loop has to test where it is. Values of the caller, and those that a hand-written kernel touches, stay in
+row-major order.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
 from openinfer.compute import Read
+from openinfer.dtypes import I8, U8
 from openinfer.layout import Digit, Layout
 from openinfer.plan.accesses import members, reads, walk, writes
 from openinfer.plan.steps import ComputeStep, ValueRef
@@ -66,13 +68,15 @@ def layouts_of(
         shape = types[value].shape
         if value not in slid or len(shape) != _RANK or shape[2] * shape[3] <= 1 or not types[value].count:
             continue
-        halo = halo_of([(tensor, stage) for other, tensor, stage in uses if other == value], shape)
-        found[value] = channels_last(shape, max(types[value].dtype.bits // 8, 1), target, halo)
+        readers = [(tensor, stage) for other, tensor, stage in uses if other == value]
+        fill = halo_fill(readers)
+        halo = halo_of(readers, shape, fill)
+        found[value] = channels_last(shape, max(types[value].dtype.bits // 8, 1), target, halo, fill)
     return found
 
 
 def channels_last(
-    shape: Sequence[int], itemsize: int, target: TargetInfo, halo: Sequence[tuple[int, int]] = ()
+    shape: Sequence[int], itemsize: int, target: TargetInfo, halo: Sequence[tuple[int, int]] = (), fill: int = 0
 ) -> Layout:
     """Return the layout of an image [batch, channels, rows, columns] whose channels lie innermost.
 
@@ -81,7 +85,7 @@ def channels_last(
 
     Args:
         itemsize: bytes of an element.
-        halo: places before and after the rows and the columns; none by default.
+        halo: places before and after the rows and the columns; none by default. ``fill`` is the element there.
     """
     batch, channels, rows, columns = shape
     around = tuple(halo) or ((0, 0), (0, 0))
@@ -91,7 +95,7 @@ def channels_last(
     extents = ((0, batch), (2, rows + sum(around[0])), (3, columns + sum(around[1])), (1, padded))
     digits = tuple(Digit(dim, 1, Index.of(extent)) for dim, extent in extents)
     places = ((0, 0), (0, 0), *around) if any(map(any, around)) else ()
-    return Layout(tuple(Index.of(extent) for extent in shape), digits, places)
+    return Layout(tuple(Index.of(extent) for extent in shape), digits, places, fill if places else 0)
 
 
 def _padded(channels: int, lanes: int) -> int:
@@ -149,8 +153,20 @@ def slides(stage: Stage, tensor: Tensor) -> bool:
     return tensor.name in images or (tensor.name == stage.tensor and bool(images))
 
 
-def halo_of(uses: Iterable[tuple[Tensor, Stage]], shape: Sequence[int]) -> list[tuple[int, int]]:
-    """Return how far readers reach past the rows and columns of an image [batch, channels, rows, columns] for zeros.
+def halo_fill(uses: Iterable[tuple[Tensor, Stage]]) -> int:
+    """Return the element that readers of an image want past its border: of bytes any that they agree on, else 0."""
+    fills = {
+        int(element.fill.value)
+        for tensor, stage in uses
+        for element in stage.elements
+        if isinstance(element, Read) and element.tensor == tensor.name and element.fill is not None
+        if element.dtype in (I8, U8)
+    }
+    return fills.pop() if len(fills) == 1 else 0
+
+
+def halo_of(uses: Iterable[tuple[Tensor, Stage]], shape: Sequence[int], fill: int = 0) -> list[tuple[int, int]]:
+    """Return how far readers reach past the rows and columns of an image [batch, channels, rows, columns] for ``fill``.
 
     Nothing where they reach so far that the image would grow beyond `LARGEST_GROWTH`.
     """
@@ -159,7 +175,7 @@ def halo_of(uses: Iterable[tuple[Tensor, Stage]], shape: Sequence[int]) -> list[
         for element in stage.elements:
             if not isinstance(element, Read) or element.tensor != tensor.name:
                 continue
-            if not element.fills_zeros or element.guards:
+            if not element.fills_with(fill) or element.guards:
                 continue
             for dim in (0, 1):
                 low, high = element.at[dim + 2].interval.low, element.at[dim + 2].interval.high

@@ -10,7 +10,7 @@ from openinfer.compute import Computation, Read, Stage, Tensor
 from openinfer.expr import tree
 from openinfer.layout import Digit, Layout, row_major
 from openinfer.plan.borders import needs_no_copy
-from openinfer.plan.layouts import channels_last, halo_of, slides, tensor_values
+from openinfer.plan.layouts import channels_last, halo_fill, halo_of, slides, tensor_values
 from openinfer.plan.rewriting import with_steps
 from openinfer.plan.steps import ComputeStep, ValueRef
 from openinfer.plan.values import NoMemory, PlanValue, Role, stored_type
@@ -90,10 +90,11 @@ def _with_border(step: ComputeStep, values: list[PlanValue], borders: Borders) -
             continue
         uses = [(tensor, stage) for stage in step.computation.stages if slides(stage, tensor)]
         value = values[operand.value]
-        halo: Sequence[tuple[int, int]] = halo_of(uses, value.type.shape) if uses else []
+        fill = halo_fill(uses)
+        halo: Sequence[tuple[int, int]] = halo_of(uses, value.type.shape, fill) if uses else []
         if not any(map(any, halo)):
             continue
-        layout = _planar(value.type, _aligned(value.type, halo, target))
+        layout = _planar(value.type, _aligned(value.type, halo, target), fill)
         if room is not None and not room.has(step, stored_type(value.type, layout).nbytes):
             continue
         if needs_no_copy(step, tensor.name, layout, borders.layouts, values, borders.weights, target):
@@ -178,9 +179,9 @@ def _aligned(type: TensorType, halo: Sequence[tuple[int, int]], target: TargetIn
     return [rows, (first, whole - first - columns)] if is_cheap else halo
 
 
-def _planar(type: TensorType, halo: Sequence[tuple[int, int]]) -> Layout:
+def _planar(type: TensorType, halo: Sequence[tuple[int, int]], fill: int) -> Layout:
     """Return the layout of an image in row-major order with places around its rows and columns."""
     places = ((0, 0), (0, 0), *halo)
     extents = [n + before + after for n, (before, after) in zip(type.shape, places, strict=True)]
     digits = tuple(Digit(dim, 1, Index.of(extent)) for dim, extent in enumerate(extents))
-    return Layout(tuple(Index.of(n) for n in type.shape), digits, places)
+    return Layout(tuple(Index.of(n) for n in type.shape), digits, places, fill)

@@ -146,7 +146,8 @@ def windows(stage: Stage, number: int, layout: Layout) -> Iterator[Window]:
     element, fold = stage.elements[number], stage.fold
     if fold is None or not isinstance(element, Read):
         return
-    halo = layout.halo or ((0, 0),) * len(layout.shape)
+    nowhere = ((0, 0),) * len(layout.shape)
+    halo = layout.halo if layout.halo and element.fills_with(layout.fill) else nowhere
     for index, extent, zeros in zip(element.at, layout.shape, halo, strict=True):
         taps = [axis for axis in index.variables() if axis in fold.axes]
         own = [axis for axis in index.variables() if axis not in fold.axes]

@@ -99,11 +99,11 @@ def _order(rows: Sequence[Read], axes: Sequence[Var], layouts: Mapping[str, Layo
 
 
 def stays_inside(read: Read, layouts: Mapping[str, Layout]) -> bool:
-    """Return whether what lies past the border of a tensor is there, as the zeros of its halo."""
+    """Return whether what lies past the border of a tensor is there, in its halo."""
     if read.fill is None:
         return True
     layout = layouts.get(read.tensor)
-    if layout is None or read.guards or not read.fills_zeros:
+    if layout is None or read.guards or not read.fills_with(layout.fill):
         return False
     halo = layout.halo or ((0, 0),) * len(layout.shape)
     return all(
