@@ -169,29 +169,27 @@ def reach(step: Step, result: int, operand: int) -> tuple[int | None, int | None
     output = computation.outputs[step.outputs.index(result)].name
     pairs = zip(computation.inputs, step.inputs, strict=True)
     inputs = {tensor.name for tensor, each in pairs if each == ValueRef(operand)}
-    # Bytes that are read as words have other addresses than those that are written.
-    dtype = computation.tensor(output).dtype
-    if dtype.bits % 8 or any(computation.tensor(name).dtype is not dtype for name in inputs):
+    if any(computation.tensor(name).dtype.bits % 8 for name in (output, *inputs)):
         return None, None
     mirrored = step.arrangement.backwards
-    elements = distance(loop_program(step), output, inputs, mirrored=mirrored)
-    nbytes = None if elements is None else elements * dtype.bits // 8
+    nbytes = distance(loop_program(step), output, inputs, mirrored=mirrored)
     return (None, nbytes) if mirrored else (nbytes, None)
 
 
 def distance(kernel: Kernel, output: str, inputs: Collection[str], *, mirrored: bool = False) -> int | None:
-    """Return how many elements after the start of an output some inputs must start at least.
+    """Return how many bytes after the start of an output some inputs must start at least.
 
     Then no element of them is stored over before it is loaded for the last time. What one iteration of two nested loops
     does may happen in any order. The distance is negative where the inputs may even start before the output.
 
     Args:
-        mirrored: how many elements after the start of the inputs the output must start instead.
+        mirrored: how many bytes after the start of the inputs the output must start instead.
 
     Returns:
         None: some address, or the number of some iterations, is not known.
     """
-    turns = [_turns(statement, output, inputs, DEPTH, mirrored=mirrored) for statement in kernel.body]
+    sizes = {buffer.name: buffer.dtype.bits // 8 for buffer in kernel.buffers if buffer.name in (output, *inputs)}
+    turns = [_turns(statement, output, sizes, DEPTH, mirrored=mirrored) for statement in kernel.body]
     if not turns or any(turn is None for turn in turns):
         return None
     stored = np.maximum.accumulate(np.concatenate([turn.stored.ravel() for turn in turns if turn is not None]))
@@ -203,7 +201,7 @@ def distance(kernel: Kernel, output: str, inputs: Collection[str], *, mirrored: 
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """Of each iteration of nested loops the last address that is stored to and the first one that is loaded from.
+    """Of each iteration of nested loops the last byte that is stored to and the first one that is loaded from.
 
     Mirrored, addresses are negative: the first one that is stored to is the last.
     Both have an axis for each loop around the statement, the outermost first, and one for the iterations within.
@@ -216,16 +214,20 @@ class _Turns:
 def _turns(
     statement: Statement,
     output: str,
-    inputs: Collection[str],
+    sizes: Mapping[str, int],
     depth: int,
     around: tuple[Var, ...] = (),
     *,
     mirrored: bool,
 ) -> _Turns | None:
-    """Return the turns of a statement inside of loops; iterations of loops below ``depth`` are one turn."""
+    """Return the turns of a statement inside of loops; iterations of loops below ``depth`` are one turn.
+
+    Args:
+        sizes: bytes of an element of the output and of each input, by name.
+    """
     inside = (*around, statement.var) if isinstance(statement, For) and statement.bind is Bind.SERIAL else ()
     if isinstance(statement, For) and inside and depth and _count(inside) <= MOST_TURNS:
-        parts = [_turns(inner, output, inputs, depth - 1, inside, mirrored=mirrored) for inner in statement.body]
+        parts = [_turns(inner, output, sizes, depth - 1, inside, mirrored=mirrored) for inner in statement.body]
         found = [part for part in parts if part is not None]
         if len(found) < len(parts):
             return None
@@ -238,12 +240,13 @@ def _turns(
     extents = [_trips(var) for var in around]
     stored, loaded = np.full((*extents, 1), -NEVER, np.int64), np.full((*extents, 1), NEVER, np.int64)
     for name, address, is_store in accesses((statement,)):
-        if name != output if is_store else name not in inputs:
+        if name not in sizes or (name == output) != is_store:
             continue
         bounds = _bounds(address, around)
         if bounds is None:
             return None
-        first, last = (-bounds[1], -bounds[0]) if mirrored else (np.maximum(bounds[0], 0), bounds[1])
+        low, high = bounds[0] * sizes[name], (bounds[1] + 1) * sizes[name] - 1
+        first, last = (-high, -low) if mirrored else (np.maximum(low, 0), high)
         if is_store:
             stored = np.maximum(stored, last)
         else:
