@@ -44,6 +44,9 @@ LIBRARY = frozenset({"exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh"
 MOST_GROWTH = 1 << 18
 """Bytes up to which results that elementary functions or sums lead to may be larger than the data that they replace."""
 
+LEAST_NBYTES = 8
+"""Bytes up to which a result of constants always becomes data: a step that computes a scalar is longer."""
+
 MOST_TERMS, MOST_IN_ORDER = 1 << 26, 1 << 14
 """Terms that a step may compute, and places that it may visit one after the other."""
 
@@ -67,9 +70,9 @@ class _Known:
 def with_constants(draft: Draft, procedures: Sequence[Procedure], wanted: int, model: Model) -> tuple[Procedure, ...]:
     """Return the program without steps whose results are data now: values of ``draft`` take it.
 
-    A result becomes data where it is no larger than the constants that it replaces, those that nothing else reads, or
-    where it is costly to compute and not more than `MOST_GROWTH` bytes. Other steps stay, such as those that expand a
-    scalar, and their operands may then become data too.
+    A result becomes data where it is a scalar, or no larger than the constants that it replaces, those that nothing
+    else reads, or where it is costly to compute and not more than `MOST_GROWTH` bytes. Other steps stay, such as those
+    that expand a scalar, and their operands may then become data too.
 
     Args:
         wanted: values that are read when the program has ended, as bits; they are written by steps in any case.
@@ -237,7 +240,8 @@ class _Folding:
         nbytes = sum(map(self._nbytes, members(outputs)))
         replaced = list(members(known.roots & ~needed))
         room = sum(spare[root] for root in replaced)
-        if nbytes > room and not (known.costly and nbytes <= MOST_GROWTH):
+        least = LEAST_NBYTES if known.roots else 0
+        if nbytes > max(room, least) and not (known.costly and nbytes <= MOST_GROWTH):
             return False
         if any(self._array(value) is None for value in members(outputs)):
             return False
