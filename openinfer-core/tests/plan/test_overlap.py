@@ -69,6 +69,19 @@ def test_an_operand_lies_after_the_start_of_the_result_by_what_is_stored_before_
     assert found == elements
 
 
+def test_words_are_counted_in_bytes():
+    text = """
+def narrowed(x: i32[8], /, y: i8[8]):
+    for i in grid(8):
+        y[i] = cast(x[i], i8)
+"""
+    widened = text.replace("i32[8]", "i8[8]").replace("y: i8[8]", "y: i32[8]").replace("], i8)", "], i32)")
+
+    # What one iteration does may happen in any order: the first byte is stored when the first word is read.
+    assert distance(lowered(parse_computation(text)), "y", {"x"}) == 1
+    assert distance(lowered(parse_computation(widened)), "y", {"x"}) == 4 * 8 - 7
+
+
 def test_a_copy_of_rows_in_their_order_may_start_at_its_operand_or_before():
     text = """
 def shifted(x: f32[9, 4], /, y: f32[7, 4]):
