@@ -10,6 +10,7 @@ import pytest
 
 from openinfer.arch import Compiler, DeviceArch, DeviceCustom, Limits, MemoryBank, TargetInfo
 from openinfer.diagnostics import Diagnostic
+from openinfer.dtypes import F32, I32
 from openinfer.errors import SerializationError
 
 GPU: dict[str, Any] = {
@@ -206,6 +207,18 @@ def test_what_schedules_are_chosen_by_and_what_compiles() -> None:
     )
     assert (arch.compiler.dialect, arch.compiler.flags) == ("vector", ("-march=x86-64-v3", "-mtune=native"))
     assert (arch.processor.lanes(4), arch.warnings) == (8, ())
+
+
+def test_a_microcontroller_has_registers_for_integers_and_a_price_for_floats() -> None:
+    processor = {"lanes": 1, "registers": 32, "integer_registers": 12, "fpu": "single", "dsp": True}
+
+    plain, vector = (
+        DeviceArch.load({**V2, "target": {**processor, "dialect": dialect}}).machine for dialect in ("c99", "vector")
+    )
+
+    assert (plain.fpu, plain.dsp, vector.dsp) == ("single", True, False)
+    assert (plain.for_totals(I32).registers, plain.for_totals(F32).registers) == (12, 32)
+    assert TargetInfo().for_totals(I32) == TargetInfo()
 
 
 def test_without_a_word_about_the_processor_little_is_assumed() -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.diagnostics import Diagnostic
+    from openinfer.dtypes import DType
 
 
 def _none() -> Mapping[str, Any]:
@@ -89,11 +90,16 @@ class TargetInfo:
     Attributes:
         vector_nbytes: width of a vector register; 16 where nothing is known.
         registers: vector registers that a program may use.
+        integer_registers: those for totals of integers where these have registers of their own; None: ``registers``.
         fma: whether a fused multiply-add is one instruction, so that sums whose order is free use it.
         multiply_adds, loads: vector instructions of either kind that start in one cycle.
         line_nbytes: a line of the caches.
         l1_nbytes, l2_nbytes: what the data caches of one core hold, the nearest first.
+        fpu: floats that the processor computes in, ``"none"``, ``"single"`` or ``"double"``, where conversions and
+            rounding are functions of a library, as on microcontrollers; None: floats cost no more than integers.
         dot4: whether four products of 8-bit integers are added to a 32-bit one by one instruction.
+        dsp: whether two products of 16-bit integers are added to a 32-bit one by one instruction, and pairs of bytes
+            widened to these by one.
         plain: whether the compiler makes vectors of loops over elements instead of words for vectors of bytes; so it is
             where nothing is known.
         extra: unknown keys, for a target's own use.
@@ -101,19 +107,28 @@ class TargetInfo:
 
     vector_nbytes: int = 16
     registers: int = 16
+    integer_registers: int | None = None
     fma: bool = False
     multiply_adds: int = 2
     loads: int = 2
     line_nbytes: int = 64
     l1_nbytes: int = 32768
     l2_nbytes: int = 1048576
+    fpu: str | None = None
     dot4: bool = False
+    dsp: bool = False
     plain: bool = True
     extra: Mapping[str, Any] = field(default_factory=_none, compare=False)
 
     def lanes(self, itemsize: int) -> int:
         """Return how many elements of ``itemsize`` bytes a vector register holds, at least 1."""
         return max(1, self.vector_nbytes // itemsize)
+
+    def for_totals(self, dtype: DType) -> TargetInfo:
+        """Return the machine as sums of a type see it: ``registers`` are those that hold their totals."""
+        if self.integer_registers is None or not dtype.is_integer:
+            return self
+        return replace(self, registers=self.integer_registers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +198,8 @@ class DeviceArch:
     def machine(self) -> TargetInfo:
         """What schedules are chosen by: the processor without instructions that the dialect has no words for."""
         is_plain = self.compiler.dialect != "vector"
-        return replace(self.processor, dot4=self.processor.dot4 and not is_plain, plain=is_plain)
+        processor = self.processor
+        return replace(processor, dot4=processor.dot4 and not is_plain, dsp=processor.dsp and is_plain, plain=is_plain)
 
     @staticmethod
     def load(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = False) -> DeviceArch:

@@ -46,6 +46,9 @@ DEVICE: dict[str, Any] = {
     "target": {
         "lanes": 8,
         "registers": 16,
+        "integer_registers": 12,
+        "fpu": "single",
+        "dsp": False,
         "fma": True,
         "dot4": False,
         "loads": 2,

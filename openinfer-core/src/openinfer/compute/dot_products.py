@@ -39,6 +39,7 @@ class DotProduct:
         axis: the folded axis; no other element uses it.
         image_dim, weight_dim: the dimensions that it walks. ``image_dim`` is None where words are made of bytes.
         offset: ``b`` of the formula of this module: 128 for bytes with sign, 0 for others.
+        signed: whether bytes of the image are multiplied with their sign.
     """
 
     image: int
@@ -48,6 +49,7 @@ class DotProduct:
     image_dim: int | None
     weight_dim: int
     offset: int
+    signed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class _Factors:
     zero: int | None
 
 
-def dot_products_of(stage: Stage, constants: frozenset[str]) -> tuple[DotProduct, ...]:
+def dot_products_of(stage: Stage, constants: frozenset[str], *, signed: bool = False) -> tuple[DotProduct, ...]:
     """Return the ways in which the terms of a stage multiply four bytes at a time, the best first.
 
     Nothing unless they are products of bytes with a constant. Words that are read are better than those made of bytes,
@@ -67,6 +69,7 @@ def dot_products_of(stage: Stage, constants: frozenset[str]) -> tuple[DotProduct
 
     Args:
         constants: names of the tensors that are known.
+        signed: whether the machine multiplies two bytes with sign, in place of one without and one with sign.
     """
     fold, found = stage.fold, _factors_of(stage, constants)
     if fold is None or found is None:
@@ -74,14 +77,16 @@ def dot_products_of(stage: Stage, constants: frozenset[str]) -> tuple[DotProduct
     x, w = stage.elements[found.image], stage.elements[found.weight]
     if not isinstance(x, Read) or not isinstance(w, Read):
         return ()
-    offset = 128 if x.dtype is I8 else 0
+    if signed and x.dtype is not I8:
+        return ()
+    offset = 128 if x.dtype is I8 and not signed else 0
     whole: list[DotProduct] = []
     made: list[DotProduct] = []
     for axis in _free_axes(stage, fold, found):
         dims = [_alone(axis, read) for read in (x, w)]
         if dims[1] is None:
             continue
-        product = DotProduct(found.image, found.weight, found.zero, axis, dims[0], dims[1], offset)
+        product = DotProduct(found.image, found.weight, found.zero, axis, dims[0], dims[1], offset, signed)
         if dims[0] is not None:
             whole.append(product)
         if extent_of(axis) == BYTES - 1 or extent_of(axis) % BYTES == 0:
@@ -94,7 +99,7 @@ def _factors_of(stage: Stage, constants: frozenset[str]) -> _Factors | None:
     if fold is None or fold.running or len(fold.totals) != 1 or stage.lookups or stage.checks:
         return None
     match fold.totals[0]:
-        case Total(tree.Literal(0), tree.Apply("mul", (left, right), dtype), combine) if dtype is I32:
+        case Total(tree.Literal(0) | tree.Input(), tree.Apply("mul", (left, right), dtype), combine) if dtype is I32:
             if linearise(combine) != linearise(tree.add(tree.Input(~0, I32), tree.Input(~1, I32))):
                 return None
         case _:
@@ -111,7 +116,7 @@ def _factors(stage: Stage, first: Expr, second: Expr, constants: frozenset[str])
     z = None if zero is None else stage.elements[zero]
     if not isinstance(x, Read) or not isinstance(w, Read) or x.dtype not in (I8, U8) or x.tensor in constants:
         return None
-    if w.tensor not in constants or w.fill is not None or x.guards or (x.fill is not None and x.fill.value != 0):
+    if w.tensor not in constants or w.fill is not None or x.guards:
         return None
     if not (w.dtype.kind is Kind.SIGNED or (w.dtype.kind is Kind.UNSIGNED and w.dtype.bits < 8)):
         return None
@@ -160,7 +165,7 @@ def in_dot_products(stage: Stage, product: DotProduct, correction: str | None) -
 
     Its weight has words where it had four elements along the axis, and so has the image unless words are made of its
     bytes. The sums begin with ``correction``, a tensor of i32 of the shape of the results along the axes of the weight
-    that are not folded; None: with 0.
+    that are not folded, and what they begin with otherwise; None: with that alone.
     """
     fold, x, w = stage.fold, stage.elements[product.image], stage.elements[product.weight]
     if fold is None or not isinstance(x, Read) or not isinstance(w, Read):
@@ -174,19 +179,26 @@ def in_dot_products(stage: Stage, product: DotProduct, correction: str | None) -
     if product.image_dim is None:
         image = _gathered(elements, product, quotient)
     else:
-        fill = None if x.fill is None else tree.literal(0, I32)
+        fill = None if x.fill is None else tree.literal(repeated_byte(int(x.fill.value)), I32)
         elements[product.image] = Read(x.tensor, _words(x, product.image_dim, quotient), I32, fill, x.guards)
         image = tree.Input(product.image, I32)
     if product.offset:
         image = tree.bit_xor(image, tree.literal(-(1 << 31) + 0x00808080, I32))
-    start: Expr = tree.literal(0, I32)
+    start = fold.totals[0].start
     if correction is not None:
-        start = tree.Input(len(elements), I32)
+        added = tree.Input(len(elements), I32)
         elements.append(Read(correction, own_places(stage, product), I32))
-    term = tree.dot4(image, tree.Input(product.weight, I32), tree.literal(0, I32))
+        start = tree.add(start, added) if isinstance(start, tree.Input) else added
+    dot = tree.sdot4 if product.signed else tree.dot4
+    term = dot(image, tree.Input(product.weight, I32), tree.literal(0, I32))
     axes = tuple(quotient if axis == product.axis else axis for axis in fold.axes)
     total = Total(start, term, fold.totals[0].combine)
     return replace(stage, elements=tuple(elements), fold=replace(fold, axes=axes, totals=(total,)))
+
+
+def repeated_byte(byte: int) -> int:
+    """Return the i32 of which every byte is one."""
+    return int.from_bytes(bytes([byte & 0xFF] * BYTES), "little", signed=True)
 
 
 def _gathered(elements: list[Element], product: DotProduct, quotient: Var) -> Expr:

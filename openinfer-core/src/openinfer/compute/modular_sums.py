@@ -19,6 +19,8 @@ from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.compute.stage import Stage
     from openinfer.expr.tree import Expr
 
@@ -61,16 +63,21 @@ def with_written_out_terms(stage: Stage) -> Stage:
 def with_used_elements(stage: Stage) -> Stage:
     """Return a stage without the elements that neither its value nor the terms of its fold use."""
     fold = stage.fold
-    terms = () if fold is None else tuple(total.term for total in fold.totals)
+    totals = () if fold is None else fold.totals
+    terms = [expr for total in totals for expr in (total.start, total.term) if expr is not None]
     used = sorted({number for expr in (*terms, stage.value) for number in linearise(expr).inputs if number >= 0})
     inputs: dict[int, Expr] = {
         number: tree.Input(place, stage.elements[number].dtype) for place, number in enumerate(used)
     }
     if fold is not None:
-        totals = (replace(total, term=tree.substitute(total.term, inputs)) for total in fold.totals)
-        fold = replace(fold, totals=tuple(totals))
+        fold = replace(fold, totals=tuple(_substituted(total, inputs) for total in totals))
     elements = tuple(stage.elements[number] for number in used)
     return replace(stage, elements=elements, value=tree.substitute(stage.value, inputs), fold=fold)
+
+
+def _substituted(total: Total, inputs: Mapping[int, Expr]) -> Total:
+    start = None if total.start is None else tree.substitute(total.start, inputs)
+    return replace(total, start=start, term=tree.substitute(total.term, inputs))
 
 
 def _in_u32(factor: Expr) -> Expr:

@@ -289,8 +289,8 @@ def _next(fold: Fold, number: int, fused: bool) -> Expr:
                 pass
     if joining(total) == "add":
         match total.term:
-            case tree.Apply("dot4", (a, b, tree.Literal(0)), dtype):
-                return tree.dot4(a, b, tree.Input(~0, dtype))
+            case tree.Apply("dot4" | "sdot4" as function, (a, b, tree.Literal(0)), dtype):
+                return tree.Apply(function, (a, b, tree.Input(~0, dtype)), dtype)
             case _:
                 pass
     terms: dict[int, Expr] = {~(len(fold.totals) + place): other.term for place, other in enumerate(fold.totals)}

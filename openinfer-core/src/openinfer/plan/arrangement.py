@@ -24,6 +24,7 @@ from openinfer.plan.halos import is_narrow, room
 from openinfer.plan.layouts import layouts_of, movable
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.overlap import advancing
+from openinfer.plan.plan_data import PlanData
 from openinfer.plan.ports import Borders, bordered, collected
 from openinfer.plan.rewriting import with_steps
 from openinfer.plan.row_sums import with_sums_along_rows
@@ -120,18 +121,22 @@ class _Arranging:
         self.values = values
         self.weights = weights
         self.tables = tables
+        self._data = PlanData(values, weights, tables)
         self._target = target
         self._overlaps = overlaps
         self._packed: dict[tuple[Operand, Layout], Operand] = {}
         self._weights: dict[tuple[int, Layout], int] = {}
+        self._tables: dict[tuple[int, Layout], WeightTable] = {}
 
     def step(self, step: Step) -> Step:
         return self._computed(step) if isinstance(step, ComputeStep) else step
 
     def _computed(self, given_step: ComputeStep) -> ComputeStep:
         step = replace(given_step, arrangement=self._given.under(given_step))
+        if (self._target.dot4 or self._target.dsp) and not step.arrangement.fusion:
+            step = with_dot_products(step, self._data, signed=self._target.dsp)
         if self._target.dot4 and not step.arrangement.fusion:
-            step = with_word_results(with_dot_products(step, self.values, self.weights), self.values)
+            step = with_word_results(step, self.values)
         if self._target.plain:
             free = packable(step, self._is_constant)
             known = {name: at for name, at in self._layouts(step).items() if name not in free}
@@ -236,17 +241,17 @@ class _Arranging:
 
     def _packed_table(self, operand: TableRef, layout: Layout) -> TableRef:
         table = next(table for table in self.tables if table.number == operand.table)
-        known = next((t for t in self.tables if t.name == table.name and t.layout == layout), None)
-        if known is None:
-            known = replace(
+        key = (table.number, layout)
+        if key not in self._tables:
+            self._tables[key] = replace(
                 table,
                 number=max(t.number for t in self.tables) + 1,
                 layout=layout,
                 entries=tuple(None if e is None else self._packed_weight(e, layout) for e in table.entries),
                 fixed=tuple((indices, self._packed_weight(e, layout)) for indices, e in table.fixed),
             )
-            self.tables.append(known)
-        return replace(operand, table=known.number)
+            self.tables.append(self._tables[key])
+        return replace(operand, table=self._tables[key].number)
 
     def _packed_weight(self, number: int, layout: Layout) -> int:
         key = (number, layout)

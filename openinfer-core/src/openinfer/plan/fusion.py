@@ -15,6 +15,7 @@ from openinfer.compute.inline import inlined
 from openinfer.compute.stage import expressions_of
 from openinfer.compute.substitution import renamed
 from openinfer.diagnostics import counted
+from openinfer.dtypes import I8, U8
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ops.derived import expression_computation
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
 LARGEST_EXPRESSION = 64
 """Most instructions of a fused expression; longer ones gain nothing and run compilers out of registers."""
 
+BYTE = 8
+"""Bits of the codes of quantised layers."""
+
 _RESULT = LoopIndex(-1)
 """The element that a kernel has computed, which is not an operand of the plan."""
 
@@ -65,6 +69,7 @@ class Fusion:
         kept: values that live on between steps, as bits.
         sizes: registers that keep their values during a step: sizes that the caller gives.
         most_ops: most operators of one step; None: any number.
+        keeps_codes: whether bytes that a fold computes are stored as bytes, where a step alone would store them wider.
         known: computations that were joined before, with their parts, by the identities of these and their operands.
     """
 
@@ -75,6 +80,7 @@ class Fusion:
     kept: int = 0
     most_ops: int | None = None
     sizes: frozenset[int] = frozenset()
+    keeps_codes: bool = False
     known: dict[tuple[object, ...], tuple[Computation, Computation, Computation | None]] = field(
         default_factory=dict["tuple[object, ...]", "tuple[Computation, Computation, Computation | None]"]
     )
@@ -138,9 +144,20 @@ def _fused(producer: _Producer, consumer: Step, after: int, around: Fusion) -> _
         return f"needed after {consumer.op}"
     if any(operand_reads(o) >> result & 1 for o in consumer.inputs if o != ValueRef(result)):
         return f"an index of {consumer.op}"
+    if around.keeps_codes and _widens(producer, consumer, around):
+        return f"{consumer.op} would store it wider"
     if isinstance(producer, ComputeStep):
         return _joined(producer, consumer, result, around)
     return _with_epilogue(producer, consumer, result, around)
+
+
+def _widens(producer: _Producer, consumer: ComputeStep, around: Fusion) -> bool:
+    """Whether a step stores the bytes that a fold computes as wider elements, which the reader of these can do."""
+    if not isinstance(producer, ComputeStep) or all(stage.fold is None for stage in producer.computation.stages):
+        return False
+    (result,), outputs = producer.outputs, consumer.outputs
+    is_byte = around.types[result].dtype in (I8, U8)
+    return is_byte and any(around.types[output].dtype.bits > BYTE for output in outputs)
 
 
 def operators(step: _Producer) -> int:

@@ -18,6 +18,7 @@ from openinfer.plan.directions import taking_turns
 from openinfer.plan.execution_plan import Bank, ExecutionPlan
 from openinfer.plan.findings import about
 from openinfer.plan.fusion import Fusion, fuse
+from openinfer.plan.integer_sums import with_integer_sums
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.lowering import lower
 from openinfer.plan.memory import (
@@ -31,6 +32,7 @@ from openinfer.plan.memory import (
 )
 from openinfer.plan.parallel import check_races
 from openinfer.plan.passes import with_passes
+from openinfer.plan.plan_data import PlanData
 from openinfer.plan.plan_options import DEFAULT, PlanOptions
 from openinfer.plan.row_teams import in_row_teams
 from openinfer.plan.stages import arranged_listing, ignored, listing, schedule
@@ -187,11 +189,13 @@ def _arranged(
     if not options.scheduled:
         return Arranged(tuple(procedures), values, tuple(store.weights), tuple(tables))
     small = worded(procedures, values, store.weights)
+    data = PlanData(list(small.values), list(small.weights), list(tables))
+    has_price = options.machine.fpu is not None
     return arranged(
-        small.procedures,
-        small.values,
-        small.weights,
-        tables,
+        with_integer_sums(small.procedures, data) if has_price else small.procedures,
+        data.values,
+        data.weights,
+        data.tables,
         options.machine,
         started.wanted,
         overlaps=options.overlaps,
@@ -289,11 +293,18 @@ def _states(draft: Draft) -> tuple[PlanState, ...]:
 def _fused(draft: Draft, procedures: Sequence[Procedure], wanted: int, options: PlanOptions) -> tuple[Procedure, ...]:
     kept, types = mask(state_values(draft)), _types(draft)
     sizes = frozenset(() if draft.given is None else draft.given.registers.values())
+    keeps_codes = options.machine.fpu is not None
 
     def around(steps: Sequence[Procedure]) -> Fusion:
-        return Fusion(types, Liveness(steps, wanted), Accesses(steps), options.epilogues, kept, options.most_ops, sizes)
+        accesses = Accesses(steps)
+        return Fusion(
+            types, Liveness(steps, wanted), accesses, options.epilogues, kept, options.most_ops, sizes, keeps_codes
+        )
 
     found = fuse(procedures, around(procedures))
+    if keeps_codes:
+        # What would have stored bytes as wider elements is part of their reader by then, which may store bytes.
+        found = fuse(found, around(found))
     return found if options.scheduled else in_row_teams(found, around(found))
 
 

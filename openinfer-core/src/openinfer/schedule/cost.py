@@ -189,6 +189,7 @@ class Work:
         lane: the axis in lanes.
         itemsize: bytes of an element in a lane.
         totals: how many totals advance together.
+        width: registers that an element of an operand takes.
     """
 
     lane: Var
@@ -198,6 +199,7 @@ class Work:
     folded: Sequence[Var]
     itemsize: int
     totals: int = 1
+    width: int = 1
 
     @cached_property
     def terms(self) -> int:
@@ -230,7 +232,7 @@ def registers(work: Work, tiling: Tiling, target: TargetInfo) -> int:
         kept = sum(sorted(o.distinct(tile) for o in work.operands)[:-1])
     else:
         kept = 0
-    return tiling.accumulators * work.totals + max(kept + 1 + (work.instructions > 1), STORING)
+    return tiling.accumulators * work.totals + max(work.width * (kept + 1) + (work.instructions > work.width), STORING)
 
 
 def cycles(work: Work, tiling: Tiling, target: TargetInfo) -> float:

@@ -48,6 +48,9 @@ LIKELY = 24
 MOST_PARTS = 16
 """Most places of a folded axis whose number terms use, up to which it is always written out: the parts of a word."""
 
+PAIRS = 2
+"""Registers that the four bytes of a word fill as pairs of 16 bits, and instructions that widen them."""
+
 WIDEST_WINDOW = 8
 """Most places of a folded axis that is written out."""
 
@@ -133,7 +136,7 @@ class _Search:
         self._stage = stage
         self._fold = fold
         self._layouts = layouts
-        self._target = target
+        self._target = target.for_totals(fold.totals[0].dtype)
         self._lanes = lanes
         self._store = layouts[stage.tensor].address(stage.at)
         every = {axis: axis.extent for axis in stage.all_axes if isinstance(axis.extent, int)}
@@ -155,8 +158,10 @@ class _Search:
         self._works: dict[Var, Work] = {}
         functions = {i.function for term in terms for i in term.instructions}
         # What is done to the words before is done once for all terms that share them.
+        self._pairs = "sdot4" in functions and target.dsp
+        fused = 1 if is_fused and steps else 0
         self._instructions = (
-            1 if "dot4" in functions else max(1, steps + len(fold.totals) - (1 if is_fused and steps else 0))
+            2 if self._pairs else 1 if "dot4" in functions else max(1, steps + len(fold.totals) - fused)
         )
 
     def likely(self) -> list[Tiling]:
@@ -305,7 +310,14 @@ class _Search:
             operands = tuple(self._operand(number, lane) for number in self._read)
             itemsize = max(1, self._target.vector_nbytes // self._lanes)
             self._works[lane] = Work(
-                lane, operands, self._instructions, self._extents, self._fold.axes, itemsize, len(self._fold.totals)
+                lane,
+                operands,
+                self._instructions,
+                self._extents,
+                self._fold.axes,
+                itemsize,
+                len(self._fold.totals),
+                PAIRS if self._pairs else 1,
             )
         return self._works[lane]
 
@@ -314,8 +326,10 @@ class _Search:
         if not isinstance(read, Read):
             raise TypeError(f"element {number} is not read")
         layout, loads = self._layouts.get(read.tensor), len(self._bytes.get(number, (number,)))
+        loads += PAIRS if self._pairs else 0
         if layout is None:
-            return Operand(number, read.at, 1 if any(lane in i.variables() for i in read.at) else 0, is_packed=True)
+            step = 1 if any(lane in i.variables() for i in read.at) else 0
+            return Operand(number, read.at, step, is_packed=True, loads=loads)
         (step, pitch), size = lane_steps(layout.address(read.at), lane, self._extents), layout.size.constant or 0
         return Operand(number, read.at, step, is_packed=False, size=size, loads=loads, pitch=pitch)
 

@@ -1,0 +1,220 @@
+"""Quantised networks for microcontrollers: in integers, with the bits of the simulator, natively and on a Cortex-M4."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from generated_c import needs_gcc, run_sanitised
+
+from openinfer.arch import DeviceArch
+from openinfer.codegen import loop_program
+from openinfer.dsl import graph
+from openinfer.loops.text import kernel_text
+from openinfer.model import Model
+from openinfer.plan.accesses import walk
+from openinfer.plan.steps import ComputeStep
+from openinfer.simulate import Simulator
+from openinfer.synth import Synthesizer
+from openinfer.testing.waiting import limit_s
+
+BOARD = Path(__file__).parents[2] / "examples" / "cortex-m4"
+TOOLS = ("arm-none-eabi-gcc", "qemu-system-arm")
+
+NETWORK = """
+dynamic { image: i8[1, 8, 6, 5]; }
+constant {
+  first: i8[12, 8, 3, 3]; first_bias: i32[12, 1, 1]; first_scale: f32[12, 1, 1];
+  depth(l): i8[12, 1, 3, 3] @pattern("depth.{l}");
+  depth_bias(l): i32[12, 1, 1] @pattern("depth_bias.{l}");
+  depth_scale(l): f32[12, 1, 1] @pattern("depth_scale.{l}");
+  point(l): i8[12, 12, 1, 1] @pattern("point.{l}");
+  point_bias(l): i32[12, 1, 1] @pattern("point_bias.{l}");
+  point_scale(l): f32[12, 1, 1] @pattern("point_scale.{l}");
+  full: i8[360, 7]; full_bias: i32[7]; full_scale: f32 @init(0.0004);
+  one: f32 @init(1.0); image_zero: i8 @init(83); low: i8 @init(-128); odd: i8 @init(7);
+  times: i32 @init(405404); half: i32 @init(262144);
+}
+volatile { y: i8[1, 7]; }
+block entry {
+  op conv_integer(image, first, x_zero=image_zero, padding=1) >> total;
+  op add(total, first_bias) >> biased;
+  op cast(biased, to=f32) >> real;
+  op mul(real, first_scale) >> scaled;
+  assign h: i8[1, 12, 6, 5];
+  op quantize_linear(scaled, one, zero_point=low) >> h;
+  loop layers (l in 0..2) {
+    op conv_integer(h, depth[l], x_zero=low, padding=1, groups=12) >> total;
+    op add(total, depth_bias[l]) >> biased;
+    op cast(biased, to=f32) >> real;
+    op mul(real, depth_scale[l]) >> scaled;
+    assign deep: i8[1, 12, 6, 5];
+    op quantize_linear(scaled, one, zero_point=odd) >> deep;
+    op conv_integer(deep, point[l], x_zero=odd) >> total;
+    op add(total, point_bias[l]) >> biased;
+    op cast(biased, to=f32) >> real;
+    op mul(real, point_scale[l]) >> scaled;
+    assign code: i8[1, 12, 6, 5];
+    op quantize_linear(scaled, one, zero_point=odd) >> code;
+    op cast(h, to=i32) >> wide;
+    op mul(wide, times) >> left;
+    op cast(code, to=i32) >> wide_code;
+    op mul(wide_code, times) >> right;
+    op add(left, right) >> both;
+    op add(both, half) >> rounding;
+    op shr(rounding, bits=19) >> shifted;
+    op cast(shifted, to=i8) >> h;
+  }
+  op reshape(h, shape=[1, 360]) >> flat;
+  op matmul_integer(flat, full, a_zero=low) >> sums;
+  op add(sums, full_bias) >> biased_sums;
+  op cast(biased_sums, to=f32) >> real_sums;
+  op mul(real_sums, full_scale) >> scaled_sums;
+  op quantize_linear(scaled_sums, one, zero_point=odd) >> y;
+  return y;
+}
+"""
+
+MAIN = """
+#include "digits/model.h"
+#include "digits/openinfer_platform.h"
+
+static struct model model;
+{arenas}
+static const int8_t image[] = {{{image}}};
+static int8_t y[7];
+
+int main(void) {{
+    const struct model_inputs inputs = {{.v_image = image}};
+    const struct model_outputs outputs = {{.v_y = y}};
+    enum model_status status = model_init(&model{arguments});
+    unsigned at;
+    if (status == MODEL_OK) {{ status = model_step(&model, &inputs, &outputs); }}
+    for (at = 0; at < sizeof y; ++at) {{
+        const unsigned code = (uint8_t)y[at];
+        const char text[] = {{"0123456789abcdef"[code >> 4], "0123456789abcdef"[code & 15], 0}};
+        openinfer_log(text);
+    }}
+    return status == MODEL_OK ? 0 : 1;
+}}
+"""
+"""One inference; the codes of the output in hexadecimal."""
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    numbers = np.random.default_rng(4)
+
+    def codes(*shape: int) -> np.ndarray:
+        return numbers.integers(-127, 128, shape).astype(np.int8)
+
+    arrays: dict[str, np.ndarray] = {"first": codes(12, 8, 3, 3), "full": codes(360, 7)}
+    arrays |= {f"depth.{layer}": codes(12, 1, 3, 3) for layer in range(2)}
+    arrays |= {f"point.{layer}": codes(12, 12, 1, 1) for layer in range(2)}
+    for name in ("first", *(f"{kind}.{layer}" for kind in ("depth", "point") for layer in range(2))):
+        kind, _, layer = name.partition(".")
+        end = f".{layer}" if layer else ""
+        arrays[f"{kind}_bias{end}"] = numbers.integers(-9999, 9999, (12, 1, 1)).astype(np.int32)
+        arrays[f"{kind}_scale{end}"] = (
+            (1 + numbers.random((12, 1, 1))) * (0.0008 if kind == "first" else 0.002)
+        ).astype(np.float32)
+    arrays["full_bias"] = numbers.integers(-9999, 9999, 7).astype(np.int32)
+    return Model.from_arrays(arrays)
+
+
+@pytest.fixture(scope="module")
+def image() -> np.ndarray:
+    return np.random.default_rng(5).integers(-128, 128, (1, 8, 6, 5)).astype(np.int8)
+
+
+@pytest.fixture(scope="module")
+def expected(model: Model, image: np.ndarray) -> np.ndarray:
+    executor = Simulator(model, graph(NETWORK), device="cpu").make_executor()
+    executor.step(image=image)
+    found = np.asarray(executor.fetch("y"))
+    assert len(np.unique(found)) > 3  # not all saturated
+    return found
+
+
+def device(**target: object) -> DeviceArch:
+    processor = {"lanes": 1, "registers": 32, "integer_registers": 12, "multiply_adds": 1, "loads": 1, **target}
+    return DeviceArch.load({"version": 2, "device": {"type": "cpu", "api": "c", "name": "m"}, "target": processor})
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"fpu": "single", "dsp": True},
+        {"fpu": "single", "dsp": False},
+        {"fpu": "none"},
+        {"fpu": "single", "lanes": 4, "dot4": True, "dialect": "vector"},
+    ],
+    ids=str,
+)
+def test_outputs_are_those_of_the_simulator(
+    model: Model, image: np.ndarray, expected: np.ndarray, target: dict[str, object]
+) -> None:
+    found = run_sanitised(Synthesizer("c", arch=device(**target)).synthesize(model, graph(NETWORK)), {"image": image})
+
+    np.testing.assert_array_equal(found["y"].reshape(expected.shape), expected)
+
+
+def test_layers_are_computed_in_integers(model: Model) -> None:
+    plan = Synthesizer("c", arch="cortex-m4").synthesize(model, graph(NETWORK)).plan
+    steps = [s for procedure in plan.procedures for s in walk(procedure.steps) if isinstance(s, ComputeStep)]
+    texts = [kernel_text(loop_program(step)) for step in steps]
+
+    assert not [text for text in texts if "round_even" in text or "trunc" in text or " - cast(" in text]
+    # All but the depthwise convolution, and the first one: the caller's image need not be aligned to words.
+    assert sum("sdot4(" in text for text in texts) >= 2
+    # Nothing but codes between layers, and no step that computes a constant.
+    assert {str(plan.values[value].type.dtype) for step in steps for value in step.outputs} == {"i8"}
+    assert all(step.inputs for step in steps)
+
+
+def test_other_devices_keep_their_form(model: Model) -> None:
+    plan = Synthesizer("c", arch="generic").synthesize(model, graph(NETWORK)).plan
+    steps = [s for procedure in plan.procedures for s in walk(procedure.steps) if isinstance(s, ComputeStep)]
+
+    assert any("round_even" in kernel_text(loop_program(step)) for step in steps)
+
+
+@pytest.mark.skipif(any(shutil.which(tool) is None for tool in TOOLS), reason=f"not installed: {' or '.join(TOOLS)}")
+def test_a_board_computes_the_same(model: Model, image: np.ndarray, expected: np.ndarray, tmp_path: Path) -> None:
+    synthesis = Synthesizer("c", arch="cortex-m4").synthesize(model, graph(NETWORK))
+    synthesis.emit(tmp_path / "digits")
+    for name in ("board.c", "link.ld"):
+        shutil.copy(BOARD / name, tmp_path)
+    header = synthesis.bundle.files["model.h"].decode()
+    arenas = re.findall(r"void \*(arena_\w+)", re.search(r"model_init\((.*?)\);", header)[1])
+    declared = (f"MODEL_ALIGNED static unsigned char {name}[MODEL_{name.upper()}_BYTES];" for name in arenas)
+    source = MAIN.format(
+        arenas="\n".join(declared),
+        arguments="".join(f", {name}" for name in arenas),
+        image=", ".join(map(str, image.ravel().tolist())),
+    )
+    (tmp_path / "main.c").write_text(source)
+    makefile = synthesis.bundle.files["Makefile"].decode()
+    flags = [*re.search(r"^CFLAGS \?= (.*)$", makefile, re.MULTILINE)[1].split(), "-DOPENINFER_BARE_METAL"]
+    compiler = ["arm-none-eabi-gcc", *flags]
+
+    def run(*command: str) -> str:
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=limit_s(120))
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout + ran.stderr
+
+    run(*compiler, "-c", "digits/model.c")
+    linked = [flag for flag in compiler if flag not in ("-Wpedantic", "-Werror", "-Wconversion")]
+    linked += ["-T", "link.ld", "-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections"]
+    run(*linked, "-o", "net.elf", "board.c", "main.c", "model.o", "-lm")
+    emulator = ["qemu-system-arm", "-M", "mps2-an386", "-semihosting", "-nographic", "-kernel", "net.elf"]
+    said = run(*emulator)
+
+    assert bytes.fromhex(re.search(r"[0-9a-f]{14}", said)[0]) == expected.tobytes()
+    listing = run("arm-none-eabi-objdump", "-d", "model.o")
+    assert all(re.search(rf"\t{name}\b", listing) for name in ("smlad", "sxtb16", "ssat"))
