@@ -177,6 +177,35 @@ def test_layers_are_computed_in_integers(model: Model) -> None:
     assert all(step.inputs for step in steps)
 
 
+DENSE = """
+dynamic { x: i8[1, 16]; }
+constant { w: i8[16, 5]; b: i32[5]; s: f32 @init(0.004); one: f32 @init(1.0); low: i8 @init(-128); }
+volatile { y: i8[1, 5]; }
+block entry {
+  op matmul_integer(x, w, a_zero=low) >> sums;
+  op add(sums, b) >> biased;
+  op cast(biased, to=f32) >> real;
+  op mul(real, s) >> scaled;
+  op quantize_linear(scaled, one, zero_point=low) >> y;
+  return y;
+}
+"""
+
+
+@needs_gcc
+def test_bytes_of_the_caller_are_read_in_words_from_a_copy() -> None:
+    numbers = np.random.default_rng(6)
+    w, x = (numbers.integers(-127, 128, shape).astype(np.int8) for shape in ((16, 5), (1, 16)))
+    dense = Model.from_arrays({"w": w, "b": np.arange(5, dtype=np.int32)})
+    synthesis = Synthesizer("c", arch=device(fpu="single", dsp=True)).synthesize(dense, graph(DENSE))
+
+    copy, product = (step for step in synthesis.plan.procedures[-1].steps if isinstance(step, ComputeStep))
+    assert (copy.op, "sdot4(" in kernel_text(loop_program(product))) == ("copy", True)
+    total = (x.astype(np.int64) + 128) @ w.astype(np.int64) + np.arange(5)
+    codes = np.rint(total.astype(np.float32) * np.float32(0.004)) - 128
+    np.testing.assert_array_equal(run_sanitised(synthesis, {"x": x})["y"].reshape(1, 5), codes.clip(-128, 127))
+
+
 def test_other_devices_keep_their_form(model: Model) -> None:
     plan = Synthesizer("c", arch="generic").synthesize(model, graph(NETWORK)).plan
     steps = [s for procedure in plan.procedures for s in walk(procedure.steps) if isinstance(s, ComputeStep)]

@@ -7,6 +7,7 @@ is there twice.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,14 @@ from openinfer.lower.fused import needed
 from openinfer.plan.accesses import mask, operands, reads, walk
 from openinfer.plan.bands import banded, window_layouts
 from openinfer.plan.borders import left_out
-from openinfer.plan.dot_products import in_words, with_dot_products
+from openinfer.plan.dot_products import in_words, unaligned_images, with_dot_products
 from openinfer.plan.exact_sums import with_exact_sums
 from openinfer.plan.halos import is_narrow, room
 from openinfer.plan.layouts import layouts_of, movable
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.overlap import advancing
 from openinfer.plan.plan_data import PlanData
-from openinfer.plan.ports import Borders, bordered, collected
+from openinfer.plan.ports import Borders, aligned, bordered, collected
 from openinfer.plan.rewriting import with_steps
 from openinfer.plan.row_sums import with_sums_along_rows
 from openinfer.plan.rows import row_wise
@@ -93,6 +94,9 @@ def arranged(
     procedures, values = bordered(procedures, values, borders)
     laid_out = [replace(v, layout=layouts[v.number]) if v.number in layouts else v for v in values]
     procedures, laid_out = collected(procedures, laid_out, free, target)
+    if target.dsp:
+        data = PlanData(list(laid_out), list(weights), list(tables))
+        procedures, laid_out = aligned(procedures, laid_out, partial(unaligned_images, data=data))
     procedures = row_wise(banded(procedures, laid_out, target), laid_out, target)
     if found is not None:
         procedures, laid_out = over_their_images(procedures, laid_out, wanted, found.limit, target)

@@ -19,7 +19,7 @@ from openinfer.compute.dot_products import BYTES, dot_products_of, in_dot_produc
 from openinfer.dtypes import I32
 from openinfer.layout import Digit, Layout, row_major
 from openinfer.plan.steps import ValueRef
-from openinfer.plan.values import NoMemory
+from openinfer.plan.values import InputMemory, NoMemory
 from openinfer.plan.words import word_array
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from openinfer.compute.dot_products import DotProduct
     from openinfer.plan.plan_data import PlanData
     from openinfer.plan.steps import ComputeStep, Operand
+    from openinfer.plan.values import Memory
     from openinfer.plan.words import Array
 
 
@@ -64,8 +65,27 @@ def _operand(step: ComputeStep, tensor: str) -> Operand:
     return step.inputs[[each.name for each in step.computation.inputs].index(tensor)]
 
 
-def _is_possible(step: ComputeStep, stage: Stage, product: DotProduct, data: PlanData) -> bool:
-    """Return whether nothing else reads the weight, and words of the image lie in a row in memory, or are made."""
+def unaligned_images(step: ComputeStep, data: PlanData) -> tuple[int, ...]:
+    """Return the values of the caller that a step with products of signed bytes reads in words from a copy."""
+    found: list[int] = []
+    for stage in step.computation.stages:
+        for product in dot_products_of(stage, _constants(step, data), signed=True):
+            x = stage.elements[product.image]
+            if product.image_dim is None or not isinstance(x, Read):
+                continue
+            if _is_possible(step, stage, product, data, InputMemory):
+                found.extend(o.value for o in (_operand(step, x.tensor),) if isinstance(o, ValueRef))
+    return tuple(dict.fromkeys(found))
+
+
+def _is_possible(
+    step: ComputeStep, stage: Stage, product: DotProduct, data: PlanData, memory: type[Memory] = NoMemory
+) -> bool:
+    """Return whether nothing else reads the weight, and words of the image lie in a row in memory, or are made.
+
+    Args:
+        memory: where words are read from. Only the arena is known to begin at a multiple of four bytes.
+    """
     x, w = (stage.elements[number] for number in (product.image, product.weight))
     every = [e.tensor for s in step.computation.stages for e in s.elements if isinstance(e, Read)]
     names = {tensor.name for tensor in step.computation.inputs}
@@ -79,8 +99,7 @@ def _is_possible(step: ComputeStep, stage: Stage, product: DotProduct, data: Pla
     if product.image_dim is None:
         return True
     value = data.values[operand.value]
-    # Only the arena is known to begin at a multiple of four bytes.
-    if every.count(x.tensor) != 1 or not isinstance(value.memory, NoMemory):
+    if every.count(x.tensor) != 1 or not isinstance(value.memory, memory):
         return False
     extent = extent_of(product.axis)
     if value.layout is None:

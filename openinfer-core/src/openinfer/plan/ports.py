@@ -58,6 +58,29 @@ def bordered(
     return made, tuple(found)
 
 
+def aligned(
+    procedures: Sequence[Procedure],
+    values: Sequence[PlanValue],
+    images: Callable[[ComputeStep], Sequence[int]],
+) -> tuple[tuple[Procedure, ...], tuple[PlanValue, ...]]:
+    """Return the program with a copy before each step that reads images of the caller in words.
+
+    Args:
+        images: returns the values that a step reads so.
+    """
+    found = list(values)
+
+    def change(step: ComputeStep) -> Iterator[Step]:
+        inputs = list(step.inputs)
+        for number in images(step):
+            copy = _relaid(found, found[number], "aligned", row_major(tuple(map(Index.of, found[number].type.shape))))
+            inputs = [ValueRef(copy.number) if operand == ValueRef(number) else operand for operand in inputs]
+            yield _copy(step, "copy", number, copy)
+        yield replace(step, inputs=tuple(inputs))
+
+    return _with_computations(procedures, change), tuple(found)
+
+
 def collected(
     procedures: Sequence[Procedure], values: Sequence[PlanValue], free: int, target: TargetInfo
 ) -> tuple[tuple[Procedure, ...], tuple[PlanValue, ...]]:
