@@ -16,7 +16,7 @@ from openinfer.errors import MissingDependencyError, OpenInferError
 from openinfer.plugins import switches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from openinfer.batch.job import Job
     from openinfer.batch.session import Session
@@ -48,7 +48,7 @@ class Calls:
         self._is_ended = False
 
     @contextmanager
-    def call(self) -> Iterator[Any]:
+    def call(self) -> Generator[Any]:
         """Yield the module for calls.
 
         Raises:
