@@ -54,3 +54,10 @@ def test_a_state_within_the_model_is_refused_by_name(tmp_path: Path) -> None:
     assert "sequences whose state is within the model" in said
     said = refused([of("x", [1, 8]), state, of("y", [1, 8])], op("ADD", "x state", "y", "AddOptions"), tmp_path)
     assert "'state' is kept within the model from one inference to the next" in said
+
+
+@pytest.mark.parametrize(("start", "size"), [(4, 5), (-2, 2), (0, -2), (7, -1)])
+def test_a_slice_beyond_a_dim_is_refused(start: int, size: int, tmp_path: Path) -> None:
+    tensors = [of("x", [6]), holds("b", ints(start)), holds("s", ints(size)), of("y", [])]
+
+    assert f"{size} places from {start} on of a dim of 6" in refused(tensors, op("SLICE", "x b s", "y"), tmp_path)

@@ -41,13 +41,16 @@ def activated(node: Node, value: Value) -> Value:
 
 
 def bounded(node: Node, value: Value, name: str) -> Value:
-    """Return reals within the bounds of an activation."""
+    """Return reals, or integers that stand for themselves, within the bounds of an activation."""
     if name not in BOUNDS:
         node.refuse(f"the activation {name}")
     low, high = BOUNDS[name]
     if name == "NONE":
         return value
-    return node.call("relu", value) if high == math.inf else node.call("clamp", value, min=low, max=high)
+    if high == math.inf:
+        return node.call("relu", value)
+    low, high = (low, high) if value.dtype.is_float else (int(low), int(high))
+    return node.call("clamp", value, min=low, max=high)
 
 
 def requantised(node: Node, total: Value, scale: Array, *, clips: bool = True) -> Value:

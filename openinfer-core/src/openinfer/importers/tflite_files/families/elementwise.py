@@ -62,10 +62,18 @@ def _sum_of_codes(node: Node, a: Value, b: Value, sign: int) -> Value:
     return within_bounds(node, node.call("cast", code, to=tensor.dtype), tensor, activation(node))
 
 
-def _mul(node: Node) -> Value:
+def _mul_of_reals(node: Node) -> Value:
+    return node.pairwise(lambda a, b: activated(node, node.call("mul", a, b)))
+
+
+def _mul(node: Node) -> Value | Sequence[Value]:
     if not is_quantised(node.results[0]):
-        return node.pairwise(lambda a, b: activated(node, node.call("mul", a, b)))
-    scale = node.parameters(node.tensor(0)).scale[0] * node.parameters(node.tensor(1)).scale[0]
+        return _mul_of_reals(node)
+    first, second = node.parameters(node.tensor(0)), node.parameters(node.tensor(1))
+    if node.given(0).dtype.bits + node.given(1).dtype.bits > 16 and (first.zero.any() or second.zero.any()):
+        # Products of wider codes less their zero points may leave i32.
+        return through_reals(_mul_of_reals)(node)
+    scale = first.scale[0] * second.scale[0]
 
     def product(a: Value, b: Value) -> Value:
         total = node.call("mul", differences(node, 0, a), differences(node, 1, b))

@@ -93,6 +93,8 @@ def _slice(node: Node) -> Value:
     extents = x.dims
     ends: list[Size] = []
     for start, size, extent in zip(starts, sizes, extents, strict=True):
+        if start < 0 or size < -1 or (is_number(extent) and start + max(size, 0) > extent):
+            node.refuse(f"{size} places from {start} on of a dim of {extent}")
         if size == -1:
             ends.append(extent)
         else:
@@ -171,7 +173,8 @@ def _fill(node: Node) -> Value:
 
 
 def _zeros_like(node: Node) -> Value:
-    return node.call("fill", node.given(0), value=0)
+    zero = int(node.parameters(node.results[0]).zero[0]) if is_quantised(node.results[0]) else 0
+    return node.call("fill", node.given(0), value=zero)
 
 
 def _shape(node: Node) -> Value:

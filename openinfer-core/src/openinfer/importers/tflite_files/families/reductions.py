@@ -15,10 +15,15 @@ from openinfer.importers.tflite_files.requantising import differences, requantis
 from openinfer.importers.tflite_files.through_reals import on_codes, through_reals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from openinfer.importers.onnx_files.values import Setting, Value
     from openinfer.importers.tflite_files.node import Translator
+
+
+MOST_IN_I32 = (1 << 31) - 1
+
+_OVERFLOWS = "sums of more codes than 32 bits hold: LiteRT's overflow, the program's are computed in reals"
 
 
 def _reduced(node: Node, function: Callable[[Value, tuple[int, ...], dict[str, Setting]], Value]) -> Value:
@@ -45,10 +50,15 @@ def _fold(op: str) -> Callable[[Node], Value]:
 def _total(op: str, *, is_mean: bool) -> Translator:
     """Return a translator for a sum or a mean; of codes the exact sum, scaled once."""
     of_reals = _fold(op)
+    wide = through_reals(of_reals)
 
-    def translated(node: Node) -> Value:
+    def translated(node: Node) -> Value | Sequence[Value]:
         if not node.is_quantised:
             return of_reals(node)
+        if _largest_sum(node) > MOST_IN_I32:
+            if _OVERFLOWS not in node.emit.notes:
+                node.emit.notes.append(_OVERFLOWS)
+            return wide(node)
         scale = node.parameters(node.tensor(0)).scale[0]
 
         def total(x: Value, axes: tuple[int, ...], settings: dict[str, Setting]) -> Value:
@@ -62,6 +72,13 @@ def _total(op: str, *, is_mean: bool) -> Translator:
         return _reduced(node, total)
 
     return translated
+
+
+def _largest_sum(node: Node) -> int:
+    """Return the largest magnitude of a sum of codes less their zero point; 0 where that depends on sizes."""
+    x = node.given(0)
+    extents = [x.dims[node.axis(axis, x.rank)] for axis in set(node.numbers(1))]
+    return math.prod(dim if is_number(dim) else 0 for dim in extents) << node.tensor(0).dtype.bits
 
 
 def _position(op: str) -> Translator:
