@@ -69,6 +69,18 @@ def test_features_are_chosen_along_the_last_axis(x: Any, places: Any, tmp_path: 
     agrees(model([made], {"x": x}, ["y"], {"i": np.array(places)}), {"x": x}, tmp_path)
 
 
+@pytest.mark.parametrize("threshold", [-1.5, -0.5, 0.0, 0.5, 2.0])
+def test_integers_are_compared_with_the_threshold_and_not_with_what_is_left_of_it(
+    threshold: float, tmp_path: Path
+) -> None:
+    whole = np.arange(-3, 4).reshape(1, 7)
+    binarizer = node("Binarizer", "x", "y", domain="ai.onnx.ml", threshold=threshold)
+
+    (result,) = run(load(saved(model([binarizer], {"x": whole}, ["y"], {}), tmp_path)), {"x": whole})
+
+    assert result.tolist() == (whole > threshold).astype(int).tolist()
+
+
 def test_a_map_of_scores_stays_a_row_of_scores(tmp_path: Path) -> None:
     made = node("ZipMap", "x", "y", domain="ai.onnx.ml", classlabels_int64s=[3, 5, 8, 9])
     imported = load(saved(model([made], {"x": X}, ["y"], {}), tmp_path))

@@ -132,8 +132,10 @@ def _imputer(node: Node) -> Value:
 
 @translates("Binarizer", domain=ML)
 def _binarizer(node: Node) -> Value:
-    x = node.given(0)
-    return cast(node, node.call("gt", x, node.number(float(node.get("threshold", 0.0)), x.dtype)), x.dtype)
+    x, threshold = node.given(0), float(node.get("threshold", 0.0))
+    # An integer is greater than a number if it is greater than the integer below.
+    limit = threshold if x.dtype.is_float else math.floor(threshold)
+    return cast(node, node.call("gt", x, node.number(limit, x.dtype)), x.dtype)
 
 
 @translates("ArrayFeatureExtractor", domain=ML)
