@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from free_calls import NEED_NUMBERS, SCHEMAS, FreeCall, numbers_needed, sizes_of
+from free_calls import NEED_NUMBERS, SCHEMAS, FreeCall, definition_of, is_defined, numbers_needed, sizes_of
 
 from openinfer.array_types import storage_dtype
 from openinfer.compute import Computation
@@ -18,11 +18,8 @@ from openinfer.compute.builder import ComputationError
 from openinfer.compute.evaluate import RefusedError, evaluate
 from openinfer.dims import Let, Path, Space
 from openinfer.errors import OpenInferError
-from openinfer.ops.applying import fold_expression, refused_expression, scalar_expression
 from openinfer.ops.calls import OpCall
-from openinfer.ops.computations import computation_of, refusing_computation, stages_of
-from openinfer.ops.derived import expression_computation, fold_computation
-from openinfer.ops.schema import Composite, Elementwise, OpExample, OpSchema, Reduction
+from openinfer.ops.schema import OpExample
 
 BINDINGS = int(os.environ.get("OPENINFER_SIZE_BINDINGS", "4"))
 """Sizes that each example is tried at."""
@@ -38,28 +35,7 @@ FOLLOWED = {"attn", "einsum", "expand", "sdpa"}
 Array = npt.NDArray[Any]
 
 
-def is_defined(schema: OpSchema) -> bool:
-    definition = schema.definition
-    return not isinstance(definition, Composite) and (
-        isinstance(definition, Elementwise | Reduction) or stages_of(schema) is not None
-    )
-
-
 NAMES = sorted(name for name, schema in SCHEMAS.items() if is_defined(schema))
-
-
-def definition_of(schema: OpSchema, call: OpCall) -> Computation:
-    if isinstance(schema.definition, Elementwise):
-        if refused_expression(schema, call) is not None:
-            return refusing_computation(schema, call)
-        types = [type_ for type_ in call.inputs if type_ is not None]
-        return expression_computation(call.op, scalar_expression(schema, call), types, call.outputs[0])
-    if isinstance(schema.definition, Reduction):
-        axes, fold = fold_expression(schema, call)
-        (source, *_) = call.inputs
-        assert source is not None
-        return fold_computation(call.op, axes, fold, source, call.outputs[0])
-    return computation_of(schema, call)
 
 
 def arrays(example: OpExample, call: OpCall) -> list[Array]:

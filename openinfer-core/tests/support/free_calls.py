@@ -5,13 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from openinfer.compute import Computation
 from openinfer.dims import Dim, NeedsNumberError, Space
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.ir.types import TensorType
-from openinfer.ops.applying import call_of
+from openinfer.ops.applying import call_of, fold_expression, refused_expression, scalar_expression
 from openinfer.ops.calls import OpCall
-from openinfer.ops.schema import OpExample, OpSchema
+from openinfer.ops.computations import computation_of, refusing_computation, stages_of
+from openinfer.ops.derived import expression_computation, fold_computation
+from openinfer.ops.schema import Composite, Elementwise, OpExample, OpSchema, Reduction
 from openinfer.plugins.environment import Environment
 
 LARGEST = 4096
@@ -40,10 +44,11 @@ class FreeCall:
             for axis, extent in enumerate(operand.shape)
         }
 
-    def at(self, extents: Mapping[str, int | Dim]) -> OpCall:
-        """Apply the shape rule."""
+    def at(self, extents: Mapping[str, int | Dim], settings: Mapping[str, Any] | None = None) -> OpCall:
+        """Apply the shape rule, with the settings of the example or others."""
         inputs, outputs = (self._types(side, extents) for side in "xy")
-        return call_of(self.schema, inputs, self.example.settings, [type_ for type_ in outputs if type_ is not None])
+        chosen = self.example.settings if settings is None else settings
+        return call_of(self.schema, inputs, chosen, [type_ for type_ in outputs if type_ is not None])
 
     def _types(self, side: str, extents: Mapping[str, int | Dim]) -> list[TensorType | None]:
         operands = self.example.inputs if side == "x" else self.example.outputs
@@ -90,3 +95,24 @@ def numbers_needed(call: FreeCall, numbers: Mapping[str, int]) -> Mapping[str, i
     except NeedsNumberError as error:
         return numbers_needed(call, {**numbers, **{name: call.extents[name] for name in error.sizes}})
     return numbers
+
+
+def is_defined(schema: OpSchema) -> bool:
+    definition = schema.definition
+    return not isinstance(definition, Composite) and (
+        isinstance(definition, Elementwise | Reduction) or stages_of(schema) is not None
+    )
+
+
+def definition_of(schema: OpSchema, call: OpCall) -> Computation:
+    if isinstance(schema.definition, Elementwise):
+        if refused_expression(schema, call) is not None:
+            return refusing_computation(schema, call)
+        types = [type_ for type_ in call.inputs if type_ is not None]
+        return expression_computation(call.op, scalar_expression(schema, call), types, call.outputs[0])
+    if isinstance(schema.definition, Reduction):
+        axes, fold = fold_expression(schema, call)
+        (source, *_) = call.inputs
+        assert source is not None
+        return fold_computation(call.op, axes, fold, source, call.outputs[0])
+    return computation_of(schema, call)
