@@ -101,6 +101,8 @@ class _Kernels:
         self._environment = environment
         self._findings = findings
         self._tables: dict[str, KernelTable] = {}
+        # A model repeats a few operators on equal types thousands of times.
+        self._carried_out: set[tuple[object, ...]] = set()
 
     def device_for(self, op: ResolvedOp, device: str) -> str:
         """Return the device that carries out an operator placed on ``device``, and report what that does not do."""
@@ -133,15 +135,27 @@ class _Kernels:
         return name
 
     def _missing(self, op: ResolvedOp, spec: DeviceSpec) -> list[Missing]:
+        key = None if op.runtime_settings else _key(op, spec)
+        if key in self._carried_out:
+            return []
         table = self._tables.get(spec.name)
         if table is None:
             table = self._tables[spec.name] = kernel_table(self._environment, spec)
         try:
             call = call_of_node(op, self._environment.op(op.op))
-            return list(missing_kernels(self._environment, table, call, passed_over=_passed_over(op)))
+            missing = list(missing_kernels(self._environment, table, call, passed_over=_passed_over(op)))
         except PluginError as error:
             self._findings.fault(error)
             return []
+        if key is not None and not missing:
+            self._carried_out.add(key)
+        return missing
+
+
+def _key(op: ResolvedOp, spec: DeviceSpec) -> tuple[object, ...]:
+    """Return what is equal for calls that a device carries out alike."""
+    # Texts of settings tell 1 from 1.0 and True.
+    return (spec.name, op.op, op.input_types, op.output_types, repr(sorted(op.settings.items())))
 
 
 def _reasons(missing: list[Missing]) -> str:
