@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from openinfer.polynomials import simplified
 
 import openinfer as oi
 from openinfer.cli import main
+from openinfer.dims import simplified
 from openinfer.plugins.environment import Environment
 from openinfer.symbolic import parse, text
 from openinfer.validate import resolve

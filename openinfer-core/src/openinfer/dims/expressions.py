@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
-from openinfer.affine import Index, Quotient, Remainder
+from openinfer.affine import Index, Quotient, Remainder, Var
 from openinfer.dims.condition import Condition, Relation
-from openinfer.dims.dim import index_of
-from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.lets import Let, LetKind
-from openinfer.dims.space import Space
 from openinfer.symbolic import BinOp, Const, Name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from openinfer.affine.index import Atom
     from openinfer.symbolic import IntExpr
+
+MOST_TERMS = 64
+"""Terms up to which an expression is collected: products of sums grow without bound."""
 
 
 def expression(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
@@ -31,17 +31,47 @@ def expression(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr
 
 
 def simplified(expr: IntExpr) -> IntExpr:
-    """Return an equal expression over sizes with like terms collected, such as ``2*D`` for ``D+D``.
+    """Return an equal expression with like terms collected, such as ``2*D`` for ``D+D``.
 
-    It is the same expression where that depends on a division.
+    It has a value wherever the given one has, and may have one where that has none.
     """
-    space = Space()
-    sizes = {name: space.size(name) for name in symbolic.names(expr)}
-    try:
-        size = symbolic.evaluate(expr, sizes.__getitem__)  # pyright: ignore[reportArgumentType]
-    except (NeedsNumberError, symbolic.DivisionError):
-        return expr
-    return expression(index_of(size), lambda condition: space.certain(condition) is True) or expr
+    divisions: dict[str, IntExpr] = {}
+    written = expression(_collected(expr, divisions), lambda _: False)
+    return expr if written is None else _with_divisions(written, divisions)
+
+
+def _collected(expr: IntExpr, divisions: dict[str, IntExpr]) -> Index:
+    """Return an expression as a sum of products.
+
+    Names of ``divisions`` stand for quotients, and for what has too many terms to be collected.
+    """
+    if isinstance(expr, Const):
+        return Index.of(expr.value)
+    if isinstance(expr, Name):
+        return Index.of(Var(expr.name))
+    left, right = _collected(expr.left, divisions), _collected(expr.right, divisions)
+    is_short = max(len(left.terms), len(right.terms)) <= MOST_TERMS
+    if is_short and expr.op == "+":
+        return left + right
+    if is_short and expr.op == "-":
+        return left - right
+    if is_short and expr.op == "*":
+        return left * right
+    by = right.constant or 0
+    if is_short and by > 0 and all(factor % by == 0 for _, factor in left.terms):
+        return Index.of(0) if expr.op == "%" else Index(tuple((atoms, factor // by) for atoms, factor in left.terms))
+    quotient = BinOp(expr.op, simplified(expr.left), simplified(expr.right)) if is_short else expr
+    name = symbolic.text(quotient)
+    divisions[name] = quotient
+    return Index.of(Var(name))
+
+
+def _with_divisions(expr: IntExpr, divisions: Mapping[str, IntExpr]) -> IntExpr:
+    if isinstance(expr, Name):
+        return divisions.get(expr.name, expr)
+    if isinstance(expr, BinOp):
+        return BinOp(expr.op, _with_divisions(expr.left, divisions), _with_divisions(expr.right, divisions))
+    return expr
 
 
 def _shifted_quotient(index: Index, is_certain: Callable[[Condition], bool]) -> Quotient | None:
