@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import numpy as np
-from generated_c import sanitised_by
+from generated_c import fixed_sizes, sanitised_by
 
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
@@ -113,7 +113,7 @@ def assert_same_in_c(model, program, compiler, folder, *, steps, limits=None, to
         given: returns the inputs of a step in place of random ones, from a generator.
     """
     generator = np.random.default_rng(7)
-    synthesis = Synthesizer("c", limits=limits).synthesize(model, program)
+    synthesis = Synthesizer("c", limits=limits).synthesize(model, program, sizes=fixed_sizes(model, limits))
     plan, header = synthesis.plan, synthesis.bundle.files["model.h"].decode()
     varying = {port.name for port in plan.outputs if f"*shape_{port.name};" in header}
     rows = [inputs_of(plan, generator) if given is None else given(generator) for _ in range(steps)]

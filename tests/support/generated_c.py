@@ -62,6 +62,11 @@ def noise(*shape: int, seed: int = 0, dtype: npt.DTypeLike = np.float32) -> Arra
     return np.random.default_rng(seed).uniform(-1, 1, shape).astype(dtype)
 
 
+def fixed_sizes(model: Model, limits: Mapping[str, int] | None) -> dict[str, int]:
+    """Return the sizes that are the same in every step: those without a limit."""
+    return {name: size for name, size in model.sizevars.items() if name not in (limits or {})}
+
+
 def synthesised(
     text: str,
     arrays: Mapping[str, Array] | None = None,
@@ -71,7 +76,7 @@ def synthesised(
     """Return a model of the arrays and sizes, the program, and what target c makes of both."""
     model = Model.from_arrays(dict(arrays or {}), sizevars=dict(sizes or {}))
     program = graph(text)
-    return model, program, Synthesizer("c", limits=limits).synthesize(model, program)
+    return model, program, Synthesizer("c", limits=limits).synthesize(model, program, sizes=fixed_sizes(model, limits))
 
 
 def both(

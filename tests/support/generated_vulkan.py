@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from generated_c import fixed_sizes
 
 from openinfer.model import Model
 from openinfer.programs import graph
@@ -61,7 +62,9 @@ def synthesised(
 ) -> tuple[Model, Synthesis]:
     """Return a model of the arrays and sizes, and what target vulkan makes of it and the program."""
     model = Model.from_arrays(dict(arrays or {}), sizevars=dict(sizes or {}))
-    return model, Synthesizer("vulkan", **options).synthesize(model, text)
+    return model, Synthesizer("vulkan", **options).synthesize(
+        model, text, sizes=fixed_sizes(model, options.get("limits"))
+    )
 
 
 def assert_steps_agree(
