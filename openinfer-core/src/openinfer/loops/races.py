@@ -139,6 +139,7 @@ class _Accesses:
         self._named: dict[Var, Index] = {}
         self._combined: set[str] = set()
         self._scalars: list[str] = []
+        self._apart: dict[tuple[tuple[Term, ...], tuple[Term, ...], int], bool] = {}
         self._collect(body)
 
     def race(self) -> str | None:
@@ -214,6 +215,14 @@ class _Accesses:
 
     def _is_apart(self, address: Index, other: Index) -> bool:
         """Return whether one iteration's ``address`` is never another's ``other``, which differs by a distance."""
+        # Nothing else of the constants matters, and the many accesses of an unrolled loop differ in them alone.
+        (terms, constant), (other_terms, other_constant) = _by_constant(address), _by_constant(other)
+        key = terms, other_terms, other_constant - constant
+        if key not in self._apart:
+            self._apart[key] = self._is_certainly_apart(address, other)
+        return self._apart[key]
+
+    def _is_certainly_apart(self, address: Index, other: Index) -> bool:
         if (address.variables() | other.variables()) & self._named.keys():
             return False
         varying = {self._var, *self._inner}
@@ -308,6 +317,13 @@ def _by_step(access: _Access, step: int) -> tuple[Index, _Access | None]:
     columns = access.address - rows * step
     is_inside = any(under(columns, tests).is_within(0, step) for tests in (access.tests, ()))
     return rows, replace(access, address=columns) if is_inside else None
+
+
+def _by_constant(index: Index) -> tuple[tuple[Term, ...], int]:
+    """Return the terms with variables, and the constant, whose term is the last."""
+    if index.terms and not index.terms[-1][0]:
+        return index.terms[:-1], index.terms[-1][1]
+    return index.terms, 0
 
 
 def _split(index: Index, varying: set[Var]) -> tuple[Index, Index]:
