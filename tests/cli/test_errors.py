@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forked_commands import run_forked
 
-from openinfer.testing.waiting import limit_s
 from openinfer_oinf import save_file
 
 PROGRAM = """dynamic { x: f32[B]; }
@@ -33,8 +32,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def openinfer(workspace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "openinfer", *arguments]
-    return subprocess.run(command, cwd=workspace, capture_output=True, text=True, timeout=limit_s(60), check=False)
+    return run_forked(["-m", "openinfer", *arguments], workspace)
 
 
 def with_statement(workspace: Path, statement: str) -> str:

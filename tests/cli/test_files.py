@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forked_commands import run_forked
 
 from openinfer.testing.waiting import limit_s
 from openinfer_oinf import save_file
@@ -46,15 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def outcome(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=limit_s(60),
-        check=False,
-    )
+    return run_forked(command, folder)
 
 
 @pytest.mark.rule("api.commands.5")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
 import pytest
+from forked_commands import run_forked
 
 from openinfer.testing.waiting import limit_s
 
@@ -36,9 +36,8 @@ block bad { branch good; return; }
 Browse = Callable[..., str]
 
 
-def openinfer(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "openinfer", *arguments]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=limit_s(60))
+def openinfer(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return run_forked(["-m", "openinfer", *arguments], Path.cwd(), text=text)
 
 
 def page_of(text: str, path: Path) -> Path:
@@ -133,8 +132,7 @@ def test_the_commands_of_the_documentation_work(tmp_path: Path) -> None:
 
     assert len(commands) == 4
     for command in commands:
-        arguments = [sys.executable, "-m", "openinfer", *command.split()]
-        subprocess.run(arguments, cwd=tmp_path, check=True, timeout=limit_s(60))
+        run_forked(["-m", "openinfer", *command.split()], tmp_path).check_returncode()
         assert (tmp_path / command.split()[-1]).stat().st_size > 500
 
 

@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from forked_commands import run_forked
 
 import openinfer as oi
 from openinfer.ir.graph import MemoryKind
@@ -152,6 +153,10 @@ def program_of(name: str, workplace: Path) -> str | None:
     return str(workplace / name) if name.startswith("./") else shutil.which(name)
 
 
+ENTRY_POINTS = {"openinfer": "openinfer", "oinf": "openinfer_oinf"}
+"""The modules that are run as commands."""
+
+
 def run(command: list[str], workplace: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
@@ -166,7 +171,7 @@ def run(command: list[str], workplace: Path) -> subprocess.CompletedProcess[str]
 
 def run_python(page: Page, source: str, workplace: Path) -> str:
     program = f"exec(compile({source!r}, {page.name!r}, 'exec'), {{'__name__': '__main__'}})"
-    finished = run([sys.executable, "-W", "error", "-c", program], workplace)
+    finished = run_forked(["-W", "error", "-c", program], workplace, merged=True, timeout=limit_s(120))
     assert finished.returncode == 0, finished.stdout
     return finished.stdout
 
@@ -179,7 +184,11 @@ def run_console(page: Page, block: Block, workplace: Path) -> str | None:
         return missing[0]
     exit_code = re.search(r"exit=(\d+)", block.info)
     for words, expected in commands:
-        finished = run([program_of(words[0], workplace) or "", *words[1:]], workplace)
+        if words[0] in ENTRY_POINTS:
+            arguments = ["-m", ENTRY_POINTS[words[0]], *words[1:]]
+            finished = run_forked(arguments, workplace, merged=True, timeout=limit_s(120))
+        else:
+            finished = run([program_of(words[0], workplace) or "", *words[1:]], workplace)
         place = f"{page.name}:{block.line}: $ {shlex.join(words)}\n{finished.stdout}"
         assert finished.returncode == (int(exit_code[1]) if exit_code else 0), place
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
