@@ -75,6 +75,8 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
 def run(arguments: list[str]) -> None:
     """Run what follows ``python`` on a command line."""
     warnings.resetwarnings()
+    for hidden in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+        warnings.simplefilter("ignore", hidden)
     if arguments[:2] == ["-W", "error"]:
         warnings.simplefilter("error")
         arguments = arguments[2:]
