@@ -6,12 +6,16 @@ import re
 from collections import Counter
 
 import pytest
+from given_plugins import load, operator, ops, plugin
 
+from openinfer import symbolic
 from openinfer.compute.stage import Computation
+from openinfer.dims.lets import Signed
 from openinfer.dsl import graph
 from openinfer.errors import SynthesisError
 from openinfer.model import Model
 from openinfer.ops import computations
+from openinfer.ops.schema import Compute, InputSpec, OpTypeError
 from openinfer.plan import PlanOptions, make_plan, sized_calls
 from openinfer.plan.accesses import walk
 from openinfer.plan.steps import ComputeStep, EqualStep, PlaceStep
@@ -25,7 +29,7 @@ INTERNAL = re.compile(r"\b(n\d+|s_\w+|m\d+|extent_\w+|x\d+_\d+)\b")
 """Names that computations call sizes by, which no message may show."""
 
 
-def planned(statements, declared="", memory="", results="y"):
+def planned(statements, declared="", memory="", results="y", environment=None):
     """Return the steps of a program over `x: f32[T, 2]`, `g: f32[U]`, and integers p and q."""
     text = f"""
     dynamic {{ x: f32[T, 2]; g: f32[U]; p: i32; q: i32; }}
@@ -33,7 +37,7 @@ def planned(statements, declared="", memory="", results="y"):
     block entry {{ {declared} {statements} op neg(g) >> other; return {results}, other; }}
     """
     model = Model.from_arrays({}, sizevars={"T": 3, "U": 2})
-    environment = Environment.default()
+    environment = environment or Environment.default()
     resolved = resolve(graph(text), model, sizes=LIMITS, environment=environment)
     plan = make_plan(resolved, model, environment, TABLE, PlanOptions(given=LIMITS))
     return [step for procedure in plan.procedures for step in walk(procedure.steps)]
@@ -120,3 +124,52 @@ def test_equal_sizes_are_one_parameter():
 
     assert isinstance(added, Computation)
     assert [var.name for var in added.parameters] == ["extent_T"]
+
+
+def limited(*lengths):
+    """Return an environment with an operator that copies, and whose definition refuses one of some lengths."""
+
+    def define(k, call):
+        (x,) = k.inputs
+        for length in lengths:
+            if call.inputs[0].shape[0] == length:
+                raise OpTypeError(f"has no form for {length} rows")
+        at = k.axes(*call.outputs[0].shape)
+        k.outputs[0][at] = x[at]
+
+    copy = operator("copy_some", definition=Compute(define))
+    return load(("example", plugin(ops(copy))))
+
+
+def test_an_answer_that_a_definition_refuses_the_opposite_of_is_a_guard():
+    steps = planned("op copy_some(x) >> y;", environment=limited(5, 7))
+
+    assert demands(steps) == ["copy_some: T must not be 5", "copy_some: T must not be 7"]
+
+
+def test_a_difference_that_must_not_be_0_is_tested_without_its_square():
+    def infer(inputs, settings, declared):
+        if inputs[0].shape[0] == inputs[1].shape[0] + 1:
+            raise OpTypeError("has one more row")
+        return (inputs[0],)
+
+    def define(k, call):
+        at = k.axes(*call.outputs[0].shape)
+        k.outputs[0][at] = k.inputs[0][at]
+
+    two = operator("of_two", inputs=(InputSpec(name="x"), InputSpec(name="g")), infer=infer, definition=Compute(define))
+
+    steps = planned("op of_two(x, g) >> y;", environment=load(("example", plugin(ops(two)))))
+
+    (clipped, at_least_one, _) = [step for step in steps if isinstance(step, PlaceStep | EqualStep)]
+    assert demands(steps) == ["of_two: T must not be U + 1"]
+    assert [symbolic.text(end.expr) for end in (clipped.range.low, clipped.range.high)] == ["-1", "1"]
+    assert clipped.register in {name[1].number for name in at_least_one.value.names}
+
+
+def test_a_computed_size_that_may_be_negative_is_a_parameter_without_a_least_value():
+    steps = planned("op slice(x, axes=[0], starts=[p], ends=[q], steps=[-1]) >> y;")
+
+    parameters = [var for step in steps if isinstance(step, ComputeStep) for var in step.computation.parameters]
+
+    assert any(isinstance(var, Signed) for var in parameters)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Var
 from openinfer.compute.substitution import resized
 from openinfer.dims import Condition, Let, LetKind, Relation, sources
+from openinfer.dims.lets import Signed
 from openinfer.plan.setting_ranges import PlaceRange
 from openinfer.plan.sized_calls import FIRST_LOCAL, SizedError
 from openinfer.plan.sized_symbols import LARGEST
-from openinfer.plan.sizes import number, product
+from openinfer.plan.sizes import combined, number, product
 from openinfer.plan.steps import (
     Argument,
     ComputeStep,
@@ -26,14 +27,14 @@ from openinfer.plan.steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from openinfer.compute.stage import Stage
     from openinfer.ir.types import TensorType
     from openinfer.plan.calls import Operation
     from openinfer.plan.draft import Draft
     from openinfer.plan.sized_calls import SizedCall
-    from openinfer.plan.steps import Operand, Step
+    from openinfer.plan.steps import IndexExpr, Operand, Step
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -145,11 +146,10 @@ class SizedSteps:
             if left != right:
                 yield EqualStep(origin=origin, left=left, right=right, demand=self._demand(guard))
             return
-        # A value that must be at least 1.
-        index = self._distance(index) if guard.relation is Relation.UNEQUAL else index + 1
+        value = yield from self._at_least_one(guard)
         register = self._draft.register(f"{self._at.name}.guard", most=LARGEST)
-        value, demand, one = self._call.expression(index), self._demand(guard), number(1)
-        if guard in self._call.of_settings:
+        demand, one = self._demand(guard), number(1)
+        if guard in self._call.setting_guards:
             span = PlaceRange(low=one, high=number(LARGEST), least=one, most=None)
             yield PlaceStep(origin=origin, register=register, value=value, range=span, demand=demand)
             return
@@ -158,12 +158,23 @@ class SizedSteps:
         yield PlaceStep(origin=origin, register=register, value=value, range=span)
         yield EqualStep(origin=origin, left=self._draft.size(Register(register)), right=one, demand=demand)
 
-    def _distance(self, index: Index) -> Index:
-        """Return an index that is at least 1 where another one is not 0."""
+    def _at_least_one(self, guard: Condition) -> Generator[Step, None, IndexExpr]:
+        """Return a value that is at least 1 where a guard holds, after the step that finds it."""
+        index = guard.index
+        if guard.relation is Relation.AT_LEAST:
+            return self._call.expression(index + 1)
         bounds = self._call.symbols.space.bounds(index)
         if bounds.low is not None and bounds.low >= 0:
-            return index
-        return -index if bounds.high is not None and bounds.high <= 0 else index * index
+            return self._call.expression(index)
+        if bounds.high is not None and bounds.high <= 0:
+            return self._call.expression(-index)
+        # The square of the index itself may have more bits than a register.
+        register = self._draft.register(f"{self._at.name}.sign", most=1)
+        span = PlaceRange(low=number(-1), high=number(1), least=None, most=None)
+        value = self._call.expression(index)
+        yield PlaceStep(origin=self._at.origin, register=register, value=value, range=span)
+        sign = self._draft.size(Register(register))
+        return combined(sign, "*", sign)
 
     # Words
 
@@ -260,6 +271,8 @@ class SizedSteps:
                 return Var(var.name, bounds.high + 1)
             return var
         (name,) = self._names[var].variables()
+        if not self._call.symbols.space.is_never_negative(Index.of(var)):
+            return Signed(name.name)
         most = self._spans[var].most
         if most is None or not most.variables() <= set(parameters):
             return name

@@ -7,7 +7,7 @@ guards, which are tested when the program runs (`openinfer.plan.guards`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from openinfer.affine import Index
 from openinfer.compute.builder import ComputationError
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
 
+_Result = TypeVar("_Result")
+
 FIRST_LOCAL = 1 << 40
 """Numbers of values of a statement before they are values of the plan."""
 
@@ -48,7 +50,7 @@ class SizedCall:
     Attributes:
         outputs: types of the results, over symbols.
         guards: what has to hold.
-        of_settings: those of them that are about settings, whose values are out of range where they do not hold.
+        setting_guards: those of them that are about settings, whose values are out of range where they do not hold.
         steps: over values of the statement, numbered from `FIRST_LOCAL` on: results, then those that are ``added``.
     """
 
@@ -56,7 +58,7 @@ class SizedCall:
     symbols: SizedSymbols
     outputs: tuple[TensorType, ...]
     guards: tuple[Condition, ...]
-    of_settings: frozenset[Condition] = frozenset()
+    setting_guards: frozenset[Condition] = frozenset()
     steps: list[Step] = field(default_factory=list["Step"])
     added: list[tuple[str, TensorType]] = field(default_factory=list["tuple[str, TensorType]"])
 
@@ -135,8 +137,8 @@ class SizedLowering:
             symbols.space.assume(guard)
         planned = self._defined(symbols, call, guards, inputs, at)
         # What the sizes of a step alone decide is that the program does not fit them, whatever setting an error names.
-        planned.of_settings = frozenset(
-            guard for guard in guards if _is_of_settings(guard, paths) and not symbols.are_of_step(guard)
+        planned.setting_guards = frozenset(
+            guard for guard in guards if _refuses_setting(guard, paths) and not symbols.are_of_step(guard)
         )
         return planned
 
@@ -198,20 +200,40 @@ class SizedLowering:
         for path in paths:
             if isinstance(path.error, ComputationError):
                 raise SizedError(str(path.error)) from path.error
-        ways = [(path.value, path.guards) for path in paths if path.value is not None]
-        errors = [path.error for path in paths if path.error is not None]
-        if not ways:
-            raise errors[0]
-        if all(_is_same(ways[0][0], other) for other, _ in ways[1:]):
-            ways = [(ways[0][0], ())]
-        if len(ways) > 1:
-            listed = " or ".join(" and ".join(map(str, followed)) for _, followed in ways)
-            raise SizedError(f"it computes in different ways where {listed}")
-        ((planned, followed),) = ways
+        planned, followed = _defined_way(paths)
         for guard in followed:
             space.assume(guard)
         planned.guards = (*guards, *followed)
         return planned
+
+
+def _defined_way(paths: Sequence[Path[SizedCall]]) -> tuple[SizedCall, tuple[Condition, ...]]:
+    """Return what a definition plans, and its guards: the answers whose opposite is an error.
+
+    Raises:
+        SizedError: it computes in different ways, or in one way where either of several guards holds.
+        Exception: every way ends with an error; the first one's.
+    """
+    ways = [(path.value, path.guards) for path in paths if path.value is not None]
+    if not ways:
+        raise next(path.error for path in paths if path.error is not None)
+    planned, followed = ways[0]
+    needed: list[Condition] = []
+    for number, guard in enumerate(followed):
+        apart = [path.value for path in _apart(paths, followed, number)]
+        if all(other is not None and _is_same(planned, other) for other in apart):
+            continue
+        if any(other is not None for other in apart):
+            listed = " or ".join(" and ".join(map(str, guards)) for _, guards in ways)
+            raise SizedError(f"it computes in different ways where {listed}")
+        needed.append(guard)
+    return planned, tuple(needed)
+
+
+def _apart(paths: Sequence[Path[_Result]], guards: Sequence[Condition], number: int) -> list[Path[_Result]]:
+    """Return the ways that take the other answer of a guard, after the same ones before it."""
+    opposite = (*guards[:number], guards[number].negated())
+    return [path for path in paths if path.guards[: number + 1] == opposite]
 
 
 def _is_same(one: SizedCall, other: SizedCall) -> bool:
@@ -231,14 +253,12 @@ def _planned_way(paths: Sequence[Path[OpCall]]) -> tuple[OpCall, tuple[Condition
     planned = min((path for path in paths if path.error is None), key=_rank)
     needed: list[Condition] = []
     for number, guard in enumerate(planned.guards):
-        before, other = planned.guards[:number], guard.negated()
-        apart = [path for path in paths if path.guards[: number + 1] == (*before, other)]
-        if not all(_agrees(planned, path) for path in apart):
+        if not all(_agrees(planned, path) for path in _apart(paths, planned.guards, number)):
             needed.append(guard)
     return _value(planned), tuple(needed)
 
 
-def _is_of_settings(guard: Condition, paths: Sequence[Path[OpCall]]) -> bool:
+def _refuses_setting(guard: Condition, paths: Sequence[Path[OpCall]]) -> bool:
     """Return whether an operator refuses a setting where a guard does not hold."""
     other = guard.negated()
     errors = (path.error for path in paths if path.guards and path.guards[-1] == other)

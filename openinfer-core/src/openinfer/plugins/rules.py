@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.affine import Index, Quotient, Remainder, Var, Within
 from openinfer.compute import ComputationError, verify
+from openinfer.dims import is_size
 from openinfer.dtypes import DType
 from openinfer.errors import OpenInferError, PluginError
 from openinfer.expr import tree
@@ -129,7 +130,9 @@ def _output_types(operator: OpSchema, result: Any) -> str | None:
 def _is_tensor_type(found: object) -> bool:
     if type(found) is not TensorType or type(found.dtype) is not DType:
         return False
-    return _are_integers(found.shape) and all(extent >= 0 for extent in found.shape)
+    if type(found.shape) is not tuple or not all(type(extent) is int or is_size(extent) for extent in found.shape):
+        return False
+    return all(extent >= 0 for extent in found.shape)
 
 
 def _are_integers(found: Any) -> bool:
