@@ -25,7 +25,7 @@ OPERATORS: tuple[Callable[[Any, Any], Any], ...] = (
     operator.add,
     operator.sub,
     operator.mul,
-    operator.floordiv,
+    lambda left, right: left // right,
     operator.mod,
     dims.max,
     dims.min,
@@ -120,7 +120,7 @@ def test_what_a_space_answers_outside_of_rules_is_true_of_all_sizes(
     except NeedsNumberError:
         return
     questions = [guard for path in paths for guard in path.guards]
-    questions += [Condition(index_of(path.value), Relation.AT_LEAST) for path in paths if path.error is None]
+    questions += [Condition(index_of(path.value), Relation.AT_LEAST) for path in paths if path.value is not None]
     space.is_never_negative(questions[-1].index if questions else index_of(0))
 
     for question in questions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index, Quotient, Remainder, Var
-from openinfer.dims import Condition, Dim, NeedsNumberError, Path, Relation, sources
+from openinfer.dims import Condition, Dim, Let, LetKind, NeedsNumberError, Path, Relation, sources
 from openinfer.errors import ModelImportError, OpenInferError
 from openinfer.importers.onnx_files.demands import fixing, is_bound, take
 from openinfer.ir.types import TensorType
@@ -125,6 +125,11 @@ class ShapeRules:
     def _rewritten_atom(self, atom: Atom) -> Index:
         if atom in self._equal:
             return self._rewritten_index(self._equal[atom])
+        if isinstance(atom, Let):
+            parts = tuple(map(self._rewritten_index, atom.parts))
+            if parts == atom.parts:
+                return Index.of(atom)
+            return parts[0] if atom.kind is LetKind.SUM else Index.of(Let.of(atom.kind, *parts))
         if isinstance(atom, Var):
             return Index.of(atom)
         inner = self._rewritten_index(atom.of)
@@ -182,6 +187,7 @@ def _occurs(atom: Atom, index: Index) -> bool:
     """Whether an atom is part of an index, also within other atoms."""
     for atoms, _ in index.terms:
         for other in atoms:
-            if other == atom or (not isinstance(other, Var) and _occurs(atom, other.of)):
+            inner = other.parts if isinstance(other, Let) else () if isinstance(other, Var) else (other.of, other.by)
+            if other == atom or any(_occurs(atom, part) for part in inner):
                 return True
     return False

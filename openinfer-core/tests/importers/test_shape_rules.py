@@ -1,0 +1,35 @@
+"""Shape rules of imported nodes: extents that an operator demands to be equal have one form."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from openinfer import dims
+from openinfer.dims import Condition, Dim, Relation, Space
+from openinfer.importers.onnx_files.dimensions import Dimensions
+from openinfer.importers.onnx_files.shape_rules import ShapeRules
+from openinfer.importers.onnx_files.source import SourceGraph
+
+
+def test_a_quotient_that_equals_a_size_is_that_size_within_computed_sizes_too() -> None:
+    dimensions = Dimensions(SourceGraph("main", (), (), (), {}), {})
+    space: Space = dimensions.space
+    t, u = space.size("T", 1, 64), space.size("U", 1, 64)
+    half: Any = t // 2
+    rules = cast("Any", ShapeRules(dimensions))
+
+    rules._note_equation(Condition((half - u).index, Relation.EQUAL).index)
+
+    longest = rules._rewritten_size(dims.max(half, 3) + half)
+    assert type(longest) is Dim
+    assert longest.index == (dims.max(u, 3) + u).index
+
+
+def test_a_quotient_that_equals_what_is_computed_from_it_stays() -> None:
+    dimensions = Dimensions(SourceGraph("main", (), (), (), {}), {})
+    half: Any = dimensions.space.size("T", 1, 64) // 2
+    rules = cast("Any", ShapeRules(dimensions))
+
+    rules._note_equation((half - dims.max(half, 3)).index)
+
+    assert rules._rewritten_size(half).index == half.index
