@@ -74,9 +74,9 @@ class PreparedModel(BackendRep):
             for name, ours in found.report.inputs.items():
                 executor.insert({ours: stored_form(np.asarray(given[name]), types[ours])})
             executor.step()
-            results, kinds = executor.outputs(), {name: executor.result(name).type for name in executor.outputs()}
+            results = executor.outputs()
             outputs = found.report.outputs.values()
-            return tuple(np.asarray(results[name], storage_dtype(kinds[name].dtype)) for name in outputs)
+            return tuple(np.asarray(results[name], storage_dtype(executor.result(name).dtype)) for name in outputs)
 
     def _for_values(self, given: Mapping[str, Any]) -> ImportedModel:
         """Return the program for these inputs; inputs whose values the importer needs are fixed one after another."""
