@@ -33,7 +33,11 @@ PARTLY_IN_F32 = frozenset(
 )
 """Operators of which the evaluator computes the f64 form in f32, or with attributes of that type."""
 
-WITH_ONNX = sorted(name for name, schema in Environment.default().ops.items() if schema.onnx is not None)
+WITH_ONNX = sorted(
+    name for name, schema in Environment.default().ops.items() if schema.onnx is not None and not schema.counted
+)
+"""Tests of the importer compare counted results, whose rows after the last hold anything, with ONNX Runtime."""
+
 BY_BITS = {ours: theirs for theirs, ours in TYPES.items()}
 
 

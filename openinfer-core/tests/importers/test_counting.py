@@ -11,6 +11,9 @@ from onnx_models import INT64, info, model, node, onnx, saved, weights
 
 from openinfer.errors import ModelImportError
 from openinfer.importers import load, verify
+from openinfer.plugins.environment import Environment
+
+pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
 
 BOOL = onnx.TensorProto.BOOL
 

@@ -66,18 +66,20 @@ def test_a_result_that_is_made_backwards_begins_after_its_operand():
     generator = np.random.default_rng(3)
     arrays = {name: generator.standard_normal(size).astype(np.float32) for name, size in sizes.items()}
 
-    found = distance(kernel, "y", {"x"}, mirrored=True)
+    bytes_after = distance(kernel, "y", {"x"}, mirrored=True)
 
-    assert found is not None
-    assert 0 < found < sizes["x"]
-    memory = np.full(max(sizes["x"], found + sizes["y"]), np.nan, np.float32)
+    assert bytes_after is not None
+    start, rest = divmod(bytes_after, np.float32().itemsize)
+    assert rest == 0
+    assert 0 < start < sizes["x"]
+    memory = np.full(max(sizes["x"], start + sizes["y"]), np.nan, np.float32)
     memory[: sizes["x"]] = arrays["x"]
-    interpret(kernel, {**arrays, "x": memory[: sizes["x"]], "y": memory[found : found + sizes["y"]]})
+    interpret(kernel, {**arrays, "x": memory[: sizes["x"]], "y": memory[start : start + sizes["y"]]})
     interpret(kernel, arrays)
-    np.testing.assert_array_equal(memory[found : found + sizes["y"]], arrays["y"])
+    np.testing.assert_array_equal(memory[start : start + sizes["y"]], arrays["y"])
     # One element less, and something is stored over before it is read.
-    memory = np.full(max(sizes["x"], found + sizes["y"]), np.nan, np.float32)
+    memory = np.full(max(sizes["x"], start + sizes["y"]), np.nan, np.float32)
     memory[: sizes["x"]] = arrays["x"] = generator.standard_normal(sizes["x"]).astype(np.float32)
-    interpret(kernel, {**arrays, "x": memory[: sizes["x"]], "y": memory[found - 1 : found - 1 + sizes["y"]]})
+    interpret(kernel, {**arrays, "x": memory[: sizes["x"]], "y": memory[start - 1 : start - 1 + sizes["y"]]})
     interpret(kernel, arrays)
-    assert not np.array_equal(memory[found - 1 : found - 1 + sizes["y"]], arrays["y"])
+    assert not np.array_equal(memory[start - 1 : start - 1 + sizes["y"]], arrays["y"])
