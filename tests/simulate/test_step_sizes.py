@@ -76,6 +76,30 @@ def test_an_extent_that_is_computed_to_be_0_copies_none(
             assert executor.outputs()["y"].shape == wanted
 
 
+TOTALS = """
+dynamic { x: f32[T]; amount: i64; scale: f32 @init(7.0); }
+volatile { total: i64 @init(18); scaled: f32; }
+block entry {
+  loop rows (i in 0..T) { op add(total, amount) >> total; }
+  op relu(scale) >> scaled;
+  return total, scaled;
+}
+"""
+
+
+@pytest.mark.rule("runtime.sizes.5")
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+def test_the_first_step_of_a_size_begins_with_initial_values(device: str) -> None:
+    if device not in {name.partition(":")[0] for name in Environment.default().devices}:
+        pytest.skip(f"device {device} is not installed")
+    with oi.Simulator(MODEL, TOTALS, device=device).make_executor() as executor:
+        executor.step(x=np.zeros(5, np.float32), amount=3, scale=2.0)
+        assert list(executor.outputs().values()) == [33, 2.0]
+        for size in (0, 2, 0):
+            executor.step(x=np.zeros(size, np.float32), amount=3)
+            assert list(executor.outputs().values()) == [18 + 3 * size, 7.0]
+
+
 @pytest.mark.rule("operators.shapes.6")
 def test_an_extent_that_is_read_as_0_copies_none() -> None:
     program = "dynamic { x: f32[2, T]; k: i64; } block entry { op reshape(x, shape=[k, 2]) >> y; return y; }"

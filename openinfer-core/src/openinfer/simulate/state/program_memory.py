@@ -33,6 +33,7 @@ class ProgramMemory:
     Attributes:
         buffers: those of plain variables and temporaries.
         initial: makes buffers with initial values.
+        initialisers: calls that give the variables that have buffers here their initial values.
     """
 
     def __init__(
@@ -46,7 +47,8 @@ class ProgramMemory:
         self.buffers = Buffers(resolved.variables, backend, self._made)
         self._entries: dict[tuple[str, tuple[int, ...]], Buffer] = {}
         self._caches: dict[str, SharedCache] = {}
-        self._restore: dict[str, BoundCall] = {}
+        self.initialisers: dict[str, BoundCall] = {}
+        self._initialisers_of_base: Mapping[str, BoundCall] = {} if base is None else base.initialisers
         self._resets: tuple[BoundCall, ...] = ()
         self._made_at_reset = 0
         self._inserted: set[str] = set()
@@ -76,15 +78,18 @@ class ProgramMemory:
     def buffer(self, name: str) -> Buffer:
         return self.buffers.buffer(name)
 
-    def _shared(self, variable: ResolvedVar, base: ProgramMemory) -> Buffer | None:
-        """Return the buffer of a variable in the memory of the usual sizes; None if its type depends on them."""
-        name = variable.name
-        if base.variables[name].type != variable.type or variable.varying:
-            return None
-        buffer = base.buffer(name)
-        if name in base._restore:
-            self._restore[name] = base._restore[name]
-        return buffer
+    def _is_of_base(self, variable: ResolvedVar, base: ProgramMemory) -> bool:
+        """Whether a variable has its buffer in the memory of the usual sizes: its type does not depend on them."""
+        return base.variables[variable.name].type == variable.type and not variable.varying
+
+    def _reset_of(self, name: str) -> BoundCall | None:
+        """Return the call that gives a variable its initial value; None if it has none, or no buffer yet.
+
+        A step of other sizes may have changed a buffer of the usual sizes before this memory requests it.
+        """
+        if name in self.initialisers or self._base is None or not self._is_of_base(self.variables[name], self._base):
+            return self.initialisers.get(name)
+        return self._initialisers_of_base.get(name)
 
     def inserted(self) -> Iterator[str]:
         """Yield the variables whose values were inserted for the next step, in the order declared."""
@@ -142,7 +147,10 @@ class ProgramMemory:
 
     def restore(self, name: str) -> BoundCall:
         self.buffer(name)
-        return self._restore[name]
+        reset = self._reset_of(name)
+        if reset is None:
+            raise KeyError(name)
+        return reset
 
     def insert(self, name: str, array: Array) -> None:
         """Give a dynamic variable its value for the next step."""
@@ -161,8 +169,9 @@ class ProgramMemory:
         for name in self._dynamic - self._inserted:
             self.available.discard(name)
             self._rebind(name)
-            if name in self._restore:
-                self._restore[name]()
+            reset = self._reset_of(name)
+            if reset is not None:
+                reset()
         self._inserted.clear()
         for reset in self._resets_of_volatile() if volatile else ():
             reset()
@@ -172,15 +181,16 @@ class ProgramMemory:
 
         They are kept until another variable is made: a decoder begins a step for every token.
         """
-        made = len(self._restore) + len(self.buffers.made_varying)
+        made = len(self.initialisers) + len(self._initialisers_of_base) + len(self.buffers.made_varying)
         if made != self._made_at_reset:
             self._made_at_reset = made
             found: list[BoundCall] = []
             for name in self._initialised:
                 if name in self.buffers.made_varying:
                     found.append(self.buffers.made_varying[name].rebind)
-                if name in self._restore:
-                    found.append(self._restore[name])
+                reset = self._reset_of(name)
+                if reset is not None:
+                    found.append(reset)
             self._resets = tuple(found)
         return self._resets
 
@@ -237,9 +247,10 @@ class ProgramMemory:
                 yield variable.name
 
     def _made(self, variable: ResolvedVar) -> Buffer:
-        shared = None if self._base is None else self._shared(variable, self._base)
         with _room_for(variable.name):
-            return shared or self._made_here(variable)
+            if self._base is not None and self._is_of_base(variable, self._base):
+                return self._base.buffer(variable.name)
+            return self._made_here(variable)
 
     def _made_here(self, variable: ResolvedVar) -> Buffer:
         kind, initial = variable.type, variable.initial
@@ -251,7 +262,7 @@ class ProgramMemory:
         if initial is not None:
             call = self.initial.initialiser(initial, kind, buffer)
             call()
-            self._restore[variable.name] = call
+            self.initialisers[variable.name] = call
         return buffer
 
 
