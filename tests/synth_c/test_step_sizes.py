@@ -207,6 +207,34 @@ def test_places_past_the_rows_of_a_step_are_refused():
             run_sanitised(synthesis, {"x": x, "at": np.array([[place]])})
 
 
+PLACES_OUT_OF_RANGE = {
+    "gather": ("x: f32[2, T];", "gather(x, places, axis=0)"),
+    "gather between dims": ("x: f32[3, 2, T];", "gather(x, places, axis=1)"),
+    "gather of no rows": ("x: f32[0, T];", "gather(x, places, axis=0)"),
+    "gather, then a fold": ("x: f32[2, T];", "gather(x, places, axis=0) >> those; op sum_axis(those, axes=[0])"),
+    "embedding": ("x: f32[2, T];", "embedding(places, x)"),
+    "gather_nd": ("x: f32[2, T];", "gather_nd(x, tuples)"),
+    "scatter_nd": ("x: f32[2, T]; rows: f32[3, T];", "scatter_nd(x, tuples, rows)"),
+}
+
+
+@pytest.mark.parametrize(("dynamic", "statement"), PLACES_OUT_OF_RANGE.values(), ids=PLACES_OUT_OF_RANGE)
+def test_places_of_which_nothing_is_read_are_not_refused(dynamic, statement):
+    places = np.array([0, 1, 7])
+    arrays = {"places": places} if "places" in statement else {"tuples": places.reshape(3, 1)}
+    constant = "places: i64[3];" if "places" in statement else "tuples: i64[3, 1];"
+    text = f"dynamic {{ {dynamic} }} constant {{ {constant} }} block entry {{ op {statement} >> y; return y; }}"
+    model, program, synthesis = synthesised(text, arrays, {"T": 3}, {"T": LIMIT})
+    shapes = {"x": (0, 0) if "f32[0" in dynamic else (3, 2, 0) if "f32[3, 2" in dynamic else (2, 0), "rows": (3, 0)}
+    nothing = {name: np.zeros(shape, np.float32) for name, shape in shapes.items() if f"{name}:" in dynamic}
+    with Simulator(model, program, device="cpu").make_executor() as executor:
+        executor.step(**nothing)
+        assert run_sanitised(synthesis, nothing)["y"].shape == executor.outputs()["y"].shape
+    something = {name: np.zeros((*array.shape[:-1], 2), np.float32) for name, array in nothing.items()}
+    with pytest.raises(SynthesisError, match="an index is out of range"):
+        run_sanitised(synthesis, something)
+
+
 def test_differences_of_neighbours_need_a_row_before():
     """A length of -1 is an error of the simulator, and a status in C."""
     text = """

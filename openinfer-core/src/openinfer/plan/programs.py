@@ -10,6 +10,7 @@ from openinfer.loops.coalesce import coalesced
 from openinfer.loops.fusion import fused
 from openinfer.loops.unread import without_unread
 from openinfer.lower import lowered
+from openinfer.lower.reached import failing_where_reached
 from openinfer.plan.steps import ComputeStep, ValueRef
 
 if TYPE_CHECKING:
@@ -42,4 +43,4 @@ def _lowered(computation: Computation, arrangement: Arrangement) -> Kernel:
     fusion, sliding = arrangement.fusion, arrangement.sliding
     kernel = lowered(computation, layouts, arrangement.target, schedules, fusion=fusion, sliding=sliding)
     made = without_unread(fused(coalesced(kernel)))
-    return (backwards(made) or made) if arrangement.backwards else made
+    return failing_where_reached((backwards(made) or made) if arrangement.backwards else made)
