@@ -126,6 +126,7 @@ WRITTEN: dict[str, Rule] = {
     "floor(T/2)": lambda n: n["T"] // 2,
     "T/2": lambda n: n["T"] // 2 if n["T"] % 2 == 0 else None,
     "floor((T-1)/2)": lambda n: (n["T"] - 3) // 2 + 1 if n["T"] >= 3 else None,
+    "ceil((T+1)/4)": lambda n: 1 - (3 - n["T"]) // 4,
     "T%4": lambda n: n["T"] % 4,
     "floor(U/(T+1))": lambda n: n["U"] // (n["T"] + 1),
 }

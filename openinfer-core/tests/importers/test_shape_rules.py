@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from openinfer import dims
-from openinfer.dims import Condition, Dim, Relation, Space
+from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, Space
+from openinfer.importers.onnx_files import shape_rules
 from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.shape_rules import ShapeRules
 from openinfer.importers.onnx_files.source import SourceGraph
@@ -33,3 +36,12 @@ def test_a_quotient_that_equals_what_is_computed_from_it_stays() -> None:
     rules._note_equation((half - dims.max(half, 3)).index)
 
     assert rules._rewritten_size(half).index == half.index
+
+
+def test_a_result_of_several_forms_needs_the_number() -> None:
+    space: Space = Dimensions(SourceGraph("main", (), (), (), {}), {}).space
+    t, u = space.size("T", 1, 64), space.size("U", 1, 64)
+    freest = cast("Any", shape_rules)._freest
+
+    with pytest.raises(NeedsNumberError, match=r"one form where .* and another one elsewhere"):
+        freest(space.explore(lambda: (t if t >= u else u + 1,)))

@@ -201,12 +201,25 @@ def test_lengths_that_are_rounded_up_are_text_of_what_is_not_negative(stride: in
         agrees(proto, imported, {"x": rand(1, 1, length)})
 
 
-def test_a_result_of_several_forms_asks_for_the_size(tmp_path: Path) -> None:
-    pool = node("MaxPool", "x", "y", kernel_shape=[1], strides=[2], ceil_mode=1)
-    path = saved(model([pool], [info("x", [1, 1, "n"])], [info("y", None)]), tmp_path)
-    with pytest.raises(ModelImportError, match=r"one form where .* elsewhere: fix the size with --set n=N"):
-        load(path)
-    assert load(path, values={"n": 6}).report.statements == 1
+@pytest.mark.parametrize(
+    ("op", "kernel", "stride", "pads", "rows"),
+    [
+        ("MaxPool", 1, 2, (0, 0), "ceil(n/2)"),
+        ("MaxPool", 2, 3, (0, 0), "ceil(n/3)"),
+        ("MaxPool", 2, 4, (1, 0), "ceil((n+1)/4)"),
+        ("AveragePool", 1, 3, (0, 0), "ceil(n/3)"),
+        ("AveragePool", 2, 2, (1, 1), "ceil((n-1)/2)+1"),
+    ],
+)
+def test_pools_whose_last_window_may_begin_past_the_end_have_one_form(
+    op: str, kernel: int, stride: int, pads: tuple[int, int], rows: str, tmp_path: Path
+) -> None:
+    pool = node(op, "x", "y", kernel_shape=[kernel], strides=[stride], pads=list(pads), ceil_mode=1)
+    proto = model([pool], [info("x", [1, 1, "n"])], [info("y", None)])
+    imported = load(saved(proto, tmp_path))
+    assert f"f32[1, 1, {rows}]" in imported.text
+    for length in range(kernel, kernel + 2 * stride + 1):
+        agrees(proto, imported, {"x": rand(1, 1, length)})
 
 
 @pytest.mark.parametrize("kernel", [2, 3])

@@ -12,11 +12,11 @@ from openinfer.testing.sliding import slides
 
 
 @pytest.mark.parametrize("ceil_mode", [False, True])
-@pytest.mark.parametrize("kernel", [0, 1, 3])
+@pytest.mark.parametrize("kernel", [0, 1, 2, 3])
 def test_there_are_as_many_windows_as_the_rule_says(kernel, ceil_mode):
     fitting = 0
     for size, stride, dilation, padding in product(
-        (0, 1, 3, 4), (1, 2, 3), (1, 2), (0, (2, 4), (0, 3), (5, 0), "same_upper", "same_lower")
+        (0, 1, 3, 4, 6), (1, 2, 3, 4), (1, 2), (0, (1, 0), (2, 4), (0, 3), (5, 0), "same_upper", "same_lower")
     ):
         settings = {"stride": stride, "dilation": dilation, "padding": padding, "ceil_mode": ceil_mode}
         try:

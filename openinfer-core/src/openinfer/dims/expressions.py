@@ -27,7 +27,10 @@ def expression(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr
     no expression. What is certainly not above 0 is divided without its sign: ``-x // n`` is ``-ceil(x/n)``.
     """
     quotient = _shifted_quotient(index, is_certain)
-    return _sum(index, is_certain) if quotient is None else _atom(quotient, is_certain)
+    if quotient is not None:
+        return _atom(quotient, is_certain)
+    written = _sum(index, is_certain)
+    return _shifted_ceiling(index, is_certain) if written is None else written
 
 
 def simplified(expr: IntExpr) -> IntExpr:
@@ -83,6 +86,18 @@ def _shifted_quotient(index: Index, is_certain: Callable[[Condition], bool]) -> 
             dividend = atoms[0].of + atoms[0].by * rest
             if is_certain(Condition(dividend, Relation.AT_LEAST)):
                 return Quotient(dividend, atoms[0].by)
+    return None
+
+
+def _shifted_ceiling(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
+    """Return a number less a quotient as one rounded up: ``1 - (3-H)//4`` is ``ceil((H+1)/4)``."""
+    for term in index.terms:
+        atoms, factor = term
+        rest = (index - Index((term,))).constant
+        if factor == -1 and len(atoms) == 1 and isinstance(atoms[0], Quotient) and rest is not None and rest > 0:
+            dividend = atoms[0].of - atoms[0].by * rest
+            if _is_below_zero(dividend, is_certain):
+                return _atom(Quotient(dividend, atoms[0].by), is_certain)
     return None
 
 

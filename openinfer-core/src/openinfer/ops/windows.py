@@ -157,8 +157,7 @@ def _window(size: int, kernel: int, stride: int, dilation: int, before: int, aft
         raise OpTypeError(message, code="too-large", settings=("padding",))
     positions = room // stride + 1
     if ceil_mode:
-        positions = -(-room // stride) + 1
-        positions -= (positions - 1) * stride >= size + before
+        positions = _ceiled(room, size + before, stride, is_short=surely(lambda: after <= extent))
     return Window(
         size=size,
         kernel=kernel,
@@ -169,6 +168,16 @@ def _window(size: int, kernel: int, stride: int, dilation: int, before: int, aft
         after=after,
         positions=positions,
     )
+
+
+def _ceiled(room: int, end: int, stride: int, *, is_short: bool) -> int:
+    """Return how many windows there are up to the first that reaches the end, less one that begins at ``end`` or later.
+
+    With ``is_short``, padding after the image of at most one window, all of them but that one begin before ``end``.
+    """
+    positions = -(-room // stride) + 1
+    beginning = dims.min(positions, -(-end // stride))
+    return beginning if is_short else dims.max(positions - 1, beginning)
 
 
 def _paddings(
