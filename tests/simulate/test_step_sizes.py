@@ -100,6 +100,23 @@ def test_the_first_step_of_a_size_begins_with_initial_values(device: str) -> Non
             assert list(executor.outputs().values()) == [18 + 3 * size, 7.0]
 
 
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+def test_an_extent_that_is_read_must_be_the_declared_one(device: str) -> None:
+    """Also where both have as many elements: none."""
+    if device not in {name.partition(":")[0] for name in Environment.default().devices}:
+        pytest.skip(f"device {device} is not installed")
+    declared = "dynamic { x: f32[T, B]; rows: i64; } volatile { y: f32[T, B]; }"
+    program = f"{declared} block entry {{ op reshape(x, shape=[rows, B]) >> y; return y; }}"
+    model = oi.Model.from_arrays({}, sizevars={"T": 1, "B": 2})
+    with oi.Simulator(model, program, device=device).make_executor() as executor:
+        for shape in ((3, 2), (0, 2), (3, 0)):
+            x = np.ones(shape, np.float32)
+            executor.step(x=x, rows=shape[0])
+            np.testing.assert_array_equal(executor.outputs()["y"], x)
+            with pytest.raises(oi.ShapeError):
+                executor.step(x=x, rows=2)
+
+
 @pytest.mark.rule("operators.shapes.6")
 def test_an_extent_that_is_read_as_0_copies_none() -> None:
     program = "dynamic { x: f32[2, T]; k: i64; } block entry { op reshape(x, shape=[k, 2]) >> y; return y; }"
