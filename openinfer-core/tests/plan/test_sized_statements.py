@@ -173,3 +173,19 @@ def test_a_computed_size_that_may_be_negative_is_a_parameter_without_a_least_val
     parameters = [var for step in steps if isinstance(step, ComputeStep) for var in step.computation.parameters]
 
     assert any(isinstance(var, Signed) for var in parameters)
+
+
+@pytest.mark.parametrize(
+    ("statement", "of_sizes"),
+    [
+        ("op select(x, axis=0, index=T-U) >> y;", True),
+        ("op select(x, axis=0, index=U-T-1) >> y;", True),
+        ("op narrow(x, axis=0, start=T-U, length=1) >> y;", True),
+        ("op select(x, axis=0, index=p) >> y;", False),
+        ("op narrow(x, axis=0, start=p, length=U) >> y;", False),
+    ],
+)
+def test_a_place_that_sizes_alone_decide_refuses_the_sizes(statement, of_sizes):
+    (place,) = (step for step in planned(statement) if isinstance(step, PlaceStep) and step.range.least is not None)
+
+    assert place.of_sizes is of_sizes

@@ -136,7 +136,7 @@ def _demanding(plan: ExecutionPlan) -> dict[tuple[int | None, str], list[EqualSt
     for procedure in plan.procedures:
         for step in walk(procedure.steps):
             if isinstance(step, EqualStep | PlaceStep) and step.demand is not None:
-                name = "SHAPE" if isinstance(step, EqualStep) else "INDEX"
+                name = "SHAPE" if isinstance(step, EqualStep) or step.of_sizes else "INDEX"
                 demanding.setdefault((step.origin.statements[0].node, name), []).append(step)
     return demanding
 

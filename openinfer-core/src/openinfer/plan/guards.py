@@ -136,7 +136,15 @@ class SizedSteps:
         else:
             span = PlaceRange(low=low, high=others[0], least=None, most=None)
         demand = self._demand_of_place(let) if span.least is not None or span.most is not None else None
-        return PlaceStep(origin=self._at.origin, register=register.number, value=first, range=span, demand=demand)
+        of_sizes = all(map(call.symbols.is_of_step, sources(Index.of(let))))
+        return PlaceStep(
+            origin=self._at.origin,
+            register=register.number,
+            value=first,
+            range=span,
+            of_sizes=of_sizes,
+            demand=demand,
+        )
 
     def _guard(self, guard: Condition) -> Iterator[Step]:
         index, origin = guard.index, self._at.origin
