@@ -39,7 +39,7 @@ def lines(case: Case, found: Sequence[np.ndarray[Any, Any]]) -> list[str]:
     return wrong(ENVIRONMENT.op(case.call.op), known_oracles()[case.call.op], case, found)
 
 
-@pytest.mark.parametrize("schema", openinfer_ops(), ids=lambda schema: schema.name)
+@pytest.mark.parametrize("schema", [s for s in openinfer_ops() if not s.counted], ids=lambda schema: schema.name)
 def test_every_operator_is_tried_on_a_large_shape(schema: Any) -> None:
     types = schema.dtypes & LARGE_TYPES or schema.dtypes
 

@@ -94,7 +94,7 @@ def memories_of(printed):
 
 def test_the_map_file_agrees_with_the_printed_plan(folder, synthesis):
     network = (EXAMPLES / "digits" / "digits.oi", "--model", EXAMPLES / "digits" / "digits.oinf")
-    printed, sections = printed_plan(*network, "--arch", "cortex-m4"), mapped(folder)
+    printed, sections = printed_plan(*network, "--arch", "cortex-m4", "--size", "N=1", "--size", "S=8"), mapped(folder)
     weights = [size for name, (_, size) in sections.items() if name.startswith(".rodata.w_")]
 
     assert memories_of(printed) == {"ccm": sections[".bss.ccm"][1], "sram": 0}

@@ -163,7 +163,7 @@ def test_the_operator_runs_on_vulkan() -> None:
 
 
 def test_the_operator_runs_in_generated_c_bit_for_bit() -> None:
-    synthesis = Synthesizer("c").synthesize(MODEL, oi.graph(PROGRAM))
+    synthesis = Synthesizer("c").synthesize(MODEL, oi.graph(PROGRAM), sizes=MODEL.sizevars)
     try:
         outputs = synthesis.run({"x": X}).outputs
     except MissingDependencyError as error:
@@ -245,7 +245,7 @@ def test_the_device_leaves_half_floats_to_cpu() -> None:
 
 def test_the_target_lists_the_plan(tmp_path: Path) -> None:
     (tmp_path / "p.oi").write_text(PROGRAM, encoding="utf-8")
-    synthesis = Synthesizer("listing").synthesize(MODEL, tmp_path / "p.oi")
+    synthesis = Synthesizer("listing").synthesize(MODEL, tmp_path / "p.oi", sizes=MODEL.sizevars)
 
     synthesis.emit(tmp_path / "out")
 
@@ -284,7 +284,7 @@ def test_the_command_writes_for_a_plugin_s_target(files: tuple[str, str], tmp_pa
     program, model = files
     folder = tmp_path / "out"
 
-    finished = openinfer("synth", program, "--model", model, "--target", "listing", "-o", str(folder))
+    finished = openinfer("synth", program, "--model", model, "--size", "N=3", "--target", "listing", "-o", str(folder))
 
     assert finished.returncode == 0, finished.stderr
     assert (folder / "listing.txt").read_text(encoding="utf-8").startswith("target   listing\n")
@@ -335,7 +335,7 @@ def test_an_unknown_device_is_wrong_input_with_a_hint(files: tuple[str, str]) ->
 
 
 def test_the_listing_cannot_be_run() -> None:
-    synthesis = Synthesizer("listing").synthesize(MODEL, oi.graph(PROGRAM))
+    synthesis = Synthesizer("listing").synthesize(MODEL, oi.graph(PROGRAM), sizes=MODEL.sizevars)
 
     with pytest.raises(SynthesisError, match="cannot be run"):
         synthesis.run({"x": X})

@@ -237,8 +237,8 @@ def test_programs_that_collide_are_an_error_of_the_fuzzer(programs: Any, monkeyp
 
 @needs_gcc
 def test_a_program_that_does_not_end_is_found(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    endless = r"for (volatile int i = 0; i == 0;) { } return block_entry("
-    written_wrongly(programs, monkeypatch, r"return block_entry\(", endless)
+    endless = r"for (volatile int i = 0; i == 0;) { } status = block_entry("
+    written_wrongly(programs, monkeypatch, r"status = block_entry\(", endless)
     monkeypatch.setattr(programs("c_batches"), "LONGEST_RUN", 0.5)
     plan = plan_of(programs, builds=(build_of(programs, sanitize=False),))
     sample = sample_of(programs, TEXT, **inputs_of_text())

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_streams import assert_same_in_c
-from generated_c import COMPILERS, SANITISED
+from generated_c import COMPILERS, SANITISED, fixed_sizes
 
 from openinfer import programs
 from openinfer.model import ModelLoader
@@ -111,7 +111,8 @@ def test_the_program_that_a_page_shows_prints_what_it_says(folder, file, limits,
     page = (EXAMPLES / folder / "README.md").read_text()
     written_model(folder, tmp_path / "model.oinf")
     with ModelLoader.open(tmp_path / "model.oinf") as model:
-        synthesis = Synthesizer("c", limits=limits).synthesize(model, EXAMPLES / folder / file)
+        synthesizer = Synthesizer("c", limits=limits)
+        synthesis = synthesizer.synthesize(model, EXAMPLES / folder / file, sizes=fixed_sizes(model, limits))
     for name, content in synthesis.bundle.files.items():
         (tmp_path / name).write_bytes(content)
     (program,) = re.findall(r"```c\n(.*?)```", page, re.DOTALL)

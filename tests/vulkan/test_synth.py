@@ -229,7 +229,8 @@ def test_saved_state_is_that_of_a_c_bundle_and_a_failed_step_keeps_what_came_bef
 
 def test_digits_are_recognised():
     model = oi.ModelLoader.open(EXAMPLES / "digits" / "digits.oinf")
-    synthesis = Synthesizer("vulkan", arch="llvmpipe").synthesize(model, EXAMPLES / "digits" / "digits.oi")
+    synthesizer = Synthesizer("vulkan", arch="llvmpipe")
+    synthesis = synthesizer.synthesize(model, EXAMPLES / "digits" / "digits.oi", sizes={"N": 1, "S": 8})
     with np.load(EXAMPLES / "digits" / "held_back.npz", allow_pickle=False) as held_back:
         images, labels = held_back["images"][:16], held_back["labels"][:16]
     found = synthesis.run({"image": (images.reshape(-1, 1, 1, 8, 8) / 16).astype(np.float32)}, steps=len(images))

@@ -54,7 +54,8 @@ def written_in_c(sample: Sample, environment: Environment) -> Written | None:
     caches = [each for each in sample.graph.vars.values() if each.kind is MemoryKind.PERSISTENT]
     limits = {f"{each.name}.{formal}": MOST_ENTRIES for each in caches for formal in each.formals}
     limits |= sample.limits
-    made = Synthesizer("c", environment=environment, limits=limits).synthesize(sample.model(), sample.graph)
+    synthesizer = Synthesizer("c", environment=environment, limits=limits)
+    made = synthesizer.synthesize(sample.model(), sample.graph, sizes=sample.fixed_sizes)
     files = made.bundle.files
     if any(name.endswith(".bin") for name in files):
         return None

@@ -22,7 +22,7 @@ def run_emitted(sample: Sample, target: str, environment: Environment) -> tuple[
         OpenInferError: the target refuses it.
     """
     synthesizer = Synthesizer(target, environment=environment, limits=sample.limits)
-    synthesis = synthesizer.synthesize(sample.model(), sample.graph)
+    synthesis = synthesizer.synthesize(sample.model(), sample.graph, sizes=sample.fixed_sizes)
     files = driver_of(1)
     program = Written(synthesis.plan, "")
     with tempfile.TemporaryDirectory(prefix="openinfer-") as name:

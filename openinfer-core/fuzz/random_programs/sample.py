@@ -37,6 +37,11 @@ class Sample:
         """Return the model that the program is run with."""
         return Model.from_arrays(self.tensors, sizevars=self.sizes)
 
+    @property
+    def fixed_sizes(self) -> dict[str, int]:
+        """The sizes that are the same in every step: those without a limit."""
+        return {name: size for name, size in self.sizes.items() if name not in self.limits}
+
     def sizes_of_step(self, inputs: Mapping[str, Array]) -> dict[str, int]:
         """Return the sizes of a step, which are those of the model where no input gives them."""
         given = {

@@ -90,7 +90,7 @@ class _Printer:
             case steps.ReturnStep() | steps.BarrierStep():
                 return "return;" if isinstance(step, steps.ReturnStep) else ""
             case _:
-                raise SynthesisError(f"{type(step).__name__} has no form in JavaScript")
+                raise SynthesisError(f"{type(step).__name__} has no form in JavaScript", code="kernel-missing")
 
     def _computed(self, step: steps.ComputeStep | steps.LoopProgramStep) -> str:
         """Return the call of a step's function; equal loop programs share one."""
