@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer.compute.requantise import LARGEST, magnitude, requantised
-from openinfer.dtypes import F32, I8, I32, U8, DType
+from openinfer.dtypes import BF16, F8, F16, F32, I8, I32, U8, DType
 from openinfer.expr import linearise, tree
 from openinfer.expr.numpy_renderer import compile_program
 
@@ -97,3 +97,11 @@ def test_magnitudes_of_integers_do_not_wrap_unseen() -> None:
     assert magnitude(tree.mul(total, large), {~0: 100.0}) == 100 * 2.0**20
     assert magnitude(tree.mul(total, large), {~0: 4096.0}) == 2.0**31
     assert magnitude(tree.Input(0, F32), {}) == inf
+
+
+@pytest.mark.parametrize("dtype", [BF16, F16, F8])
+def test_low_floats_between_total_and_code_are_not_bounded(dtype: DType) -> None:
+    """They overflow or round by more than f32: f16 beyond 65,519 is infinite, and saturates."""
+    low = tree.cast(tree.cast(tree.Input(~0, I32), dtype), F32)
+    assert magnitude(low, {~0: 9.0}) == inf
+    assert "round_even" in functions(requantised(code_of(low, 3, I8), {~0: 9.0}))

@@ -103,3 +103,21 @@ def test_a_bias_is_that_of_every_use_of_the_total(value: str) -> None:
 
     assert parts is not None
     assert parts.bias is None
+
+
+@pytest.mark.parametrize(
+    ("weight", "at"),
+    [
+        ("6, 3", "j, j"),
+        ("9, 3", "k + j, j"),
+        ("12, 3", "2 * k, j"),
+        ("6, 6", "k, k"),
+        ("8, 3", "k, j"),
+        ("3, 3", "j, j"),
+    ],
+)
+def test_weights_that_a_sum_does_not_read_once_each_have_no_sum_of_their_own(weight: str, at: str) -> None:
+    text = PRODUCT.replace("w: i8[6, 3]", f"w: i8[{weight}]").replace("w[k, j]", f"w[{at}]")
+    computation = parse_computation(text)
+    (stage,) = computation.stages
+    assert offset_sum(stage, computation) is None

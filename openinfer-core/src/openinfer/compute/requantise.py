@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import F32, I8, I32, U8
+from openinfer.dtypes import F32, F64, I8, I32, U8
 from openinfer.expr import tree
 
 if TYPE_CHECKING:
@@ -81,21 +81,19 @@ def magnitude(expr: Expr, magnitudes: Mapping[int, float]) -> float:
         case tree.Literal(value):
             return abs(float(value)) if isfinite(value) else inf
         case tree.Apply("cast", (operand,), dtype):
-            found = magnitude(operand, magnitudes)
-            if dtype.is_float:
-                return found * _ROUNDING
-            return found if dtype is I32 and found < 2.0**31 and not operand.dtype.is_float else _of_type(expr)
+            most = inf if operand.dtype.is_float and not dtype.is_float else magnitude(operand, magnitudes)
         case tree.Apply("add" | "sub", (a, b), dtype):
-            found = magnitude(a, magnitudes) + magnitude(b, magnitudes)
+            most = magnitude(a, magnitudes) + magnitude(b, magnitudes)
         case tree.Apply("mul", (a, b), dtype):
-            found = magnitude(a, magnitudes) * magnitude(b, magnitudes)
+            most = magnitude(a, magnitudes) * magnitude(b, magnitudes)
         case tree.Apply("div", (a, tree.Literal(value)), dtype) if dtype.is_float and value:
-            found = magnitude(a, magnitudes) / abs(float(value))
+            most = magnitude(a, magnitudes) / abs(float(value))
         case _:
             return _of_type(expr)
-    if dtype.is_float:
-        return found * _ROUNDING if found == found else inf
-    return found if dtype is I32 and found < 2.0**31 else _of_type(expr)
+    # Low floats round by more, and overflow: f16 beyond 65,519.
+    if dtype in (F32, F64) and most == most:
+        return most * _ROUNDING
+    return most if dtype is I32 and most < 2.0**31 else _of_type(expr)
 
 
 def _of_type(expr: Expr) -> float:

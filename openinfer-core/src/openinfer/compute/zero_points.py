@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Within
+from openinfer.affine import Index, Within
 from openinfer.compute.exact_sums import factors_of_sum
 from openinfer.compute.modular_sums import with_used_elements
 from openinfer.compute.stage import Read
@@ -18,7 +18,6 @@ from openinfer.dtypes import I32
 from openinfer.expr import tree
 
 if TYPE_CHECKING:
-    from openinfer.affine import Index
     from openinfer.compute.stage import Computation, Fold, Stage
     from openinfer.expr.tree import Expr
 
@@ -47,7 +46,9 @@ def offset_sum(stage: Stage, computation: Computation) -> OffsetSum | None:
     for image, weight in (factors, factors[::-1]):
         x, z = _difference(image)
         w = _cast_input(weight)
-        if x is not None and w is not None and _is_border(stage, computation, x, z) and _is_read_inside(stage, w):
+        if x is None or w is None or not _is_read_whole(stage, computation, w):
+            continue
+        if _is_border(stage, computation, x, z):
             return OffsetSum(x, w, z, _bias(stage))
     return None
 
@@ -97,9 +98,15 @@ def _is_border(stage: Stage, computation: Computation, image: int, zero: int | N
     return is_same and x.fills_zeros and z.fills_zeros and not x.guards
 
 
-def _is_read_inside(stage: Stage, number: int) -> bool:
-    read = stage.elements[number]
-    return isinstance(read, Read) and read.fill is None
+def _is_read_whole(stage: Stage, computation: Computation, number: int) -> bool:
+    """Whether a sum reads each element of a weight once: folded axes walk whole dims, one each."""
+    read, fold = stage.elements[number], stage.fold
+    if not isinstance(read, Read) or read.fill is not None or fold is None:
+        return False
+    shape = computation.tensor(read.tensor).shape
+    walked = [(at, size) for at, size in zip(read.at, shape, strict=True) if at.variables() & set(fold.axes)]
+    whole = [(Index.of(axis), Index.of(axis.extent)) for axis in fold.axes if axis.extent is not None]
+    return len(walked) == len(fold.axes) and set(walked) == set(whole)
 
 
 def _bias(stage: Stage) -> int | None:
