@@ -205,3 +205,33 @@ def test_a_batch_that_ends_while_a_worker_starts_calls_ray_no_more(monkeypatch: 
         runner.start(job)
     assert not cluster.is_up
     assert cluster.late == []
+
+
+def test_an_actor_that_cannot_be_ended_keeps_neither_the_others_nor_the_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[Any] = []
+
+    def kill(actor: Any) -> None:
+        ended.append(actor)
+        if len(ended) == 2:
+            raise RayError("no such actor")
+
+    def ready(*_: Any, **__: Any) -> bytes:
+        return READY
+
+    cluster = SlowCluster()
+    monkeypatch.setattr(cluster, "kill", kill)
+    monkeypatch.setattr(cluster, "get", ready)
+    monkeypatch.setattr("openinfer.batch.on_ray._imported", lambda: cluster)
+    runner = Ray(3)
+    model = oi.Model.from_arrays({"w": np.array([1, 10], np.float32)})
+    job = Job(graph=oi.graph(PROGRAM), model=model, sizes={})
+    for _ in range(3):
+        runner.start(job)
+
+    with pytest.raises(RayError, match="no such actor"):
+        runner.close()
+
+    assert len(ended) == 3
+    assert not cluster.is_up

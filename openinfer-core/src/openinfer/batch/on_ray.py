@@ -149,20 +149,25 @@ class Ray:
     def close(self) -> None:
         """End all actors, and a cluster that was started here."""
         self._calls.end()
-        self._end_actors()
-        self._calls.wait(_CLOSING_SECONDS)
-        # A start that was under way may have added one.
-        self._end_actors()
-        with self._lock:
-            was_connected, self._connected, self._job = self._connected, False, None
-        if was_connected:
-            self._calls.ray.shutdown()
+        # From the last to the first, whatever fails on the way; a start that was under way may add an actor.
+        with ExitStack() as stack:
+            stack.callback(self._disconnect)
+            stack.callback(self._end_actors)
+            stack.callback(self._calls.wait, _CLOSING_SECONDS)
+            stack.callback(self._end_actors)
 
     def _end_actors(self) -> None:
         with self._lock:
             ended, self._actors = self._actors, []
-        for worker in ended:
-            worker.end()
+        with ExitStack() as stack:
+            for worker in ended:
+                stack.callback(worker.end)
+
+    def _disconnect(self) -> None:
+        with self._lock:
+            was_connected, self._connected, self._job = self._connected, False, None
+        if was_connected:
+            self._calls.ray.shutdown()
 
 
 def _connect(ray: Any, workers: int | None) -> None:
