@@ -136,7 +136,8 @@ def measured(path: Path, folder: Path, further: list[str], *, kernels: bool) -> 
         image = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
         executor.step(**{input_name: image})
         expected = np.asarray(executor.fetch(output_name)).ravel()
-    synthesis = oi.Synthesizer("c", arch="cortex-m4", prefix="net").synthesize(imported.model, imported.graph)
+    synthesizer = oi.Synthesizer("c", arch="cortex-m4", prefix="net")
+    synthesis = synthesizer.synthesize(imported.model, imported.graph, sizes=imported.model.sizevars)
     synthesis.emit(folder / "digits")
     header = (folder / "digits" / "net.h").read_text()
     names = {"input": input_name, "output": output_name}
