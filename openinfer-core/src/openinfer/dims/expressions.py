@@ -117,9 +117,9 @@ def _sum(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr | Non
 
 
 def _is_negative(atoms: tuple[Atom, ...], factor: int, is_certain: Callable[[Condition], bool]) -> bool:
-    """Whether a term is written with a minus."""
-    turned = [atom for atom in atoms if isinstance(atom, Quotient) and _is_below_zero(atom.of, is_certain)]
-    return (factor < 0) != (len(turned) % 2 == 1)
+    """Whether an odd number of the factors of a term is below zero, so that a minus is written before it."""
+    negative_atoms = [atom for atom in atoms if isinstance(atom, Quotient) and _is_below_zero(atom.of, is_certain)]
+    return (factor < 0) != (len(negative_atoms) % 2 == 1)
 
 
 def _is_below_zero(index: Index, is_certain: Callable[[Condition], bool]) -> bool:

@@ -67,10 +67,10 @@ def helper_source(names: Iterable[str]) -> str:
 
     All functions of a translation unit are to be named at once: how f32 is widened depends on whether f64 is rounded.
     """
-    known = _known()
-    ordered = in_dependency_order(tuple(names), known)
-    known = {**known, WIDENING: widened_as(ordered)}
-    return "\n".join(known[name].source for name in ordered)
+    functions = _known()
+    ordered = in_dependency_order(tuple(names), functions)
+    functions = {**functions, WIDENING: widened_as(ordered)}
+    return "\n".join(functions[name].source for name in ordered)
 
 
 @functools.cache

@@ -153,10 +153,10 @@ class _Compared:
         outputs: Mapping[str, Any],
         reach: Mapping[str, Reach] | None,
     ) -> None:
-        given = {**drawn, **self._state}
-        is_beyond = self._comparison.add(outputs, theirs, given, reach=reach)
+        inputs = {**drawn, **self._state}
+        is_beyond = self._comparison.add(outputs, theirs, inputs, reach=reach)
         if is_beyond and not self.first:
-            written_values, tolerance = self._original.values(given), self._comparison.tolerance
+            written_values, tolerance = self._original.values(inputs), self._comparison.tolerance
             self.first = first_difference(
                 self._imported, self._simulator, self._begin, self._history, written_values, tolerance
             )

@@ -283,10 +283,10 @@ def _results(node: Node, state: _State) -> Sequence[Value | None] | None:
     made = translator(node)
     results = [made] if isinstance(made, Value) else list(made)
     if is_known and names_of(*(dim for value in results if value for dim in value.dims)) & state.emit.counts.keys():
-        found = _computed_only(node, state)
-        if found is not None:
+        values_known = _computed_only(node, state)
+        if values_known is not None:
             del state.emit.calls[mark:]
-            return found
+            return values_known
     calls = state.emit.calls[mark:]
     if not (is_known and calls and (sizes_of(results) or 0) <= MOST_FOLDED):
         return results
