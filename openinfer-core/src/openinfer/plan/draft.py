@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from openinfer.dtypes import BOOL
 from openinfer.errors import SynthesisError
@@ -51,6 +51,9 @@ class Draft:
         starts: registers that depend on these when a step starts, and that steps change, with their values.
         views: registers for the places of values that may be memory of a state.
         counts: registers that hold what integer scalars are that operators count, by value.
+        rooms: the largest extents, None where they are fixed, of variables that take other shapes, as a lowering before
+            this one has shown.
+        settled: values that were taken in the shape of their declaration, though a statement may give them another.
     """
 
     values: list[DraftValue] = field(default_factory=list[DraftValue])
@@ -65,6 +68,8 @@ class Draft:
     starts: list[tuple[int, IndexExpr]] = field(default_factory=list["tuple[int, IndexExpr]"])
     views: dict[int, int] = field(default_factory=dict[int, int])
     counts: dict[int, Register] = field(default_factory=dict[int, Register])
+    rooms: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict[str, "tuple[int | None, ...]"])
+    settled: set[int] = field(default_factory=set[int])
     _taken: set[str] = field(default_factory=set[str])
     _numbered: Counter[str] = field(default_factory=Counter[str])
 
@@ -76,7 +81,50 @@ class Draft:
         extents = None if self.given is None else self.given.extents(variable.dims, variable.type.shape)
         if extents is not None:
             self.extents[value] = self._own(variable, extents) if variable.varying else extents
+        elif variable.name in self.rooms:
+            self._make_room(value, variable, self.rooms[variable.name])
         return value
+
+    def _make_room(self, value: int, variable: ResolvedVar, room: Sequence[int | None]) -> None:
+        """Let a variable have other shapes from the start, up to a largest one."""
+        axes = enumerate(zip(variable.type.shape, room, strict=True))
+        self.extents[value] = tuple(
+            extent
+            if most is None
+            else Register(self.register(f"{variable.name}.{axis}", initial=extent, most=max(extent, most)))
+            for axis, (extent, most) in axes
+        )
+
+    def varies(self, value: int) -> bool:
+        """Return whether the shape of a value is known at run time only.
+
+        Where no statement lowered so far gives it another shape than its declaration's, but one that follows may, which
+        comes first in the next iteration of a loop or in another block, that is noted in `settled`.
+        """
+        variable = self.values[value].variable
+        if value not in self.extents and variable is not None and variable.varying:
+            self.settled.add(value)
+        return value in self.extents
+
+    def unsettled(self) -> dict[str, tuple[int | None, ...]]:
+        """Return `rooms` of variables that were taken in their declared shape, or as smaller, than a statement made.
+
+        Lowering again with these gives every statement the shapes that the variables have.
+        """
+        rooms = dict[str, tuple[int | None, ...]]()
+        for value, extents in self.extents.items():
+            variable, shape = self.values[value].variable, self.values[value].type.shape
+            if variable is None:
+                continue
+            own = [extent if self._is_own(extent) else None for extent in extents]
+            outgrown = (e is not None and self.registers[e.number].most < n for e, n in zip(own, shape, strict=True))
+            if (value in self.settled and any(own)) or any(outgrown):
+                pairs = zip(own, shape, strict=True)
+                rooms[variable.name] = tuple(None if extent is None else most for extent, most in pairs)
+        return rooms
+
+    def _is_own(self, extent: int | Register) -> TypeGuard[Register]:
+        return isinstance(extent, Register) and not self.is_given(extent)
 
     def _own(self, variable: ResolvedVar, extents: Sequence[int | Register]) -> tuple[int | Register, ...]:
         """Return extents of a variable that a step may change, with their values when it starts in `starts`."""

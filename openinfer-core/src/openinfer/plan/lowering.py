@@ -97,7 +97,24 @@ def lower(
         SynthesisError: statements, settings or operators cannot be carried out on the target; it has a diagnostic for
             each of the statements.
     """
-    draft = Draft()
+    rooms: Mapping[str, tuple[int | None, ...]] = {}
+    while True:
+        draft = _lowered(resolved, model, environment, table, options, rooms)
+        unsettled = draft.unsettled()
+        if not unsettled:
+            return draft
+        rooms = {**rooms, **unsettled}
+
+
+def _lowered(
+    resolved: ResolvedGraph,
+    model: Model,
+    environment: Environment,
+    table: KernelTable,
+    options: PlanOptions,
+    rooms: Mapping[str, tuple[int | None, ...]],
+) -> Draft:
+    draft = Draft(rooms=rooms)
     given = options.given
     if given:
         if not table.state:
@@ -172,11 +189,11 @@ class _BlockLowering:
         origin = origin_of(self._block, node)
         match node.kind:
             case Assign(name=name):
-                yield FillStep(origin=origin, output=self._value(name, node), value=self._zero(name))
+                yield from self._assign(name, node)
             case Op():
                 yield from self._op(node, hints)
             case Transfer(src=src, dst=dst):
-                yield from self._transfer(self._operand(src, node), self._value(dst, node), node)
+                yield from self._transfer(src, self._value(dst, node), node)
             case CacheRead() | CacheWrite() | CacheIncrement() | CacheDecrement() | CacheReset():
                 if not self._keeps_state:
                     raise self._unsupported(node)
@@ -196,10 +213,20 @@ class _BlockLowering:
             case Yield() | Await():
                 yield from self._hand_over(node, node.kind)
 
-    def _transfer(self, source: Operand, output: int, node: Node) -> Iterator[Step]:
-        origin, varying = origin_of(self._block, node), self._draft.extents
-        if output in varying or (isinstance(source, ValueRef) and source.value in varying):
-            yield from self._varying.transfer(source, output, origin)
+    def _assign(self, name: str, node: Node) -> Iterator[Step]:
+        origin, output = origin_of(self._block, node), self._value(name, node)
+        if self._draft.varies(output):
+            shape = self._resolved.variables[name].type.shape
+            yield from self._persistent.reshaped(output, shape, node, origin, self._around())
+        yield FillStep(origin=origin, output=output, value=self._zero(name))
+
+    def _transfer(self, ref: Ref, output: int, node: Node) -> Iterator[Step]:
+        source = self._operand(ref, node)
+        origin, written = origin_of(self._block, node), self._draft.varies(output)
+        if written or (isinstance(source, ValueRef) and self._draft.varies(source.value)):
+            resolved = self._resolved
+            entry = None if isinstance(source, ValueRef) else resolved.tables[ref.name].type.shape
+            yield from self._varying.transfer(source, entry, output, origin)
         elif source != ValueRef(output):
             yield CopyStep(origin=origin, source=source, output=output)
 
@@ -362,11 +389,11 @@ class _BlockLowering:
 
     def _varies(self, op: ResolvedOp, inputs: Sequence[Operand | None], outputs: Sequence[int], node: Node) -> bool:
         """Whether an operator depends on sizes that are known at run time only."""
-        if any(isinstance(i, ValueRef) and i.value in self._draft.extents for i in inputs):
-            return True
-        if self._draft.given is not None and any(value in self._draft.extents for value in outputs):
-            return True
-        return bool(self._runtime_settings(op, node))
+        counted = self._counted.places(op)
+        values = [operand.value for operand in inputs if isinstance(operand, ValueRef)]
+        values += [value for place, value in enumerate(outputs) if place not in counted]
+        varying = list(map(self._draft.varies, values))
+        return any(varying) or bool(self._runtime_settings(op, node))
 
     def _loop_names(self) -> frozenset[str]:
         """Return the names of loop indices, and of sizes that the caller gives in every step."""

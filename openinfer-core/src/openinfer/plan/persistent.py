@@ -70,9 +70,9 @@ class PersistentLowering:
                 if self._is_plain(access.base):
                     source = ValueRef(around.value(access.base, node))
                     output = around.value(dst, node)
-                    if output in self._draft.extents:
+                    if self._draft.varies(output):
                         shape = self._draft.values[source.value].type.shape
-                        yield from self._known_shape(output, shape, node, origin, around)
+                        yield from self.reshaped(output, shape, node, origin, around)
                     yield CopyStep(origin=origin, source=source, output=output)
                 else:
                     yield from self._read(node, access, dst, origin, around)
@@ -115,8 +115,8 @@ class PersistentLowering:
         kind = self._draft.values[output].type
         if None not in known:
             found = (*(length for length in known if length is not None), *entry)
-            if found != kind.shape or output in self._draft.extents:
-                yield from self._known_shape(output, found, node, origin, around)
+            if self._draft.varies(output) or found != kind.shape:
+                yield from self.reshaped(output, found, node, origin, around)
             yield self._load(origin, cache.value, region, output, ())
             return
         room = tuple(axis.room if length is None else length for axis, length in zip(region.ranges, known, strict=True))
@@ -134,7 +134,7 @@ class PersistentLowering:
         yield self._load(origin, cache.value, region, output, tuple(registers))
         yield from tests
 
-    def _known_shape(
+    def reshaped(
         self, output: int, shape: tuple[int, ...], node: Node, origin: Origin, around: Around
     ) -> Iterator[Step]:
         """Give a value whose shape varies elsewhere one that is known."""
@@ -238,7 +238,8 @@ class PersistentLowering:
         """Return the extents of a value; None for an operand that is none."""
         if not isinstance(operand, ValueRef):
             return None
-        return self._draft.extents.get(operand.value, self._draft.values[operand.value].type.shape)
+        is_settled = not self._draft.varies(operand.value)
+        return self._draft.values[operand.value].type.shape if is_settled else self._draft.extents[operand.value]
 
     def _there(self, node: Node, access: CacheAccess, origin: Origin, around: Around) -> Iterator[ClearStep]:
         """Note that the entries of an access are there, where that is noted."""

@@ -103,11 +103,15 @@ class VaryingOps:
         if results:
             yield SetStep(origin=at.origin, values=tuple(results))
 
-    def transfer(self, source: Operand, output: int, origin: Origin) -> Iterator[Step]:
-        """Yield the steps of a copy between values whose shape varies; unequal shapes are an error at run time."""
+    def transfer(self, source: Operand, entry: tuple[int, ...] | None, output: int, origin: Origin) -> Iterator[Step]:
+        """Yield the steps of a copy between values whose shape varies; unequal shapes are an error at run time.
+
+        Args:
+            entry: the shape of a source that is an entry of a table.
+        """
         if source == ValueRef(output):
             return
-        given = self._persistent.extents_of(source) or ()
+        given = self._persistent.extents_of(source) or entry or ()
         wanted = self._persistent.extents_of(ValueRef(output)) or ()
         sizes = tuple(self._draft.size(extent) for extent in given)
         for left, right in zip(sizes, (self._draft.size(extent) for extent in wanted), strict=True):
@@ -148,7 +152,7 @@ class VaryingOps:
         """
         shape, room = planned.shapes[place], planned.rooms[place]
         known = tuple(extent.constant for extent in shape)
-        if value not in self._draft.extents and known == self._draft.values[value].type.shape:
+        if not self._draft.varies(value) and known == self._draft.values[value].type.shape:
             return
         given = tuple(map(self._known, shape))
         extents = self._persistent.varies(value, known, room, at.node, at.origin.block, given)

@@ -109,23 +109,30 @@ class OperatorCompiler:
             return _entry_copy(found, target, self._backend)
         if isinstance(found, Late):
             return in_order([*before, lambda: self._copy_now(found(), target, source.name)])
+        if isinstance(target, Varying):
+            return in_order([*before, lambda: self._copy_now(found, target, source.name)])
         return in_order([*before, self.copy_buffer(found, target)])
 
     def copy_buffer(self, source: Buffer, target: Buffer | Varying) -> BoundCall:
-        """Return a call that copies a buffer into another, or to a varying variable."""
+        """Return a call that copies a buffer into another of its shape, or to a variable that takes this shape."""
         if isinstance(target, Varying):
-            return lambda: self._copy_now(source, target, "the value")
+            return lambda: self._hold(source, target)
         return in_order([]) if source is target else self._backend.bind_copy(source, target)
 
     def _copy_now(self, source: Buffer, target: Buffer | Varying, name: str) -> None:
         wanted = target.current.type if isinstance(target, Varying) else target.type
         if source.type != wanted:
             raise ShapeError(f"`{name}` is {source.type} here, the target is {wanted}")
-        own = target.buffer(wanted) if isinstance(target, Varying) else target
+        if isinstance(target, Varying):
+            self._hold(source, target)
+        elif source is not target:
+            self._backend.bind_copy(source, target)()
+
+    def _hold(self, source: Buffer, target: Varying) -> None:
+        own = target.buffer(source.type)
         if source is not own:
             self._backend.bind_copy(source, own)()
-        if isinstance(target, Varying):
-            target.hold(own)
+        target.hold(own)
 
     def names_read(self, op: ResolvedOp, names: Names) -> Iterator[str]:
         """Yield the variables that settings read when the operator runs."""
