@@ -229,6 +229,7 @@ HEADER = "def k(x: GLOBAL[f32, 12], c: CONSTANT[f32, 4], y: GLOBAL[f32, 12], *, 
             "            t = fma(t, x[2*i], c[0])\n"
             "            y[i] = t\n"
         ),
+        "    for i in SERIAL(0):\n        y[i + 40] = x[i]\n",
     ],
 )
 def test_a_loop_program_with_meaning_is_accepted(body: str) -> None:

@@ -20,7 +20,7 @@ from openinfer.plan.sized_symbols import SizedSymbols
 from openinfer.plan.steps import ValueRef
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     from openinfer.dtypes import DType
     from openinfer.ops.calls import OpCall
@@ -138,7 +138,9 @@ class SizedLowering:
         planned = self._defined(symbols, call, guards, inputs, at)
         # What the sizes of a step alone decide is that the program does not fit them, whatever setting an error names.
         planned.setting_guards = frozenset(
-            guard for guard in guards if _refuses_setting(guard, paths) and not symbols.are_of_step(guard)
+            guard
+            for guard in guards
+            if _refuses_setting(guard, paths, bound.settings.varying) and not symbols.are_of_step(guard)
         )
         return planned
 
@@ -258,11 +260,11 @@ def _planned_way(paths: Sequence[Path[OpCall]]) -> tuple[OpCall, tuple[Condition
     return _value(planned), tuple(needed)
 
 
-def _refuses_setting(guard: Condition, paths: Sequence[Path[OpCall]]) -> bool:
-    """Return whether an operator refuses a setting where a guard does not hold."""
+def _refuses_setting(guard: Condition, paths: Sequence[Path[OpCall]], varying: Set[str]) -> bool:
+    """Return whether an operator refuses one of the settings that vary where a guard does not hold."""
     other = guard.negated()
     errors = (path.error for path in paths if path.guards and path.guards[-1] == other)
-    return any(isinstance(error, OpTypeError) and error.settings for error in errors)
+    return any(isinstance(error, OpTypeError) and not varying.isdisjoint(error.settings) for error in errors)
 
 
 def _rank(path: Path[OpCall]) -> tuple[int, int]:

@@ -178,5 +178,6 @@ TREE_ENSEMBLE = OpSchema(
         _example(2, 7, 2, 3, 4, missing=True),
         _example(2, 1, 4, 2, 0),
         _example(0, 2, 2, 2, 1),
+        _example(2, 2, 0, 2, 1),
     ),
 )
