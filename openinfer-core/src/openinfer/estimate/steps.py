@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from openinfer.codegen import loop_program
 from openinfer.estimate.work import kernel_operations, operations, reads_of
 from openinfer.layout import row_major
-from openinfer.loops import verify
+from openinfer.loops import Accesses, UnprovedAccessError, verify
 from openinfer.lower.fused import needed
 from openinfer.plan.accesses import mask, members, operands, reads, walk, writes
 from openinfer.plan.arrangement import packable
@@ -31,6 +31,7 @@ from openinfer.schedule import compared
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from openinfer.loops import Kernel
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Operand, Step
     from openinfer.schedule import Schedule
@@ -173,7 +174,7 @@ class _Estimating:
         self, step: ComputeStep | LoopProgramStep, found: StepEstimate, sizes: dict[Operand, int]
     ) -> StepEstimate:
         kernel = loop_program(step)
-        accesses = verify(kernel)
+        accesses = _accesses(kernel)
         counted = kernel_operations(kernel)
         choices: tuple[StageChoice, ...] = ()
         if isinstance(step, ComputeStep):
@@ -260,3 +261,18 @@ class _Estimating:
             total += max(0, stop - max(start, end))
             before, end = bank, max(end, stop)
         return total
+
+
+def _accesses(kernel: Kernel) -> Accesses:
+    """Return how many accesses a loop program proves to lie inside; none where that takes what a plan knows of sizes.
+
+    Raises:
+        LoopProgramError: the loop program is not sound.
+    """
+    try:
+        return verify(kernel)
+    except UnprovedAccessError:
+        # The definition of the operator proved it, by how sizes such as a stride follow from others.
+        if not kernel.parameters:
+            raise
+        return Accesses()

@@ -5,7 +5,7 @@ and `interpret` is their meaning on NumPy arrays. Printers turn them into the so
 """
 
 from openinfer.loops.buffers import Buffer, Memory
-from openinfer.loops.errors import LoopProgramError
+from openinfer.loops.errors import LoopProgramError, UnprovedAccessError
 from openinfer.loops.nodes import (
     Across,
     Alloc,
@@ -64,6 +64,7 @@ __all__ = [
     "TileLoad",
     "TileStore",
     "Tiles",
+    "UnprovedAccessError",
     "Value",
     "value_of",
     "verify",

@@ -1,4 +1,4 @@
-"""The error of loop programs."""
+"""The errors of loop programs."""
 
 from openinfer.errors import OpenInferError
 
@@ -7,3 +7,7 @@ class LoopProgramError(OpenInferError):
     """A loop program is written wrongly: a mistake in what made it."""
 
     default_code = "expression"
+
+
+class UnprovedAccessError(LoopProgramError):
+    """An access is not known to lie inside of its buffer."""

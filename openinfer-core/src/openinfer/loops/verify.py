@@ -10,7 +10,7 @@ from openinfer.dtypes import BOOL, I64
 from openinfer.expr.linear import linearise
 from openinfer.loops.bounds import is_kept_within
 from openinfer.loops.buffers import Buffer, Memory
-from openinfer.loops.errors import LoopProgramError
+from openinfer.loops.errors import LoopProgramError, UnprovedAccessError
 from openinfer.loops.nodes import (
     Across,
     Alloc,
@@ -66,12 +66,12 @@ def verify(kernel: Kernel) -> Accesses:
     """Check a loop program and count its accesses.
 
     Raises:
-        LoopProgramError: a name is unknown or used twice; types do not agree; an access may lie outside of its buffer
-            and no test keeps it inside; a constant buffer is written; iterations of a parallel loop write one element,
-            or one reads what another writes; not every thread arrives at a barrier or join; what is joined is not a
-            named scalar of a thread; a loop over lanes has no constant length, or holds other statements than `Let`,
-            `Set`, `Store` and `If`; a statement about tiles differs between the threads that hold them, or their
-            forms do not go together.
+        UnprovedAccessError: an access may lie outside of its buffer, and no test keeps it inside.
+        LoopProgramError: a name is unknown or used twice; types do not agree; a constant buffer is written; iterations
+            of a parallel loop write one element, or one reads what another writes; not every thread arrives at a
+            barrier or join; what is joined is not a named scalar of a thread; a loop over lanes has no constant length,
+            or holds other statements than `Let`, `Set`, `Store` and `If`; a statement about tiles differs between the
+            threads that hold them, or their forms do not go together.
     """
     check = _Check(kernel.name)
     scope = _Scope(
@@ -338,7 +338,8 @@ class _Check:
             self.accesses.guarded += 1
         else:
             tests = " and ".join(map(str, (*scope.tests, *guards))) or "there is no test"
-            raise self._error(f"{buffer.name}[{address}] may lie outside of {buffer.size} elements ({tests})")
+            what = f"{buffer.name}[{address}] may lie outside of {buffer.size} elements ({tests})"
+            raise UnprovedAccessError(f"{self.kernel}: {what}")
 
     def _bound(self, index: Index, scope: _Scope) -> None:
         for var in sorted(index.variables() - scope.variables, key=lambda var: var.name):
