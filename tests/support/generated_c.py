@@ -176,12 +176,12 @@ def expected_of(executor: Any, name: str, like: Array) -> Array:
     return np.asarray(executor.result(name).array, like.dtype)
 
 
-def printed_by(caller: str, bundle: Bundle, compiler: str) -> str:
+def printed_by(caller: str, bundle: Bundle, compiler: str, flags: Sequence[str] = SANITISED) -> str:
     """Return what a C program that calls the functions of the bundle prints, compiled with the sanitizers."""
     with scratch_directory() as directory:
         for name, data in bundle.files.items():
             (directory / name).write_bytes(data)
         (directory / "main.c").write_text(f"{dedent(caller).strip()}\n")
-        command = [compiler, *SANITISED, "-o", "run", "main.c", "model.c", "-lm"]
+        command = [compiler, *flags, "-o", "run", "main.c", "model.c", "-lm"]
         run_tool(command, directory, limit_s(60), "the compiler")
         return run_tool([str(directory / "run")], directory, limit_s(60), "the program")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Var
 from openinfer.compute.parameters import parameters_of
 from openinfer.compute.stage import Computation, Read, Stage, Tensor
+from openinfer.dims import place_of
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 
@@ -73,10 +74,10 @@ def _extent(extent: Index) -> int | Index:
     return extent if extent.constant is None else extent.constant
 
 
-def broadcast(at: Sequence[Index], shape: Sequence[Index]) -> tuple[Index, ...]:
+def broadcast(at: Sequence[Index | Var], shape: Sequence[Index]) -> tuple[Index, ...]:
     """Return the place in a tensor of ``shape`` that belongs to a place in one that it is broadcast to."""
     after = at[len(at) - len(shape) :]
-    return tuple(Index() if extent.constant == 1 else index for index, extent in zip(after, shape, strict=True))
+    return tuple(map(place_of, after, shape))
 
 
 def is_broadcast(read: Read, tensor: Tensor, at: Sequence[Index]) -> bool:

@@ -5,12 +5,13 @@ for numbers run on it unchanged. A comparison that bounds and facts do not decid
 both answers, so that each `Path` through a rule has guards, which say where it holds, and a value or an error.
 """
 
+from openinfer.dims.broadcasting import broadcast_parts, joined, place_of, stretches, stride_of
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim, Ratio, Size, index_of, is_size
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.expressions import expression, simplified
 from openinfer.dims.functions import from_end, length, max, min, range, size_of, slice, surely, unasked  # noqa: A004
-from openinfer.dims.lets import Let, LetKind, evaluated, sources, substituted
+from openinfer.dims.lets import Let, LetKind, Stride, evaluated, lets_in, sources, substituted
 from openinfer.dims.space import Path, Space
 from openinfer.dims.text import parse_dim
 
@@ -25,20 +26,27 @@ __all__ = [
     "Relation",
     "Size",
     "Space",
+    "Stride",
+    "broadcast_parts",
     "evaluated",
     "expression",
     "from_end",
     "index_of",
     "is_size",
+    "joined",
     "length",
+    "lets_in",
     "max",
     "min",
     "parse_dim",
+    "place_of",
     "range",
     "simplified",
     "size_of",
     "slice",
     "sources",
+    "stretches",
+    "stride_of",
     "substituted",
     "surely",
     "unasked",

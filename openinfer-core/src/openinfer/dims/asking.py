@@ -27,7 +27,13 @@ class UndecidedError(Exception):
 
 
 class Asked(Protocol):
-    """What a `Dim` belongs to."""
+    """What a `Dim` belongs to.
+
+    Attributes:
+        joins: whether extents that broadcast are one size, with a stride of 0 or 1, rather than questions.
+    """
+
+    joins: bool
 
     def certain(self, condition: Condition) -> bool | None:
         """Return whether a condition holds, or None where that is open."""

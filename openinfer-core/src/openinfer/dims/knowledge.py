@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import gcd
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from openinfer.affine import Index, Interval, Quotient, Remainder, Var
 from openinfer.dims.condition import Condition, Relation
@@ -131,7 +131,8 @@ class Knowledge:
 
     def is_at_least(self, index: Index, low: int) -> bool:
         """Return whether ``index >= low`` is certain."""
-        return self._proved(index - low, DEPTH) or self._proved_without_quotients(index - low)
+        rest = index - low
+        return self._proved(rest, DEPTH) or self._proved_without_quotients(rest) or self._proved_by_strides(rest)
 
     def _proved(self, index: Index, depth: int) -> bool:
         """Return whether an index is at least 0 by bounds, by its computed symbols, or less some conditions."""
@@ -157,14 +158,15 @@ class Knowledge:
                     yield index - condition.index * times
 
     def _choices(self, index: Index) -> Iterator[tuple[Index, ...]]:
-        """Yield the cases of an index: a maximum that is subtracted, or a minimum, is one of its parts."""
+        """Yield the cases of an index: a maximum that is subtracted, a minimum, a common extent is one of its parts."""
         for atoms, factor in index.terms:
             let = atoms[0] if len(atoms) == 1 else None
             if not isinstance(let, Let):
                 continue
             others = index - Index(((atoms, factor),))
             # A part may not be positive, so that no quotient by the symbol can be one by the part.
-            if let.kind is (LetKind.MAX if factor < 0 else LetKind.MIN) and let not in others.variables():
+            is_part = let.kind in (LetKind.MAX if factor < 0 else LetKind.MIN, LetKind.COMMON)
+            if is_part and let not in others.variables():
                 yield tuple(others + part * factor for part in let.parts)
 
     def _proved_for_parts(self, cases: tuple[Index, ...]) -> bool:
@@ -191,6 +193,32 @@ class Knowledge:
                 if self._proved(whole + quotient.of if factor == 1 else whole + quotient.by - 1 - quotient.of, DEPTH):
                     return True
         return False
+
+    def _proved_by_strides(self, index: Index) -> bool:
+        """Return whether an index is at least 0 whether an extent whose stride it has is 1 or not."""
+        strides = sorted((var for var in index.variables() if _is_of(var, LetKind.STRIDE)), key=str)
+        if not strides:
+            return False
+        stride, (extent,) = strides[0], strides[0].parts
+        constant: dict[Var, Index] = {stride: Index()}
+        repeated = self._where(constant, Condition(extent - 1, Relation.EQUAL))
+        values: dict[Var, Index] = {stride: Index.of(1)}
+        for var in index.variables():
+            if _is_of(var, LetKind.COMMON) and var.parts[0] == extent:
+                values[var] = extent
+        walked = self._where(values, Condition(extent - 1, Relation.UNEQUAL))
+        return all(
+            knowledge.is_never_negative(index.substituted(cases))
+            for knowledge, cases in ((repeated, constant), (walked, values))
+        )
+
+    def _where(self, values: Mapping[Var, Index], condition: Condition) -> Knowledge:
+        """Return what is certain where symbols have some values and a condition holds."""
+        knowledge = Knowledge(self._bounds)
+        for assumed in self._conditions:
+            knowledge.assume(Condition(assumed.index.substituted(values), assumed.relation))
+        knowledge.assume(condition)
+        return knowledge
 
     def solutions(self) -> dict[Var, Index]:
         """Return the symbols that equations determine, each by symbols that remain.
@@ -305,9 +333,12 @@ class Knowledge:
                 # A place that is not before the first one, counted from the end, is one of an extent, and so on.
                 differences += [own] if self._proved(place + extent, DEPTH) else []
                 differences += [extent - 1 - own] if self._proved(extent - 1 - place, DEPTH) else []
-            case Let():
+            case Let(kind=LetKind.SUM):
                 yield Condition(own - atom.parts[0], Relation.EQUAL)
                 return
+            case Let():
+                # Its bounds say the rest.
+                differences = []
         for difference in differences:
             yield Condition(difference, Relation.AT_LEAST)
 
@@ -322,6 +353,10 @@ def _determined(index: Index) -> dict[Var, Index]:
             if atom.name not in sources(rest):
                 values[atom] = rest * -factor
     return values
+
+
+def _is_of(var: Var, kind: LetKind) -> TypeGuard[Let]:
+    return isinstance(var, Let) and var.kind is kind
 
 
 def _may_be_zero(index: Index) -> bool:
@@ -340,6 +375,11 @@ def _of_let(kind: LetKind, parts: list[Interval]) -> Interval:
             return _negated(_of_let(LetKind.MAX, [_negated(part) for part in parts]))
         case LetKind.FROM_END:
             return _from_end(*parts)
+        case LetKind.COMMON:
+            lows, highs = zip(*((part.low, part.high) for part in parts), strict=True)
+            return Interval(None if None in lows else min(lows), None if None in highs else max(highs))
+        case LetKind.STRIDE:
+            return Interval(0, 1)
         case LetKind.SUM:
             return parts[0]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Interval, Var
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class LetKind(Enum):
@@ -19,6 +19,10 @@ class LetKind(Enum):
     MIN = "min"
     FROM_END = "from_end"
     """``from_end(place, extent)``: a place, counted from the end where it is negative."""
+    COMMON = "common"
+    """``common(T, U)``: the first extent that is not 1, else 1: what equal extents and those of 1 broadcast to."""
+    STRIDE = "stride"
+    """``stride(T)``: 0 where an extent is 1, else 1: how far one place of a broadcast dim is from the next."""
     SUM = "sum"
     """An expression that divides: indices are divided by a product of symbols only."""
 
@@ -37,6 +41,14 @@ class Signed(Var):
 
 
 @dataclass(frozen=True, slots=True)
+class Stride(Var):
+    """The parameter of a computation that is the ``stride`` of an extent: 0 or 1, and most often 1."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class Let(Signed):
     """A symbol whose value follows from other sizes; its name is its text, so that equal ones are one symbol."""
 
@@ -48,12 +60,21 @@ class Let(Signed):
 
     @staticmethod
     def of(kind: LetKind, *parts: Index) -> Let:
-        """Return the symbol of some parts; the order of those of `max` and `min` does not matter."""
-        if kind in (LetKind.MAX, LetKind.MIN):
+        """Return the symbol of some parts; the order of those of `max`, `min` and `common` does not matter."""
+        if kind in (LetKind.MAX, LetKind.MIN, LetKind.COMMON):
             parts = tuple(sorted(parts, key=str))
         listed = ", ".join(map(str, parts))
         name = f"({listed})" if kind is LetKind.SUM else f"{kind.value}({listed})"
         return Let(name, None, kind, parts)
+
+    @property
+    def chosen(self) -> Index:
+        """What `common` is, over its parts and their strides."""
+        *firsts, total = self.parts
+        for extent in reversed(firsts):
+            own = stride(extent)
+            total = extent * own + total - total * own
+        return total
 
     def evaluated(self, values: Mapping[str, int]) -> int:
         """Return the value at these sizes."""
@@ -65,6 +86,10 @@ class Let(Signed):
                 return min(first, *others)
             case LetKind.FROM_END:
                 return first + others[0] if first < 0 else first
+            case LetKind.COMMON:
+                return next((extent for extent in (first, *others) if extent != 1), 1)
+            case LetKind.STRIDE:
+                return int(first != 1)
             case LetKind.SUM:
                 return first
 
@@ -86,8 +111,48 @@ def substituted(index: Index, values: Mapping[Var, Index]) -> Index:
         if isinstance(var, Let) and var not in inner:
             parts = tuple(substituted(part, values) for part in var.parts)
             if parts != var.parts:
-                inner[var] = parts[0] if var.kind is LetKind.SUM else Index.of(Let.of(var.kind, *parts))
+                inner[var] = _of(var.kind, parts)
     return index.substituted(inner)
+
+
+def _of(kind: LetKind, parts: tuple[Index, ...]) -> Index:
+    """Return the symbol of some parts as an index; of extents that are known, what it is."""
+    match kind:
+        case LetKind.SUM:
+            return parts[0]
+        case LetKind.STRIDE:
+            return stride(parts[0])
+        case LetKind.COMMON:
+            return common(parts)
+        case _:
+            return Index.of(Let.of(kind, *parts))
+
+
+def stride(extent: Index) -> Index:
+    """Return how far one place of a broadcast dim is from the next in a tensor of that extent there."""
+    known = extent.constant
+    return Index.of(Let.of(LetKind.STRIDE, extent)) if known is None else Index.of(int(known != 1))
+
+
+def common(extents: Iterable[Index]) -> Index:
+    """Return what extents broadcast to that are equal or 1."""
+    apart = tuple(dict.fromkeys(part for extent in extents for part in _joined(extent) if part.constant != 1))
+    known = next((extent for extent in apart if extent.constant is not None), None)
+    if known is not None or len(apart) < 2:
+        return known or next(iter(apart), Index.of(1))
+    return Index.of(Let.of(LetKind.COMMON, *apart))
+
+
+def _joined(extent: Index) -> tuple[Index, ...]:
+    """Return the extents that an extent is common to."""
+    let = next((let for let in lets_in(extent) if let.kind is LetKind.COMMON and extent == Index.of(let)), None)
+    return (extent,) if let is None else let.parts
+
+
+def lets_in(index: Index) -> tuple[Let, ...]:
+    """Return the computed symbols of an index, in the order of their names."""
+    lets = (var for var in index.variables() if isinstance(var, Let))
+    return tuple(sorted(lets, key=lambda let: let.name))
 
 
 def divisor(by: Index) -> Index:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from openinfer.affine import FACTS, Index, Interval, Var
 from openinfer.dims.asking import CURRENT, MANNER, Manner, UndecidedError
 from openinfer.dims.condition import Condition, Relation
-from openinfer.dims.dim import Dim
+from openinfer.dims.dim import Dim, Size, made
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.knowledge import Knowledge
 from openinfer.dims.lets import Signed, sources
@@ -53,10 +53,13 @@ class Space:
     Args:
         answers_outside: whether sizes are equal outside of rules where that is certain, and else unequal. Other open
             questions, such as which of two is larger, raise `NeedsNumberError` there.
+        joins: whether extents that broadcast are one size where it is open which of them is 1; else each answer is
+            followed, as by importers, which write a shape for each.
     """
 
-    def __init__(self, *, answers_outside: bool = False) -> None:
+    def __init__(self, *, answers_outside: bool = False, joins: bool = False) -> None:
         self._answers_outside = answers_outside
+        self.joins = joins
         self._bounds: dict[str, Interval] = {}
         self._facts: list[Condition] = []
         self._start_path(())
@@ -83,6 +86,10 @@ class Space:
         low = self._bounds[name].low
         symbol = Var(name) if low is not None and low >= 0 else Signed(name)
         return Dim(Index.of(symbol), self)
+
+    def dim(self, index: Index) -> Size:
+        """Return an index over sizes that were named before: a number where it is constant."""
+        return made(index, self)
 
     def assume(self, condition: Condition) -> None:
         """Take in a fact about sizes that every run may rely on.

@@ -1,4 +1,4 @@
-"""The text of a size, read back: an index expression in which ``max``, ``min`` and ``from_end`` may be called."""
+"""The text of a size, read back: an index expression in which ``max``, ``min`` and other symbols may be called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Index, Var
 
-_CALLS = {kind.value: kind for kind in (LetKind.MAX, LetKind.MIN, LetKind.FROM_END)}
+_CALLS = {kind.value: kind for kind in LetKind if kind is not LetKind.SUM}
 
 
 def parse_dim(text: str, symbols: Mapping[str, Var]) -> Index:
@@ -31,6 +31,10 @@ def parse_dim(text: str, symbols: Mapping[str, Var]) -> Index:
     return reader.read(tree.body)
 
 
+def _takes(kind: LetKind, count: int) -> bool:
+    return count > 1 if kind is LetKind.COMMON else count == (1 if kind is LetKind.STRIDE else 2)
+
+
 class _Reader(ast.NodeTransformer):
     """Replaces calls, and sums that divide, by the names of their symbols."""
 
@@ -41,9 +45,11 @@ class _Reader(ast.NodeTransformer):
         return index_of_ast(self.visit(node), self._symbols)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        if not isinstance(node.func, ast.Name) or node.func.id not in _CALLS or len(node.args) != 2 or node.keywords:
-            raise IndexSyntaxError(f"{ast.unparse(node)!r} is not a size: max, min and from_end take two sizes")
-        return self._named(_CALLS[node.func.id], *map(self.read, node.args))
+        kind = _CALLS.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        if kind is None or not _takes(kind, len(node.args)) or node.keywords:
+            takes = "max, min and from_end take two sizes, common at least two, stride one"
+            raise IndexSyntaxError(f"{ast.unparse(node)!r} is not a size: {takes}")
+        return self._named(kind, *map(self.read, node.args))
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         if isinstance(node.op, ast.FloorDiv | ast.Mod):

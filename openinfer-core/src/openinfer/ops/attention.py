@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.dims import stretches
 from openinfer.ops.schema import OpTypeError
 from openinfer.ops.shapes import integer, needed, optional, shown
 
@@ -168,5 +169,5 @@ def check_mask(mask: TensorType, weights: tuple[int, ...]) -> None:
         OpTypeError: it does not.
     """
     ends = weights[max(len(weights) - len(mask.shape), 0) :]
-    if len(mask.shape) > len(weights) or any(m not in (1, w) for m, w in zip(mask.shape, ends, strict=True)):
+    if len(mask.shape) > len(weights) or not all(map(stretches, mask.shape, ends)):
         raise OpTypeError(f"mask is {mask}, expected a shape that broadcasts to {shown(weights)}")

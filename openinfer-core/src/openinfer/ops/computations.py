@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
 from openinfer.compute import Builder, Tensor, Value, verify
+from openinfer.compute.elementwise import broadcast
 from openinfer.expr import tree
 from openinfer.ops.applying import refused_expression, scalar_expression
 from openinfer.ops.schema import Compute, Elementwise, Loops, OpTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from openinfer.affine import Var
     from openinfer.compute import Computation
     from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
@@ -73,18 +71,12 @@ def refusing_computation(schema: OpSchema, call: OpCall) -> Computation:
     builder = _builder(call)
     (y,) = builder.outputs
     at = builder.axes(*y.shape)
-    elements = {n: x[_broadcast(at, x.shape)].expr for n, x in enumerate(builder.inputs) if x is not None}
+    elements = {n: x[broadcast(at, x.shape)].expr for n, x in enumerate(builder.inputs) if x is not None}
     builder.refuse(Value(tree.substitute(refused, elements)), definition.refusal.rule)
     y[at] = Value(tree.substitute(scalar_expression(schema, call), elements))
     computation = builder.computation()
     verify(computation)
     return computation
-
-
-def _broadcast(at: Sequence[Var], shape: Sequence[Index]) -> tuple[Index, ...]:
-    """Return the place in a tensor of ``shape`` that belongs to a place of the result."""
-    after = at[len(at) - len(shape) :]
-    return tuple(Index() if extent.constant == 1 else Index.of(axis) for axis, extent in zip(after, shape, strict=True))
 
 
 class CallKey:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.ops.schema import OpTypeError
-from openinfer.ops.shapes import shown
+from openinfer.ops.shapes import common_extent, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,10 +57,11 @@ def equation_of(text: str, shapes: Sequence[tuple[int, ...]]) -> Equation:
             f"equation {text!r} is for {len(terms)} inputs, found {len(shapes)}", code="arity", settings=("equation",)
         )
     labelled = [_labels(term, len(shape), text) for term, shape in zip(terms, shapes, strict=True)]
-    extents: dict[str, int] = {}
+    dims: dict[str, list[int]] = {}
     for labels, shape in zip(labelled, shapes, strict=True):
         for label, extent in zip(labels, shape, strict=True):
-            _note(extents, label, extent, text, shapes)
+            dims.setdefault(label, []).append(extent)
+    extents = {label: _extent(label, of, text, shapes) for label, of in dims.items()}
     wanted = _output(right, extents, text) if arrow else _implicit(labelled)
     numbers = {label: number for number, label in enumerate(extents)}
     return Equation(
@@ -86,16 +87,17 @@ def _labels(term: str, rank: int, text: str) -> list[str]:
     return [*before, *(str(place) for place in reversed(range(free))), *after]
 
 
-def _note(extents: dict[str, int], label: str, extent: int, text: str, shapes: Sequence[tuple[int, ...]]) -> None:
-    known = extents.setdefault(label, extent)
-    if known == extent:
-        return
-    if label.isdigit() and 1 in (known, extent):
-        extents[label] = extent if known == 1 else known
-        return
+def _extent(label: str, extents: Sequence[int], text: str, shapes: Sequence[tuple[int, ...]]) -> int:
+    """Return the extent of a label; the dims of an ellipsis broadcast."""
+    if label.isdigit():
+        extent, other = common_extent(extents)
+    else:
+        extent, other = extents[0], next((extent for extent in extents if extent != extents[0]), None)
+    if other is None:
+        return extent
     listed = ", ".join(map(shown, shapes))
     what = "a dim of '...'" if label.isdigit() else repr(label)
-    raise OpTypeError(f"equation {text!r} for shapes {listed}: {what} is {known} and {extent}", settings=("equation",))
+    raise OpTypeError(f"equation {text!r} for shapes {listed}: {what} is {extent} and {other}", settings=("equation",))
 
 
 def _output(right: str, extents: dict[str, int], text: str) -> list[str]:

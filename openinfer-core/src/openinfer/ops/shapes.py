@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dims import surely
+from openinfer.dims import joined, surely
 from openinfer.ops.schema import OpTypeError
 
 if TYPE_CHECKING:
@@ -31,20 +31,31 @@ def broadcast(*shapes: Shape) -> Shape:
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     result: list[int] = []
     for axis, extents in enumerate(zip(*padded, strict=True)):
-        common = 1
-        for extent in extents:
-            if surely(lambda common=common: common == 1):
-                common = extent
-            elif surely(lambda extent=extent: extent == 1) or extent == common:
-                continue
-            elif common == 1:
-                common = extent
-            elif extent != 1:
-                listed = " and ".join(map(shown, shapes))
-                message = f"shapes {listed} do not broadcast: dim {axis - rank} is {common} against {extent}"
-                raise OpTypeError(message)
+        common, mismatch = common_extent(extents)
+        if mismatch is not None:
+            listed = " and ".join(map(shown, shapes))
+            message = f"shapes {listed} do not broadcast: dim {axis - rank} is {common} against {mismatch}"
+            raise OpTypeError(message)
         result.append(common)
     return tuple(result)
+
+
+def common_extent(extents: Sequence[int]) -> tuple[int, int | None]:
+    """Return what extents broadcast to, and one that is neither equal to it nor 1, or None where all are."""
+    whole = joined(extents)
+    if whole is not None:
+        return whole
+    common = 1
+    for extent in extents:
+        if surely(lambda common=common: common == 1):
+            common = extent
+        elif surely(lambda extent=extent: extent == 1) or extent == common:
+            continue
+        elif common == 1:
+            common = extent
+        elif extent != 1:
+            return common, extent
+    return common, None
 
 
 def axis_of(axis: int, rank: int, what: str = "axis", *, setting: str = "axis") -> int:

@@ -33,6 +33,7 @@ from openinfer.plan.rows import row_wise
 from openinfer.plan.schedules import GivenSchedules, ScheduleFile
 from openinfer.plan.sliding import over_their_images
 from openinfer.plan.steps import Arrangement, ComputeStep, TableRef, ValueRef
+from openinfer.plan.stride_versions import of_equal_extents
 from openinfer.plan.tap_sums import with_written_out_sums
 from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, ViewMemory, WeightMemory, WeightTable
 from openinfer.plan.word_results import with_word_results
@@ -156,7 +157,7 @@ class _Arranging:
         inputs = list(step.inputs)
         numbers = {tensor.name: number for number, tensor in enumerate(computation.inputs)}
         given = self._given.of(given_step, computation)
-        for place, stage in enumerate(computation.stages):
+        for place, stage in enumerate(of_equal_extents(computation).stages):
             read = stage.tensors_read & free
             schedule = given.get(place) or self._chosen(step, stage, layouts, read, parts[place] if parts else None)
             schedules.append(schedule)

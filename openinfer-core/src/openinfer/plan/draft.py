@@ -10,6 +10,7 @@ from openinfer.dtypes import BOOL
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Storage
 from openinfer.ir.types import TensorType
+from openinfer.plan.equal_lengths import EqualLengths
 from openinfer.plan.given_sizes import GivenSizes
 from openinfer.plan.sizes import number
 from openinfer.plan.steps import IndexExpr, Procedure, Register
@@ -40,6 +41,23 @@ class DraftValue:
     ops: tuple[str, ...] = ()
 
 
+class UniqueNames:
+    """Names that differ: one that is requested again ends with a number."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._numbered: Counter[str] = Counter()
+
+    def of(self, name: str) -> str:
+        """Return a name that was not returned before."""
+        unique = name
+        while unique in self._taken:
+            self._numbered[name] += 1
+            unique = f"{name}.{self._numbered[name] + 1}"
+        self._taken.add(unique)
+        return unique
+
+
 @dataclass
 class Draft:
     """What lowering finds: values, tables, procedures (callees first), the names that ``entry`` returns, and why
@@ -54,6 +72,7 @@ class Draft:
         rooms: the largest extents, None where they are fixed, of variables that take other shapes, as a lowering before
             this one has shown.
         settled: values that were taken in the shape of their declaration, though a statement may give them another.
+        lengths: registers that hold the same at the statement that is lowered.
     """
 
     values: list[DraftValue] = field(default_factory=list[DraftValue])
@@ -70,8 +89,10 @@ class Draft:
     counts: dict[int, Register] = field(default_factory=dict[int, Register])
     rooms: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict[str, "tuple[int | None, ...]"])
     settled: set[int] = field(default_factory=set[int])
-    _taken: set[str] = field(default_factory=set[str])
-    _numbered: Counter[str] = field(default_factory=Counter[str])
+    lengths: EqualLengths = field(default_factory=EqualLengths)
+    _values: UniqueNames = field(default_factory=UniqueNames)
+    _registers: UniqueNames = field(default_factory=UniqueNames)
+    _names: dict[Register, str] = field(default_factory=dict["Register", str])
 
     def add_variable(self, variable: ResolvedVar) -> int:
         """Add a variable; return the number of its value."""
@@ -154,7 +175,7 @@ class Draft:
         self.registers.append(PlanRegister(number=number, name=name, initial=initial, is_kept=is_kept, most=most))
         return number
 
-    def _given_register(self, name: str, most: int, size: str | None, extent: Index) -> int:
+    def _given_register(self, name: str, most: int, size: str | None, extent: Index | None) -> int:
         number = len(self.registers)
         self.registers.append(
             PlanRegister(number=number, name=name, initial=most, is_kept=False, most=most, size=size, extent=extent)
@@ -169,19 +190,17 @@ class Draft:
         """Return an extent as an expression: a number, or the register that holds it."""
         if isinstance(extent, int):
             return number(extent)
-        name = self.registers[extent.number].name
+        # Two registers may be called the same, an expression of both names them apart.
+        if extent not in self._names:
+            self._names[extent] = self._registers.of(self.registers[extent.number].name)
+        name = self._names[extent]
         return IndexExpr(Name(name), ((name, extent),))
 
     def is_given(self, register: Register) -> bool:
         """Return whether a register is the same throughout a step: it depends on sizes that the caller gives alone."""
-        return self.given is not None and self.given.polynomial_of(register) is not None
+        return self.given is not None and self.given.extent_of(register) is not None
 
     def intermediate(self, name: str, type: TensorType) -> int:
         """Add a value that the program has no name for."""
-        unique = name
-        while unique in self._taken:
-            self._numbered[name] += 1
-            unique = f"{name}.{self._numbered[name] + 1}"
-        self._taken.add(unique)
-        self.values.append(DraftValue(unique, type, None))
+        self.values.append(DraftValue(self._values.of(name), type, None))
         return len(self.values) - 1

@@ -15,6 +15,7 @@ from openinfer.compute.inline import inlined
 from openinfer.compute.stage import expressions_of
 from openinfer.compute.substitution import renamed
 from openinfer.diagnostics import counted
+from openinfer.dims import Stride
 from openinfer.dtypes import I8, U8
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
@@ -41,12 +42,13 @@ from openinfer.plan.steps import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.affine import Var
     from openinfer.compute import Computation
     from openinfer.expr.tree import Expr
     from openinfer.ir.types import TensorType
     from openinfer.plan.accesses import Accesses
     from openinfer.plan.liveness import Liveness
-    from openinfer.plan.steps import Operand, Step
+    from openinfer.plan.steps import Argument, Operand, Step
 
 LARGEST_EXPRESSION = 64
 """Most instructions of a fused expression; longer ones gain nothing and run compilers out of registers."""
@@ -67,7 +69,7 @@ class Fusion:
     Attributes:
         epilogues: whether the target's kernels carry out epilogues.
         kept: values that live on between steps, as bits.
-        sizes: registers that keep their values during a step: sizes that the caller gives.
+        sizes: registers that keep their values during a step: sizes that the caller gives, and their broadcasts.
         most_ops: most operators of one step; None: any number.
         keeps_codes: whether bytes that a fold computes are stored as bytes, where a step alone would store them wider.
         known: computations that were joined before, with their parts, by the identities of these and their operands.
@@ -180,13 +182,26 @@ def _is_varying(step: _Producer) -> bool:
 
 
 def _have_sizes_of_steps(producer: _Producer, consumer: ComputeStep, around: Fusion) -> bool:
-    """Whether two steps have the same parameters, which are sizes that the caller gives."""
-    if not isinstance(producer, ComputeStep) or producer.arguments != consumer.arguments:
-        return False
-    if producer.computation.parameters != consumer.computation.parameters:
-        return False
-    bounds = (bound for argument in consumer.arguments for _, bound in argument.value.names)
-    return all(isinstance(bound, Register) and bound.number in around.sizes for bound in bounds)
+    """Whether the parameters of two steps go together, and are sizes that the caller gives or their broadcasts."""
+    arguments = _arguments(producer, consumer) if isinstance(producer, ComputeStep) else None
+    bounds = (bound for argument in (arguments or {}).values() for _, bound in argument.value.names)
+    is_of_sizes = all(isinstance(bound, Register) and bound.number in around.sizes for bound in bounds)
+    return arguments is not None and is_of_sizes
+
+
+def _arguments(producer: ComputeStep, consumer: ComputeStep) -> dict[Var, Argument] | None:
+    """Return the parameters of two steps as those of one, with their values.
+
+    None: they are not the same, and none is the stride of a dim that broadcasts, which only its statement may need.
+    """
+    first, second = (
+        list(zip(step.computation.parameters, step.arguments, strict=True)) for step in (producer, consumer)
+    )
+    both = dict((*first, *second))
+    if first != second and not any(isinstance(var, Stride) for var in both):
+        return None
+    agree = all(both[var] == argument for var, argument in first)
+    return both if agree and len({var.name for var in both}) == len(both) else None
 
 
 def _joined(producer: ComputeStep, consumer: ComputeStep, result: int, around: Fusion) -> ComputeStep | str:
@@ -201,6 +216,9 @@ def _joined(producer: ComputeStep, consumer: ComputeStep, result: int, around: F
     *_, computation = around.known[key]
     if computation is None:
         return f"not worth evaluating inside of {consumer.op}"
+    arguments = _arguments(producer, consumer) or {}
+    if computation.parameters != tuple(arguments):
+        computation = replace(computation, parameters=tuple(arguments))
     joined = replace(
         consumer,
         origin=_both(producer, consumer),
@@ -209,6 +227,7 @@ def _joined(producer: ComputeStep, consumer: ComputeStep, result: int, around: F
         computation=computation,
         inputs=tuple(inputs),
         temporaries=(*producer.temporaries, *consumer.temporaries),
+        arguments=tuple(arguments.values()),
     )
     return joined if _is_safe(joined) else f"{consumer.op} would overwrite what it reads"
 

@@ -6,14 +6,16 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
+from openinfer.dims import Let, LetKind, evaluated, lets_in, sources
 from openinfer.plan.findings import about
-from openinfer.plan.sizes import polynomial
+from openinfer.plan.sizes import combined, number, polynomial
 from openinfer.plan.steps import IndexExpr, Register
 from openinfer.symbolic import DIVISIONS, Const, Name, evaluate, names, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from openinfer.affine.index import Atom
     from openinfer.symbolic import IntExpr
 
 
@@ -44,13 +46,13 @@ class GivenSizes:
         self,
         most: Mapping[str, int],
         sizes: Mapping[str, int],
-        register: Callable[[str, int, str | None, Index], int],
+        register: Callable[[str, int, str | None, Index | None], int],
     ) -> None:
         """Begin with a register for each size.
 
         Args:
             sizes: of the program; those that are given are the largest.
-            register: makes one of a name, its largest value, the size that it is, and what it is of sizes.
+            register: makes one of a name, its largest value, the size that it is, and its polynomial in sizes.
         """
         self.most = dict(most)
         self._sizes = sizes
@@ -64,40 +66,58 @@ class GivenSizes:
         """What computations call the sizes."""
         return frozenset(map(parameter_name, self.most))
 
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of all registers, which keep their values during a step."""
+        return frozenset(self._extents)
+
     def register_of(self, name: str) -> Register | None:
         """Return the register of a size."""
         number = self.registers.get(name)
         return None if number is None else Register(number)
 
-    def polynomial_of(self, register: Register) -> Index | None:
+    def extent_of(self, register: Register) -> Index | None:
         """Return what a register is, over the parameters of sizes; None for other registers."""
         return self._extents.get(register.number)
 
+    def holds(self, index: Index) -> bool:
+        """Return whether a register may hold an index from the start of a step on: what sizes are, or broadcast to."""
+        return all(self._is_of_sizes(atom) for atoms, _ in index.terms for atom in atoms)
+
+    def _is_of_sizes(self, atom: Atom) -> bool:
+        if not isinstance(atom, Let):
+            return isinstance(atom, Var) and atom.name in self.parameters
+        is_broadcast = atom.kind in (LetKind.COMMON, LetKind.STRIDE)
+        return is_broadcast and all(self.holds(part) and not self.may_be_negative(part) for part in atom.parts)
+
     def extent(self, index: Index) -> int | Register:
-        """Return an extent that is a polynomial over the parameters of sizes."""
+        """Return an extent that is a polynomial over the parameters of sizes, and over what these broadcast to."""
         known = index.constant
         if known is not None:
             return known
         for register, extent in self._extents.items():
             if extent == index:
                 return Register(register)
-        shown = str(index).replace(parameter_name(""), "")
-        made = self._register(f"size.{shown}", self.largest(index), None, index)
+        for let in lets_in(_computed(index)):
+            self.extent(Index.of(let))
+        made = self._register(f"size.{_shown(index)}", self.largest(index), None, None if lets_in(index) else index)
         self._extents[made] = index
         return Register(made)
 
     def largest(self, index: Index) -> int:
         """Return the largest value of an extent, or a bound of it where sizes are squared; 0 where it is below that."""
-        inside = {var.name for var in index.variables()}
+        inside = sources(index)
         most = {name: most for size, most in self.most.items() if (name := parameter_name(size)) in inside}
-        values = product(*({0, each} for each in most.values()))
+        # What sizes broadcast to is another size where one of them is 1.
+        ends = {0, 1} if lets_in(index) else {0}
+        values = product(*({min(end, each) for end in ends} | {each} for each in most.values()))
         if not index.is_multilinear:
             # The largest value may lie between the ends of a size.
             if len(most) == 1 and max(most.values()) <= _MOST_TRIED:
                 values = product(*(range(each + 1) for each in most.values()))
             else:
                 index = Index(tuple((atoms, factor) for atoms, factor in index.terms if factor > 0))
-        return max(0, *(index.evaluate(dict(zip(most, numbers, strict=True))) for numbers in values))
+        return max(0, *(evaluated(index, dict(zip(most, numbers, strict=True))) for numbers in values))
 
     def extents(self, dims: Sequence[IntExpr], shape: Sequence[int]) -> tuple[int | Register, ...] | None:
         """Return extents as written, whose values are ``shape`` at the largest sizes; None: they depend on no size.
@@ -146,13 +166,33 @@ class GivenSizes:
         """Whether a polynomial over the parameters of sizes is below 0 for some sizes."""
         names = {parameter_name(name): most for name, most in self.most.items()}
         sizes = {Var(name): Index.of(Var(name, most + 1)) for name, most in names.items()}
-        low = index.substituted(sizes).interval.low
+        broadcast = {let: Index.of(Var(let.name, self.largest(Index.of(let)) + 1)) for let in lets_in(index)}
+        low = index.substituted({**sizes, **broadcast}).interval.low
         return low is None or low < 0
 
     def value(self, extent: Index) -> IndexExpr:
-        """Return a polynomial over sizes as an expression over their registers."""
-        sizes = {
-            parameter_name(name): IndexExpr(Name(f"size.{name}"), ((f"size.{name}", Register(register)),))
-            for name, register in self.registers.items()
-        }
-        return polynomial(extent, sizes)
+        """Return what the register of an extent is set to, as an expression over those of sizes."""
+        values = {str(extent): _held(f"size.{_shown(extent)}", register) for register, extent in self._extents.items()}
+        let = next((let for let in lets_in(extent) if extent == Index.of(let)), None)
+        value = polynomial(_computed(extent), values)
+        if let is None or let.kind is not LetKind.STRIDE:
+            return value
+        # 0 where the extent is 1, and 1 above it; for 0 the quotient is 2.
+        quotient = combined(number(2), "floor", combined(value, "+", number(1)))
+        return combined(combined(quotient, "+", number(1)), "%", number(2))
+
+
+def _shown(index: Index) -> str:
+    return str(index).replace(parameter_name(""), "")
+
+
+def _held(name: str, register: int) -> IndexExpr:
+    return IndexExpr(Name(name), ((name, Register(register)),))
+
+
+def _computed(index: Index) -> Index:
+    """Return what a register is computed from: of a symbol its parts, else the index itself."""
+    let = next((let for let in lets_in(index) if index == Index.of(let)), None)
+    if let is None:
+        return index
+    return let.chosen if let.kind is LetKind.COMMON else let.parts[0]

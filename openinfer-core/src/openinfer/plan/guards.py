@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.compute.substitution import resized
-from openinfer.dims import Condition, Let, LetKind, Relation, sources
+from openinfer.dims import Condition, Let, LetKind, Relation, Stride, broadcast_parts, sources
 from openinfer.dims.lets import Signed
 from openinfer.plan.setting_ranges import PlaceRange
 from openinfer.plan.sized_calls import FIRST_LOCAL, SizedError
@@ -66,7 +66,8 @@ class SizedSteps:
         lets = tuple(self._lets())
         self._spans = {let: self._span(let) for let in lets}
         for let in lets:
-            yield self._let(let)
+            if not self._is_given(let):
+                yield self._let(let)
         tested = {guard for span in self._spans.values() for guard in span.guards}
         for guard in self._call.guards:
             if guard not in tested:
@@ -92,12 +93,13 @@ class SizedSteps:
 
     def _lets(self) -> Iterator[Let]:
         """Yield the computed symbols that the statement needs, each after those that it depends on."""
-        call, met = self._call, dict[Let, None]()
+        call, met, given = self._call, dict[Let, None](), self._draft.given
 
         def visit(index: Index) -> None:
             for var in sorted(index.variables(), key=str):
                 if isinstance(var, Let) and var not in met:
-                    for part in var.parts:
+                    is_given = given is not None and given.holds(Index.of(var))
+                    for part in () if is_given else (var.chosen,) if var.kind is LetKind.COMMON else var.parts:
                         visit(part)
                     met[var] = None
 
@@ -112,18 +114,38 @@ class SizedSteps:
                     visit(Index.of(var))
         yield from met
 
+    def _is_given(self, let: Let) -> bool:
+        """Return whether a symbol is known when a step starts, and note its register if so."""
+        given, index = self._draft.given, Index.of(let)
+        register = given.extent(index) if given is not None and given.holds(index) else None
+        if not isinstance(register, Register):
+            return False
+        self._name(let, register, f"n{register.number}")
+        return True
+
+    def _name(self, let: Let, register: Register, name: str) -> None:
+        """Note the register of a computed symbol, and what computations call it."""
+        symbols = self._call.symbols
+        symbols.values[let.name] = self._draft.size(register)
+        symbols.words[let.name] = f"{let.kind.value}({', '.join(map(self._shown, let.parts))})"
+        self._names[let] = Index.of(Var(name))
+
     def _let(self, let: Let) -> Step:
         call, draft = self._call, self._draft
         most = call.symbols.space.largest(Index.of(let))
         register = Register(
             draft.register(f"{self._at.name}.{len(self._names)}", most=LARGEST if most is None else max(most, 0))
         )
-        first, *others = map(self._call.expression, let.parts)
-        call.symbols.values[let.name] = draft.size(register)
-        call.symbols.words[let.name] = f"{let.kind.value}({', '.join(map(self._shown, let.parts))})"
-        self._names[let] = Index.of(Var(f"m{len(self._names)}"))
-        if let.kind is LetKind.SUM:
+        parts = (let.chosen,) if let.kind is LetKind.COMMON else let.parts
+        first, *others = map(self._call.expression, parts)
+        self._name(let, register, f"m{len(self._names)}")
+        if let.kind in (LetKind.SUM, LetKind.COMMON):
             return SetStep(origin=self._at.origin, values=((register.number, first),))
+        if let.kind is LetKind.STRIDE:
+            # An extent less 1 is 0 where it is 1, and above it else: that of 0 counts from the end of two.
+            less, two = self._call.expression(let.parts[0] - 1), number(2)
+            span = PlaceRange(low=number(0), high=number(1), least=None, most=None, size=two)
+            return PlaceStep(origin=self._at.origin, register=register.number, value=less, range=span)
         low, high = number(-LARGEST), number(LARGEST)
         if let.kind is LetKind.FROM_END:
             least, most = (
@@ -188,6 +210,10 @@ class SizedSteps:
 
     def _demand(self, guard: Condition) -> Demand:
         """Return what a guard demands, with positive terms on both sides."""
+        parts = broadcast_parts(guard.index)
+        if parts:
+            *shown, last = map(self._shown, parts)
+            return self._demand_about(f"{', '.join(shown)} and {last} must be equal, or one of them 1", guard.index)
         subtracted = Index(tuple((atoms, -factor) for atoms, factor in guard.index.terms if factor < 0))
         sides = self._shown(guard.index + subtracted), self._shown(subtracted)
         return self._demand_about(f"{sides[0]} must {_RELATIONS[guard.relation]} {sides[1]}", guard.index)
@@ -279,6 +305,8 @@ class SizedSteps:
                 return Var(var.name, bounds.high + 1)
             return var
         (name,) = self._names[var].variables()
+        if var.kind is LetKind.STRIDE:
+            return Stride(name.name, 2)
         if not self._call.symbols.space.is_never_negative(Index.of(var)):
             return Signed(name.name)
         most = self._spans[var].most

@@ -169,6 +169,7 @@ class _BlockLowering:
 
     def block_steps(self, block: Block) -> Iterator[Step]:
         """Yield the steps of the block."""
+        self._draft.lengths.forget()
         yield from self.steps(block.nodes, block.hints)
         if block.name == "entry" and block.nodes and not self._draft.refused:
             self._hand_overs.end(block.nodes[-1])
@@ -177,7 +178,9 @@ class _BlockLowering:
         """Yield the steps of a list of statements; what follows a return is never reached."""
         for node in nodes:
             try:
-                yield from self._node(node, hints)
+                for step in self._node(node, hints):
+                    self._draft.lengths.add(step, self._draft.registers)
+                    yield step
             except SynthesisError as error:
                 if not error.diagnostics:
                     raise
@@ -326,6 +329,7 @@ class _BlockLowering:
             self._constant_loops.add(number)
         self._loops.append(LoopScope(loop.index, number, self._intervals[number]))
         self._hand_overs.begin_loop()
+        self._draft.lengths.forget()
         body = tuple(self.steps(loop.body, {**hints, **node.hints}))
         self._loops.pop()
         if not self._draft.refused:

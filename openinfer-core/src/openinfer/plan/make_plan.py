@@ -292,7 +292,7 @@ def _states(draft: Draft) -> tuple[PlanState, ...]:
 
 def _fused(draft: Draft, procedures: Sequence[Procedure], wanted: int, options: PlanOptions) -> tuple[Procedure, ...]:
     kept, types = mask(state_values(draft)), _types(draft)
-    sizes = frozenset(() if draft.given is None else draft.given.registers.values())
+    sizes = frozenset[int]() if draft.given is None else draft.given.numbers
     keeps_codes = options.machine.fpu is not None
 
     def around(steps: Sequence[Procedure]) -> Fusion:

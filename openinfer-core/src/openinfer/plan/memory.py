@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.dims import lets_in
 from openinfer.ir.resolved import Storage
 from openinfer.plan.accesses import members, operands, touched, walk, written
 from openinfer.plan.draft import DraftValue
@@ -89,18 +90,21 @@ def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:
 def _start_sizes(draft: Draft) -> Iterator[Step]:
     """Yield the steps that compute sizes when a step starts."""
     values = list(draft.starts)
-    clipped: list[Step] = []
+    others: list[Step] = []
     if draft.given is not None:
         for register, extent in draft.given.starts():
             value = draft.given.value(extent)
             if draft.given.may_be_negative(extent):
                 place = length_range(draft.given.largest(extent))
-                clipped.append(PlaceStep(origin=_START, register=register, value=value, range=place))
+                others.append(PlaceStep(origin=_START, register=register, value=value, range=place))
+            elif lets_in(extent):
+                # It may be computed from registers that are set right before it.
+                others.append(SetStep(origin=_START, values=((register, value),)))
             else:
                 values.append((register, value))
     if values:
         yield SetStep(origin=_START, values=tuple(values))
-    yield from clipped
+    yield from others
 
 
 def state_values(draft: Draft) -> list[int]:

@@ -12,6 +12,7 @@ from openinfer.loops.unread import without_unread
 from openinfer.lower import lowered
 from openinfer.lower.reached import failing_where_reached
 from openinfer.plan.steps import ComputeStep, ValueRef
+from openinfer.plan.stride_versions import in_versions
 
 if TYPE_CHECKING:
     from openinfer.compute import Computation
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def loop_program(step: ComputeStep | LoopProgramStep) -> Kernel:
     """Return the loop program of a step; equal steps of a program share it."""
     if isinstance(step, ComputeStep):
-        return _lowered(step.computation, step.arrangement)
+        return _in_versions(step.computation, step.arrangement)
     return without_unread(coalesced(step.kernel))
 
 
@@ -37,6 +38,10 @@ def operands_of(step: ComputeStep | LoopProgramStep) -> dict[str, Operand]:
 
 
 @lru_cache(maxsize=1024)
+def _in_versions(computation: Computation, arrangement: Arrangement) -> Kernel:
+    return in_versions(computation, arrangement, _lowered)
+
+
 def _lowered(computation: Computation, arrangement: Arrangement) -> Kernel:
     schedules = dict(enumerate(arrangement.schedules))
     layouts = dict(arrangement.layouts)

@@ -34,12 +34,13 @@ class SizedSymbols:
     """
 
     def __init__(self, draft: Draft, loops: Mapping[int, Interval | None]) -> None:
-        self.space = Space()
+        self.space = Space(joins=True)
         self.values: dict[str, IndexExpr] = {}
         self.words: dict[str, str] = {}
         self._draft = draft
         self._loops = loops
         self._dims: dict[str, int] = {}
+        self._lengths: dict[Register, Register] = {}
 
     def shape(self, extents: Sequence[int | Register] | None) -> tuple[int, ...] | None:
         """Return extents as sizes."""
@@ -77,10 +78,13 @@ class SizedSymbols:
         return polynomial(index, self.values, lambda divided: self.space.bounds(divided).low)
 
     def _extent(self, register: Register) -> int:
-        known = None if self._draft.given is None else self._draft.given.polynomial_of(register)
-        if known is not None:
-            values = {var.name: self._of_size(var.name) for var in known.variables()}
-            return known.evaluate(values)
+        original = self._draft.lengths.original(register)
+        register = original if self._draft.is_given(original) else self._lengths.setdefault(original, register)
+        extent = None if self._draft.given is None else self._draft.given.extent_of(register)
+        if extent is not None:
+            for name in sources(extent):
+                self._of_size(name)
+            return cast("int", self.space.dim(extent))
         planned = self._draft.registers[register.number]
         name = f"n{register.number}"
         return self._dim(name, self._draft.size(register), (0, planned.most), _words_of(planned.name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Var
 from openinfer.compute.in_place import overwritable
 from openinfer.ir.types import TensorType
 from openinfer.plan.guards import SizedSteps
@@ -140,8 +139,7 @@ class VaryingOps:
         given = self._draft.given
         if extent.constant is not None or given is None:
             return extent.constant
-        names = {atom.name if isinstance(atom, Var) else None for atoms, _ in extent.terms for atom in atoms}
-        return given.extent(extent) if names <= given.parameters else None
+        return given.extent(extent) if given.holds(extent) else None
 
     def _result(
         self, value: int, planned: SizedCall, place: int, at: Operation

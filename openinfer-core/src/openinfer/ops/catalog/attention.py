@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
+from openinfer.dims import place_of
 from openinfer.ir.types import TensorType
 from openinfer.ops.attention import attention, check_mask, folded_attention
 from openinfer.ops.attention_stages import Operands, attended
@@ -75,8 +76,7 @@ def _by_place(given: BuiltOperand, dtype: DType) -> Vector:
 
     def element(*at: Index | Var) -> Value:
         ends = at[4 - len(given.shape) :]
-        place = (Index() if n.constant == 1 else index for index, n in zip(ends, given.shape, strict=True))
-        return given[tuple(place)].cast(dtype)
+        return given[tuple(map(place_of, ends, given.shape))].cast(dtype)
 
     return element
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
+from openinfer.dims import place_of
 from openinfer.ir.types import TensorType
 from openinfer.ops.contractions import product_of, rounded, summed
 from openinfer.ops.dtype_sets import NUMBERS
@@ -58,7 +58,7 @@ def _einsum(k: Builder, call: OpCall) -> None:
     equation, (y,) = equation_for(call.inputs, call.settings), k.outputs
     axes = {label: k.axis(equation.extents[label]) for label in (*equation.output, *equation.summed)}
     factors = [
-        x[tuple(Index() if n.constant == 1 else axes[label] for label, n in zip(labels, x.shape, strict=True))]
+        x[tuple(place_of(axes[label], n) for label, n in zip(labels, x.shape, strict=True))]
         for x, labels in zip(k.given, equation.inputs, strict=True)
     ]
     value = product_of(factors, work_type(y.dtype))

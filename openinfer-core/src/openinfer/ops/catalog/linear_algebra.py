@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from openinfer.affine import Index
+from openinfer.compute.elementwise import broadcast as broadcast_place
 from openinfer.dims import unasked
 from openinfer.dtypes import F32, I8, I32
 from openinfer.ir.types import TensorType
@@ -157,15 +158,9 @@ def factors_of(
     batch, i, j = at[: len(at) - rows - columns], at[len(at) - rows - columns :][:rows], at[len(at) - columns :]
     return Factors(
         r,
-        (*_broadcast(left[:-2], batch), *_swapped((*i, r), swapped[0])),
-        (*_broadcast(right[:-2], batch), *_swapped((r, *j), swapped[1])),
+        (*broadcast_place(batch, left[:-2]), *_swapped((*i, r), swapped[0])),
+        (*broadcast_place(batch, right[:-2]), *_swapped((r, *j), swapped[1])),
     )
-
-
-def _broadcast(shape: Sequence[Index], at: Sequence[Var]) -> tuple[Index | Var, ...]:
-    """Return the place in a tensor of ``shape`` that is broadcast to a place; a dim of 1 has one place."""
-    ends = at[len(at) - len(shape) :]
-    return tuple(Index() if extent.constant == 1 else axis for extent, axis in zip(shape, ends, strict=True))
 
 
 def _linear_types(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.compute import Order
+from openinfer.dims import stretches
 from openinfer.expr import tree
 from openinfer.ops.dtype_sets import FLOATS
 from openinfer.ops.elementwise import work_type
@@ -85,7 +86,7 @@ def _row_types(
 def _stretches(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Whether a shape broadcasts to exactly the target."""
     ends = target[len(target) - len(shape) :]
-    return len(shape) <= len(target) and all(have in (1, dim) for have, dim in zip(shape, ends, strict=True))
+    return len(shape) <= len(target) and all(map(stretches, shape, ends))
 
 
 def wide_input(steps: Decomposer, inputs: Sequence[int | None]) -> tuple[int, int]:

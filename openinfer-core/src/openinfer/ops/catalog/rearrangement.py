@@ -146,11 +146,18 @@ def _expanded(x: TensorType, settings: Settings, declared: Sequence[TensorType])
     except OpTypeError as error:
         raise OpTypeError(str(error), settings=("shape",)) from error
     missing = len(shape) - len(x.shape)
-    own = [
-        n - missing if n >= missing and dims.surely(lambda n=n, extent=extent: x.shape[n - missing] == extent) else None
-        for n, extent in enumerate(shape)
-    ]
-    return (in_dims(len(x.shape), (ViewDim(extent, axis) for extent, axis in zip(shape, own, strict=True))),)
+    own = zip(x.shape, shape[missing:], strict=True)
+    repeated = (ViewDim(extent) for extent in shape[:missing])
+    stretched = (_stretched(axis, extent, whole) for axis, (extent, whole) in enumerate(own))
+    return (in_dims(len(x.shape), (*repeated, *stretched)),)
+
+
+def _stretched(axis: int, extent: int, whole: int) -> ViewDim:
+    """Return a dim of a tensor that is broadcast to ``whole`` places."""
+    if dims.surely(lambda: extent == whole):
+        return ViewDim(whole, axis)
+    step = dims.stride_of(extent)
+    return ViewDim(whole) if dims.surely(lambda: step == 0) else ViewDim(whole, axis, step)
 
 
 def _sliced(x: TensorType, settings: Settings, declared: Sequence[TensorType]) -> tuple[Moved, ...]:
