@@ -53,7 +53,7 @@ class Broadcasts:
 
         Inputs lie in memory of their own size, so that sanitizers find reads past their ends.
         """
-        counts = [" * ".join({"T": "t", "U": "u"}.get(part, part) for part in dims.split(", ")) for dims in self.inputs.values()]
+        counts = [dims.replace(",", " *").replace("T", "t").replace("U", "u") for dims in self.inputs.values()]
         places = enumerate(zip(self.inputs, counts, strict=True))
         given = "\n".join(f"inputs.v_{name} = filled({place}, {count});" for place, (name, count) in places)
         freed = "\n".join(f"free((void *)(size_t)inputs.v_{name});" for name in self.inputs)
@@ -97,7 +97,8 @@ class Broadcasts:
                     if (status == MODEL_OK) {{
                         {shown}
                     }} else {{
-                        printf("%s at line %d", status == MODEL_SHAPE ? "refused" : "failed", (int)model_fault_line(&model));
+                        printf("%s ", status == MODEL_SHAPE ? "refused" : "failed");
+                        printf("at line %d", (int)model_fault_line(&model));
                     }}
                     printf("\\n");
                     {freed}
@@ -137,8 +138,8 @@ ELEMENTWISE = Broadcasts(
     {"x": "T", "w": "U", "a": "T, 3", "b": "U, 3"},
     """
     op add(x, w) >> s; op mul(s, x) >> product; op gt(x, w) >> c; op where(c, x, w) >> chosen;
-    op fma(x, w, s) >> fused; op sub(a, b) >> rows; op softmax(rows, axis=0) >> shares; op sum_axis(s, axes=[0]) >> total;
-    loop twice (i in 0..2) { op add(s, w) >> s; }
+    op fma(x, w, s) >> fused; op sub(a, b) >> rows; op softmax(rows, axis=0) >> shares;
+    op sum_axis(s, axes=[0]) >> total; loop twice (i in 0..2) { op add(s, w) >> s; }
     """.replace("\n", " "),
     {
         "s": lambda x, w, **_: x + 3 * w,
@@ -172,7 +173,6 @@ TWO_DIMS = Broadcasts(
 
 EVERY_PAIR = Broadcasts(
     {"x": "T, 1", "w": "1, U", "v": "U"},
-    "op add(x, w) >> s; op add(s, x) >> t; op mul(t, v) >> u; op max_axis(x, axes=[1]) >> m; op reshape(m, shape=[1, T]) >> n;"
-    " op add(v, v) >> z; op mul(u, u) >> q;",
-    {"q": lambda x, w, v: ((2 * x + w) * v) ** 2, "z": lambda x, w, v: 2 * v, "n": lambda x, w, v: x.reshape(1, -1)},
+    "op add(x, w) >> s; op add(s, x) >> t; op mul(t, v) >> p; op mul(p, p) >> q; op reshape(x, shape=[1, T]) >> n;",
+    {"q": lambda x, w, v: ((2 * x + w) * v) ** 2, "n": lambda x, **_: x.reshape(1, -1)},
 )

@@ -197,3 +197,14 @@ def test_unknown_work_is_left_out_of_sums() -> None:
     found = PlanEstimate((StepEstimate(number=1, operations=None), StepEstimate(number=2, operations=5, times=None)))
 
     assert found.operations == 5
+
+
+@pytest.mark.parametrize("statement", ["add(x, w)", "slice(x, axes=[0], starts=[U], ends=[T], steps=[2])"])
+def test_accesses_that_a_plan_proves_by_sizes_are_no_error(statement: str) -> None:
+    limits = {"T": 8, "U": 8}
+    model, environment = Model.from_arrays({}, sizevars=limits), Environment.default()
+    program = graph(f"dynamic {{ x: f32[T]; w: f32[U]; }} block entry {{ op {statement} >> y; return y; }}")
+    resolved = resolve(program, model, sizes=limits, environment=environment)
+    plan = make_plan(resolved, model, environment, TABLE, PlanOptions(machine=MACHINE, given=limits))
+
+    assert estimate(plan).steps[-1].proved == 0

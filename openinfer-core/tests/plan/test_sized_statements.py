@@ -13,11 +13,13 @@ from openinfer.compute.stage import Computation
 from openinfer.dims.lets import Signed
 from openinfer.dsl import graph
 from openinfer.errors import SynthesisError
+from openinfer.loops import If
 from openinfer.model import Model
 from openinfer.ops import computations
 from openinfer.ops.schema import Compute, InputSpec, OpTypeError
 from openinfer.plan import PlanOptions, make_plan, sized_calls
 from openinfer.plan.accesses import walk
+from openinfer.plan.programs import loop_program
 from openinfer.plan.steps import ComputeStep, EqualStep, PlaceStep
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import KernelTable
@@ -189,3 +191,29 @@ def test_a_place_that_sizes_alone_decide_refuses_the_sizes(statement, of_sizes):
     (place,) = (step for step in planned(statement) if isinstance(step, PlaceStep) and step.range.least is not None)
 
     assert place.of_sizes is of_sizes
+
+
+def test_a_length_that_is_copied_from_another_is_that_one():
+    memory = "persistent { n: i32; S(t): f32 @table; }"
+    body = "cache.read S[0..n] >> row; op neg(row) >> y; op add(y, row) >> y;"
+    text = f"dynamic {{ p: i32; }} {memory} block entry {{ {body} return y; }}"
+    model, environment = Model.from_arrays({}), Environment.default()
+    plan = make_plan(resolve(graph(text), model), model, environment, TABLE, PlanOptions(limits={"t": 8}))
+
+    steps = [step for step in walk(plan.procedures[-1].steps) if isinstance(step, ComputeStep)]
+
+    assert not any(isinstance(step, EqualStep) for step in walk(plan.procedures[-1].steps))
+    assert [len(step.arguments) for step in steps] == [1, 1]
+
+
+def test_statements_on_sizes_that_broadcast_are_fused_in_two_versions():
+    (step,) = (
+        step
+        for step in planned("op sum_axis(x, axes=[1]) >> row; op add(row, g) >> s; op mul(s, g) >> t; op neg(t) >> y;")
+        if isinstance(step, ComputeStep) and "add" in step.op
+    )
+
+    tests = [statement.tests for statement in loop_program(step).body if isinstance(statement, If)]
+
+    assert step.op == "add+mul+neg"
+    assert [str(test) for (test,) in tests] == ["0 <= n2*n4 - 1 < 1", "0 <= n2*n4 < 1"]
