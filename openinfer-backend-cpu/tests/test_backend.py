@@ -14,8 +14,10 @@ from openinfer.dtypes import BOOL, BUILTIN, F32, F64, I4, I8, I32, I64, T1, U2, 
 from openinfer.errors import DeviceError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
-from openinfer.ops.schema import Fold
+from openinfer.ops.schema import Fold, Loops
 from openinfer.packing import pack, unpack
+from openinfer.plugins.environment import Environment
+from openinfer.plugins.selection import kernel_table
 from openinfer.scalars import decode_bits, encode_bits
 from openinfer_backend_cpu import plugin
 from openinfer_backend_cpu.backend import CpuBackend
@@ -277,3 +279,15 @@ def test_calls_bound_one_after_the_other_do_not_disturb_each_other(backend: CpuB
     for kind, target in zip(kinds, targets, strict=True):
         found = unpack(backend.read(target), I4, kind.shape).tolist()
         assert found == [((v % 8) ** 2 + 8) % 16 - 8 for v in range(kind.count)]
+
+
+def test_no_operator_of_the_catalogue_is_interpreted_element_by_element() -> None:
+    environment = Environment.default()
+    kernels = kernel_table(environment, environment.devices["cpu"]).kernels
+    looped = [schema for schema in environment.ops.values() if isinstance(schema.definition, Loops)]
+    covered = {
+        schema.name: frozenset[str]().union(*(spec.dtypes or schema.dtypes for spec in kernels.get(schema.name, ())))
+        for schema in looped
+    }
+    assert looped
+    assert not [schema.name for schema in looped if not schema.dtypes <= covered[schema.name]]
