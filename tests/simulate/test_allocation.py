@@ -5,6 +5,7 @@ NumPy reports its arrays to `tracemalloc`, so that even one that is gone again a
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -166,3 +167,23 @@ def test_earlier_contents_of_a_growing_result_are_released():
     np.testing.assert_array_equal(executor.fetch("keys"), np.tile(k * np.float32(0.5), (steps, 1)))
     # The table and the result have room for 256 rows, and the room before may be there while a larger one is filled.
     assert found.nbytes < 6 * 256 * row
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_the_memory_of_an_executor_goes_with_it(close: bool) -> None:
+    program = "dynamic { x: f32[N]; } block entry { op exp(x) >> t; op exp(t) >> y; return y; }"
+    simulator = oi.Simulator(oi.Model.from_arrays({}, sizevars={"N": 1 << 20}), program)
+    gc.disable()
+    tracemalloc.start()
+    try:
+        executor = simulator.make_executor()
+        for size in (1 << 20, 1 << 19):
+            executor.step(x=np.ones(size, np.float32))
+        assert tracemalloc.get_traced_memory()[0] > 3 << 22
+        if close:
+            executor.close()
+        del executor
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
+        gc.enable()

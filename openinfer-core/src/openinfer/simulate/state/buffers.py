@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakMethod
 
 from openinfer.simulate.state.varying import Varying
 
@@ -34,12 +35,17 @@ class Buffers:
         self.made_varying: dict[str, Varying] = {}
         self._variables = variables
         self._backend = backend
-        self._make = make
+        # The owner of the method owns these buffers too: through a cycle their memory would stay until the garbage
+        # collector runs, which counts objects and not their bytes.
+        self._make = WeakMethod(make)
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of a variable; of a varying one, that of the declared shape."""
         if name not in self.made:
-            self.made[name] = self._make(self._variables[name])
+            make = self._make()
+            if make is None:
+                raise ReferenceError(f"`{name}`: the memory that its buffer is for is gone")
+            self.made[name] = make(self._variables[name])
         return self.made[name]
 
     def varying(self, name: str) -> Varying | None:
