@@ -16,12 +16,15 @@ from onnx_models import INT64, info, model, node, saved, weights
 
 from openinfer import Model, ModelImportError, graph
 from openinfer.cli import main
-from openinfer.importers import ImportOptions, load, verify
+from openinfer.importers import ImportOptions, load, step_executors, verify
 from openinfer.importers.onnx_files import originals
+from openinfer.importers.step_executors import StepExecutors
 from openinfer.importers.step_inputs import step_inputs
+from openinfer.importers.step_sizes import StepPrograms
 from openinfer.importers.verification import verified
 from openinfer.plugins.environment import Environment
 from openinfer.tolerances import Tolerance
+from openinfer.validate import resolve
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
 
@@ -388,6 +391,40 @@ def test_sizes_of_steps_are_distinct_the_largest_the_least_and_one_more(tmp_path
     assert shapes[0] == (1, 1, 10)
     assert shapes[1][0] * shapes[1][2] * 4 > 1 << 20
     assert shapes[2:] == [(1, 1, 5), (2, 1, 6)]
-    limited = step_inputs(imported, {}, 1, 0, limits={"n": 40})["x"].shape
-    assert limited[2] == 40
+    limited = step_inputs(imported, {}, 1, 0, programs=StepPrograms(imported, Environment.default(), limits={"n": 40}))
+    assert limited["x"].shape[2] == 40
     assert verify(path, imported).steps == 4
+
+
+def test_other_sizes_than_the_least_are_within_the_budget(tmp_path: Path) -> None:
+    path = saved(model([node("Relu", "x", "y")], [info("x", ["batch", "n", 1 << 16])], [info("y", None)]), tmp_path)
+    imported = load(path)
+    programs = StepPrograms(imported, Environment.default(), budget=1 << 20)
+    sizes = [programs.of(step).sizes for step in range(4)]
+    assert sizes[:3] == [{"batch": 1, "n": 2}, {"batch": 1, "n": 2}, {"batch": 1, "n": 1}]
+    assert sizes[3] == {"batch": 2, "n": 1}
+    assert programs.too_large == {"batch=2, n=2": 1 << 21}
+
+
+def test_sizes_that_are_not_compared_are_noted(tmp_path: Path) -> None:
+    path = saved(model([node("Relu", "x", "y")], [info("x", ["n", 1 << 18])], [info("y", None)]), tmp_path)
+    command = ["import", str(path), "-o", str(tmp_path), "--verify"]
+    found = CliRunner().invoke(main, [*command, "--budget", "3"])
+    assert "not compared at n=2: values take 4 MiB there, which --budget 4 allows" in found.output
+    assert "not compared" not in CliRunner().invoke(main, [*command, "--budget", "4"]).output
+
+
+def test_the_state_goes_on_where_another_executor_takes_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_executors, "KEPT_NBYTES", 0)
+    nodes = [node("ReduceSum", "x", "s", keepdims=0), node("Add", "s h", "hn"), node("Add", "x h", "y")]
+    ports = [info("x", ["n"]), info("h", [])], [info("y", None), info("hn", [])]
+    path = saved(model(nodes, *ports), tmp_path)
+    imported = load(path, feeds={"hn": "h"})
+    assert verify(path, imported).agrees
+    with StepExecutors(imported, {}, Environment.default(), {}) as executors:
+        opened = []
+        for size, before in ((3, 0), (5, 3), (3, 8)):
+            opened.append(executors.at(resolve(imported.graph, imported.model, sizes={"n": size})))
+            opened[-1].step(x=np.ones(size, np.float32))
+            assert opened[-1].outputs()["y"].tolist() == [before + 1.0] * size
+    assert len({id(executor) for executor in opened}) == 3

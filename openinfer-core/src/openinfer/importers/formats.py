@@ -86,6 +86,7 @@ def verify(
     steps: int | None = None,
     seed: int = 0,
     limits: Mapping[str, int] | None = None,
+    budget: int | None = None,
     tolerances: Mapping[str, Tolerance] | None = None,
     environment: Environment | None = None,
 ) -> Verification:
@@ -101,6 +102,8 @@ def verify(
         steps: by default two, or four where the program has sizes of its own: no two equal, the largest of which the
             values fit a budget, the least that operators accept, and one more than these.
         limits: how large sizes of steps may be, and how far indices of caches may grow.
+        budget: bytes that the values of a step may have at other sizes than the least; None: 512 MiB. The process takes
+            up to twice as much.
         tolerances: by element type, or under ``""`` for all floats, in place of those that follow from the program:
             absolute, or relative to the largest magnitude of an output; of integers, in steps.
 
@@ -126,6 +129,7 @@ def verify(
         "steps": steps,
         "seed": seed,
         "limits": limits,
+        "budget": budget,
         "tolerances": tolerances,
     }
     found = verified(imported, original, **given, environment=offered)

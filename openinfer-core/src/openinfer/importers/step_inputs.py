@@ -10,7 +10,7 @@ import numpy as np
 
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
-from openinfer.importers.step_sizes import program_of_step
+from openinfer.importers.step_sizes import StepPrograms
 from openinfer.plugins.environment import Environment
 from openinfer.random_inputs import Interval, Specials, drawn, drawn_text, input_ranges
 
@@ -63,7 +63,7 @@ def step_inputs(
     *,
     special: Specials = Specials.NONE,
     masks: Interval | None = None,
-    limits: Mapping[str, int] | None = None,
+    programs: StepPrograms | None = None,
     environment: Environment | None = None,
 ) -> StepInputs:
     """Return the inputs of a step: those given, random ones for the others.
@@ -73,7 +73,8 @@ def step_inputs(
             called with the type of the input in this step and the number of the step.
         special: the special floats among random ones.
         masks: what wide integers are drawn from, in place of their own range.
-        limits: how large sizes may be.
+        programs: the program at the sizes of steps; None: without limits. Special floats are drawn at those of the
+            first step, whose memory is there.
 
     Raises:
         ModelImportError: a name is not that of an input, or a value does not fit its type.
@@ -85,7 +86,8 @@ def step_inputs(
         message = f"the model has no input {', '.join(sorted(unknown))}; it has: {listed}"
         raise ModelImportError(message, code="import-value")
     offered = environment or Environment.default()
-    program = program_of_step(imported, step, limits or {}, offered)
+    at_sizes = programs or StepPrograms(imported, offered)
+    program = at_sizes.of(step if special is Specials.NONE else 0)
     random = [ours for name, ours in imported.report.inputs.items() if name not in given]
     ranges = input_ranges(program, imported.model, random, offered)
     values: dict[str, Array] = {}

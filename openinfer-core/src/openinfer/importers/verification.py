@@ -13,14 +13,15 @@ from openinfer.errors import ModelImportError, OpenInferError
 from openinfer.importers.given_values import given_array
 from openinfer.importers.large_floats import reach_of_large_floats
 from openinfer.importers.output_comparison import OutputComparison
+from openinfer.importers.step_executors import StepExecutors
 from openinfer.importers.step_inputs import MASKS, StepInputs, step_inputs
-from openinfer.importers.step_sizes import is_largest, usual_steps
+from openinfer.importers.step_sizes import StepPrograms, is_largest, usual_steps
 from openinfer.importers.verification_report import Verification
 from openinfer.ir.nodes import Op
 from openinfer.ir.types import TensorType
 from openinfer.plugins.environment import Environment
 from openinfer.random_inputs import Specials
-from openinfer.simulate import Executor, Simulator, Snapshot
+from openinfer.simulate import Executor, Snapshot
 from openinfer.synth.comparison import compare
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def verified(
     steps: int | None = None,
     seed: int = 0,
     limits: Mapping[str, int] | None = None,
+    budget: int | None = None,
     tolerances: Mapping[str, Tolerance] | None = None,
     environment: Environment | None = None,
 ) -> Verification:
@@ -58,6 +60,8 @@ def verified(
             hold zeros.
         steps: None for one at every kind of sizes, at least two.
         limits: how large sizes of steps may be, and how far indices of caches may grow.
+        budget: bytes that the values of a step may have at other sizes than the least; None: those of
+            `openinfer.importers.step_sizes.BUDGET`.
         tolerances: by element type, or under ``""`` for all floats, in place of those that follow from the program:
             absolute, or relative to the largest magnitude of an output; of integers, in steps.
 
@@ -66,17 +70,20 @@ def verified(
     """
     offered = environment or Environment.default()
     steps = usual_steps(imported) if steps is None else steps
-    simulator = Simulator(imported.model, imported.graph, limits=limits or {}, environment=offered)
-    drawing = _Drawing(imported, original, inputs or {}, seed, limits or {}, offered)
+    programs = StepPrograms(imported, offered, limits=limits, budget=budget)
+    drawing = _Drawing(imported, original, inputs or {}, seed, programs, offered)
     state = _first_values(imported, initial or {})
-    with simulator.make_executor() as executor:
-        executor.restore({ours: state[name] for name, ours in imported.report.states.items()})
-        comparison = OutputComparison(imported, original, tolerances or {}, executor.program, offered)
-        compared = _Compared(imported, original, simulator, executor, drawing, comparison, state)
+    begin = {ours: state[name] for name, ours in imported.report.states.items()}
+    comparison = OutputComparison(imported, original, tolerances or {}, programs.at_least(), offered)
+    with StepExecutors(imported, limits or {}, offered, begin) as executors:
+        compared = _Compared(imported, original, executors, drawing, comparison, state)
         for step in range(steps):
             compared.step(step)
         if drawing.can_be_special:
             compared.special_step(steps, seed)
+    for sizes, nbytes in programs.too_large.items():
+        needed = -(-nbytes >> 20)
+        comparison.note(f"not compared at {sizes}: values take {needed} MiB there, which --budget {needed} allows")
     return Verification(
         runner=original.runner,
         steps=steps,
@@ -101,17 +108,14 @@ class _Compared:
         self,
         imported: ImportedModel,
         original: Original,
-        simulator: Simulator,
-        executor: Executor,
+        executors: StepExecutors,
         drawing: _Drawing,
         comparison: OutputComparison,
         state: Mapping[str, Array],
     ) -> None:
-        self._imported, self._original = imported, original
-        self._simulator, self._executor = simulator, executor
+        self._imported, self._original, self._executors = imported, original, executors
         self._drawing, self._comparison = drawing, comparison
         self._state = state
-        self._begin = {ours: state[name] for name, ours in imported.report.states.items()}
         self._history: list[dict[str, Array]] = []
         self.first, self.texts, self.with_specials = "", dict[str, str](), False
 
@@ -122,15 +126,16 @@ class _Compared:
             OpenInferError: the program or the original cannot run on these inputs.
         """
         drawn, theirs = self._drawing.step(step, self._state, special=False)
-        self._add(drawn, theirs, self._outputs_of(drawn), None)
+        self._add(drawn, theirs, self._outputs_of(drawn, self._executors.at(drawn.program)), None)
 
     def special_step(self, step: int, seed: int) -> None:
         """Compare a step with special floats among the inputs, unless one of both cannot run on these."""
         try:
             drawn, theirs = self._drawing.step(step, self._state, special=True)
-            before = self._executor.snapshot()
-            outputs = self._outputs_of(drawn)
-            run = partial(_run_both, self._imported, self._original, self._executor, before, self._state)
+            executor = self._executors.at(drawn.program)
+            before = executor.snapshot()
+            outputs = self._outputs_of(drawn, executor)
+            run = partial(_run_both, self._imported, self._original, executor, before, self._state)
             reach = reach_of_large_floats(run, drawn, share=self._comparison.share(), seed=seed)
         except OpenInferError as error:
             self._comparison.note(f"no step with special values among the inputs is compared: {error}")
@@ -138,12 +143,12 @@ class _Compared:
         self.with_specials = True
         self._add(drawn, theirs, outputs, reach)
 
-    def _outputs_of(self, drawn: Mapping[str, Array]) -> dict[str, Any]:
+    def _outputs_of(self, drawn: Mapping[str, Array], executor: Executor) -> dict[str, Any]:
         """Run the program on the inputs of a step."""
         report = self._imported.report
         self._history.append({report.inputs[name]: value for name, value in drawn.items()})
-        self._executor.step(**self._history[-1])
-        values = self._executor.outputs()
+        executor.step(**self._history[-1])
+        values = executor.outputs()
         return {name: values[ours] for name, ours in report.outputs.items()}
 
     def _add(
@@ -158,7 +163,7 @@ class _Compared:
         if is_beyond and not self.first:
             written_values, tolerance = self._original.values(inputs), self._comparison.tolerance
             self.first = first_difference(
-                self._imported, self._simulator, self._begin, self._history, written_values, tolerance
+                self._imported, self._executors.first(), self._history, written_values, tolerance
             )
         self.texts = drawn.texts
         self._state = {name: theirs[output] for output, name in self._imported.report.feeds.items()}
@@ -189,14 +194,14 @@ class _Drawing:
         original: Original,
         inputs: Mapping[str, Any],
         seed: int,
-        limits: Mapping[str, int],
+        programs: StepPrograms,
         environment: Environment,
     ) -> None:
         self._imported = imported
         self._original = original
         self._inputs = inputs
         self._seed = seed
-        self._limits = limits
+        self._programs = programs
         self._environment = environment
         self._masks: tuple[Interval | None, ...] = (None, *MASKS)
         self.can_be_special = False
@@ -237,7 +242,7 @@ class _Drawing:
                 self._seed,
                 special=Specials.ALL if special else Specials.NONE,
                 masks=masks,
-                limits=self._limits,
+                programs=self._programs,
                 environment=self._environment,
             )
             try:
@@ -294,8 +299,7 @@ def _first_values(imported: ImportedModel, initial: Mapping[str, Any]) -> dict[s
 
 def first_difference(
     imported: ImportedModel,
-    simulator: Simulator,
-    begin: Mapping[str, Array],
+    executor: Executor,
     history: Sequence[Mapping[str, Array]],
     theirs: Mapping[str, Array],
     tolerance: Callable[[str], Tolerance],
@@ -303,15 +307,14 @@ def first_difference(
     """Return the first statement whose result differs from what the original has under the same name.
 
     Args:
-        begin: what states hold before the first step, by the names of the program.
+        executor: one of the program before its first step; it is closed.
         history: inputs of all steps, by the names of the program; the last is compared.
         theirs: what nodes of the original write in that step.
         tolerance: returns what is allowed of a variable.
     """
     names = {ours: name for name, ours in imported.report.values.items()}
     outputs = {node.index: node.kind.outputs for _, node in imported.graph.nodes() if isinstance(node.kind, Op)}
-    with simulator.make_executor() as executor:
-        executor.restore(begin)
+    with executor:
         for inputs in history[:-1]:
             executor.step(**inputs)
         executor.insert(history[-1])

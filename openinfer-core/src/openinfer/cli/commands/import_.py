@@ -109,6 +109,12 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
 @initial_option("With --verify: the first value of a state, by its name in the model; the others are zeros.")
 @seed_option
 @limit_option
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    metavar="MIB",
+    help="With --verify: MiB that the values of a step may take at other sizes than the least (512).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(
     *,
@@ -127,6 +133,7 @@ def command(
     steps: int | None,
     seed: int,
     limits: dict[str, int],
+    budget: int | None,
     as_json: bool,
 ) -> None:
     """Write FILE, such as model.onnx, as NAME.oi and NAME.oinf.
@@ -140,8 +147,8 @@ def command(
     """
     from openinfer import importers
 
-    if not verify and (inputs or initial or tolerances or limits or steps is not None):
-        message = "--input, --initial, --tolerance, --limit and --steps go with --verify, which is not given"
+    if not verify and (inputs or initial or tolerances or limits or budget is not None or steps is not None):
+        message = "--input, --initial, --tolerance, --limit, --budget and --steps go with --verify, which is not given"
         raise click.UsageError(message)
     if no_feed and feeds is not None:
         raise click.UsageError("--feed names all states, --no-feed is about those that names imply: leave out one")
@@ -163,6 +170,7 @@ def command(
             initial={item.name: _first_value_of(item, seed, place) for place, item in enumerate(initial)},
             steps=steps,
             limits=limits,
+            budget=None if budget is None else budget << 20,
             seed=seed,
             tolerances=tolerances,
         )

@@ -94,6 +94,8 @@ class OnnxOriginal:
             return self._call(reference.ReferenceEvaluator, proto)
         options = self._runtime.SessionOptions()
         options.log_severity_level = 3
+        # The arena keeps what the largest step needed.
+        options.enable_cpu_mem_arena = False
         if not optimise:
             options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         return self._call(self._runtime.InferenceSession, model, options, providers=["CPUExecutionProvider"])
