@@ -457,3 +457,39 @@ def test_a_refused_step_says_what_its_statement_demands_of_sizes(device: str, re
             executor.step(x=vector(2), n=0)
         with pytest.raises(oi.ExecutionError, match="select: n must be -2 to 1"):
             executor.step(x=vector(2), n=5)
+
+
+def test_live_bytes_after_a_step_are_those_of_a_program_that_always_has_its_sizes() -> None:
+    text = """
+    dynamic { x: f32[T, 2]; l: i64; }
+    constant { V(i): f32[2] @pattern("V.{i}"); W: f32[2, 2]; }
+    volatile { y: f32[T, 2]; scale: f32 @init(2.0); }
+    persistent { K(t): f32[2] @table; step: i32; mean: f32[2]; }
+    block entry {
+      cache.read step >> at;
+      cache.write x >> K[at..at+T];
+      cache.increment T step;
+      op matmul(x, W) >> h;
+      op mul(h, scale) >> h;
+      op add(h, V[l]) >> y;
+      op mean_axis(y, axes=[0]) >> m;
+      cache.write m >> mean;
+      return y;
+    }
+    """
+    arrays = {"W": np.ones((2, 2), np.float32), "V.0": np.ones(2, np.float32), "V.1": np.ones(2, np.float32)}
+    model = oi.Model.from_arrays(arrays, sizevars={"T": 4})
+    varying = oi.Simulator(model, text).make_executor()
+    for step, length in enumerate((3, 4, 1, 3)):
+        varying.step(x=prompt(length), l=step % 2)
+        same = oi.Simulator(model, text, sizes={"T": length}).make_executor()
+        same.step(x=prompt(length), l=0)
+        same.step(x=prompt(length), l=1)
+        expected, found = same.live_bytes(), varying.live_bytes()
+        rows = sum((3, 4, 1, 3)[: step + 1]) - 2 * length
+        entries = 2 * 4 if step == 0 else 0
+        assert found == {
+            **expected,
+            "persistent": expected["persistent"] + rows * 2 * 4,
+            "constant": expected["constant"] - entries,
+        }

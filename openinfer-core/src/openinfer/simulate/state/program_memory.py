@@ -26,12 +26,17 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = npt.NDArray[Any]
 
+_KEPT = frozenset({Storage.PERSISTENT, Storage.CONSTANT, Storage.VOLATILE})
+"""Kinds of variables whose values outlast a step."""
+
 
 class ProgramMemory:
     """The memory of an executor's program, as a `Memory` and between steps.
 
     Attributes:
         buffers: those of plain variables and temporaries.
+        entries: buffers of entries of prefix tables that were read, apart from those that another memory has.
+        caches: those of this memory; none where another has them.
         initial: makes buffers with initial values.
         initialisers: calls that give the variables that have buffers here their initial values.
     """
@@ -45,8 +50,8 @@ class ProgramMemory:
         self._backend = backend
         self.initial = InitialValues(model, backend)
         self.buffers = Buffers(resolved.variables, backend, self._made)
-        self._entries: dict[tuple[str, tuple[int, ...]], Buffer] = {}
-        self._caches: dict[str, SharedCache] = {}
+        self.entries: dict[tuple[str, tuple[int, ...]], Buffer] = {}
+        self.caches: dict[str, SharedCache] = {}
         self.initialisers: dict[str, BoundCall] = {}
         self._initialisers_of_base: Mapping[str, BoundCall] = {} if base is None else base.initialisers
         self._resets: tuple[BoundCall, ...] = ()
@@ -123,10 +128,10 @@ class ProgramMemory:
     def cache(self, name: str) -> SharedCache:
         if self._base is not None:
             return self._base.cache(name)
-        if name not in self._caches:
+        if name not in self.caches:
             cache = make_cache(self._resolved.variables[name], self._model)
-            self._caches[name] = SharedCache(cache, self._backend)
-        return self._caches[name]
+            self.caches[name] = SharedCache(cache, self._backend)
+        return self.caches[name]
 
     def is_cache(self, name: str) -> bool:
         decl = self._resolved.variables[name].decl
@@ -140,10 +145,10 @@ class ProgramMemory:
         if self._base is not None and self._base.tables[name].type == self.tables[name].type:
             return self._base.entry(name, indices)
         key = (name, indices)
-        if key not in self._entries:
+        if key not in self.entries:
             with _room_for(f"{name}[{','.join(map(str, indices))}]"):
-                self._entries[key] = self.initial.entry(self._resolved.tables[name], indices)
-        return self._entries[key]
+                self.entries[key] = self.initial.entry(self._resolved.tables[name], indices)
+        return self.entries[key]
 
     def restore(self, name: str) -> BoundCall:
         self.buffer(name)
@@ -225,15 +230,31 @@ class ProgramMemory:
 
     def live_bytes(self) -> dict[str, int]:
         """Return the bytes of all present values by kind of memory."""
-        found = {kind.value: 0 for kind in Storage}
+        nbytes = {kind.value: 0 for kind in Storage}
         for name in self.buffers.made:
             if name not in self.conditional or name in self.available:
-                found[self._resolved.variables[name].storage.value] += self.current(name).type.nbytes
-        for (name, _), buffer in self._entries.items():
-            found[self._resolved.tables[name].storage.value] += buffer.type.nbytes
-        for shared in self._caches.values():
-            found[Storage.PERSISTENT.value] += shared.cache.nbytes
-        return found
+                nbytes[self._resolved.variables[name].storage.value] += self.current(name).type.nbytes
+        for name, kind in self._kept_by_base():
+            nbytes[kind.value] += self._resolved.variables[name].type.nbytes
+        for (name, _), buffer in (*self.entries.items(), *self._entries_of_base()):
+            nbytes[self._resolved.tables[name].storage.value] += buffer.type.nbytes
+        for shared in (self._base or self).caches.values():
+            nbytes[Storage.PERSISTENT.value] += shared.cache.nbytes
+        return nbytes
+
+    def _kept_by_base(self) -> Iterator[tuple[str, Storage]]:
+        """Yield the variables that keep a value in the memory of the usual sizes, and were not requested here."""
+        if self._base is None:
+            return
+        for name in self._base.buffers.made.keys() - self.buffers.made.keys():
+            variable = self.variables[name]
+            if variable.storage in _KEPT and self._is_of_base(variable, self._base):
+                yield name, variable.storage
+
+    def _entries_of_base(self) -> Iterator[tuple[tuple[str, tuple[int, ...]], Buffer]]:
+        if self._base is not None:
+            own, tables = self.tables, self._base.tables
+            yield from (entry for entry in self._base.entries.items() if own[entry[0][0]] == tables[entry[0][0]])
 
     @property
     def written_names(self) -> frozenset[str]:
