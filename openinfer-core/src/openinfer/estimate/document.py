@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from openinfer.dims import is_size
 from openinfer.plan.document import plan_json
 from openinfer.schedule.text import schedule_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from openinfer.estimate.steps import PlanEstimate, StageChoice, StepEstimate
     from openinfer.plan.execution_plan import ExecutionPlan
 
 
+_COUNTS = ("times", "operations", "read_nbytes", "written_nbytes", "live_nbytes")
+
+
 def plan_document(plan: ExecutionPlan, found: PlanEstimate) -> dict[str, Any]:
-    """Return `openinfer.plan.document.plan_json` with ``totals``, and ``estimate`` in every step."""
+    """Return `openinfer.plan.document.plan_json` with ``totals``, and ``estimate`` in every step.
+
+    Numbers are those of the largest sizes; ``expressions`` has what differs from step to step, as text.
+    """
     document = plan_json(plan)
-    estimates = iter(found.steps)
+    largest = found.at(plan.given_sizes)
+    estimates = iter(zip(largest.steps, found.steps, strict=True))
     for block in document["blocks"]:
         _add(block["steps"], estimates)
     totals = {
-        "operations": found.operations,
-        "moved_nbytes": found.moved_nbytes,
+        "operations": largest.operations,
+        "moved_nbytes": largest.moved_nbytes,
+        "live_nbytes": largest.live_nbytes,
+        "expressions": _expressions(found, ("operations", "moved_nbytes", "live_nbytes")),
         "proved": found.proved,
         "guarded": found.guarded,
         "arena_nbytes": plan.arena_nbytes,
@@ -31,9 +41,15 @@ def plan_document(plan: ExecutionPlan, found: PlanEstimate) -> dict[str, Any]:
     return {**document, "totals": totals}
 
 
-def _add(steps: list[dict[str, Any]], estimates: Iterator[StepEstimate]) -> None:
+def _expressions(found: object, names: Sequence[str]) -> dict[str, str]:
+    """Return the attributes of some names that are expressions of sizes."""
+    return {name: str(value) for name in names if is_size(value := getattr(found, name))}
+
+
+def _add(steps: list[dict[str, Any]], estimates: Iterator[tuple[StepEstimate, StepEstimate]]) -> None:
     for step in steps:
-        step["estimate"] = _estimate(next(estimates))
+        largest, of_sizes = next(estimates)
+        step["estimate"] = {**_estimate(largest), "expressions": _expressions(of_sizes, _COUNTS)}
         _add(step.get("body", []), estimates)
 
 
@@ -48,6 +64,7 @@ def _estimate(found: StepEstimate) -> dict[str, Any]:
         "weight_nbytes": found.weight_nbytes,
         "proved": found.proved,
         "guarded": found.guarded,
+        "needs_guards": found.needs_guards,
         "choices": [_choice(choice) for choice in found.choices],
     }
 

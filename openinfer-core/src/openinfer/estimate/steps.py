@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from openinfer import dims
 from openinfer.codegen import loop_program
+from openinfer.dims import is_size
+from openinfer.estimate.sizes import PlanSizes, storage_nbytes
 from openinfer.estimate.work import kernel_operations, operations, reads_of
 from openinfer.layout import row_major
-from openinfer.loops import Accesses, UnprovedAccessError, verify
+from openinfer.loops import LoopProgramError, verify
 from openinfer.lower.fused import needed
 from openinfer.plan.accesses import mask, members, operands, reads, walk, writes
 from openinfer.plan.arrangement import packable
-from openinfer.plan.indices import constant
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.steps import (
     ComputeStep,
@@ -29,9 +31,10 @@ from openinfer.plan.values import ArenaMemory, WeightMemory
 from openinfer.schedule import compared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from openinfer.loops import Kernel
+    from openinfer.dims import Size
+    from openinfer.loops import Accesses, Kernel
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Operand, Step
     from openinfer.schedule import Schedule
@@ -56,7 +59,7 @@ class StageChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEstimate:
-    """One step, carried out once.
+    """One step, carried out once. Counts are expressions of the sizes that the caller gives in every step.
 
     Attributes:
         number: from 1, in the order in which steps are listed.
@@ -66,19 +69,32 @@ class StepEstimate:
         live_nbytes: of the arena that hold what the step reads, writes, or what is needed later.
         weight_nbytes: of the weights that it reads.
         proved, guarded: accesses that lie inside of their buffer whatever the data are, and because of a test.
+        needs_guards: whether accesses lie inside because of tests of sizes that precede the step; they are not counted.
         choices: one for each stage of a computation.
     """
 
     number: int
-    times: int | None = 1
-    operations: int | None = 0
-    read_nbytes: int = 0
-    written_nbytes: int = 0
-    live_nbytes: int = 0
+    times: Size | None = 1
+    operations: Size | None = 0
+    read_nbytes: Size = 0
+    written_nbytes: Size = 0
+    live_nbytes: Size = 0
     weight_nbytes: int = 0
     proved: int = 0
     guarded: int = 0
+    needs_guards: bool = False
     choices: tuple[StageChoice, ...] = ()
+
+    def at(self, sizes: Mapping[str, int]) -> StepEstimate:
+        """Return the estimate of the step at some sizes."""
+        return replace(
+            self,
+            times=_at(self.times, sizes),
+            operations=_at(self.operations, sizes),
+            read_nbytes=_at(self.read_nbytes, sizes),
+            written_nbytes=_at(self.written_nbytes, sizes),
+            live_nbytes=_at(self.live_nbytes, sizes),
+        )
 
     @property
     def cycles(self) -> float | None:
@@ -89,7 +105,7 @@ class StepEstimate:
 
 @dataclass(frozen=True, slots=True)
 class PlanEstimate:
-    """What a plan costs.
+    """What a plan costs: numbers, or expressions of the sizes that the caller gives in every step.
 
     Attributes:
         steps: as `ExecutionPlan.report` lists them: blocks from the first, loops before their bodies.
@@ -97,15 +113,30 @@ class PlanEstimate:
 
     steps: tuple[StepEstimate, ...]
 
-    @property
-    def operations(self) -> int:
-        """Operations of all steps, each as often as loops of known bounds run it; unknown ones left out."""
-        return sum((step.operations or 0) * (step.times or 1) for step in self.steps)
+    def at(self, sizes: Mapping[str, int]) -> PlanEstimate:
+        """Return the estimate at some sizes, all of them numbers.
+
+        Raises:
+            KeyError: a size that the caller gives has no value.
+        """
+        return PlanEstimate(tuple(step.at(sizes) for step in self.steps))
 
     @property
-    def moved_nbytes(self) -> int:
+    def operations(self) -> Size:
+        """Operations of all steps, each as often as loops of known bounds run it; unknown ones left out."""
+        return sum(_times(step, step.operations) for step in self.steps if step.operations is not None)
+
+    @property
+    def moved_nbytes(self) -> Size:
         """Bytes that steps read and write, each as often as loops of known bounds run it."""
-        return sum((step.read_nbytes + step.written_nbytes) * (step.times or 1) for step in self.steps)
+        return sum(_times(step, step.read_nbytes + step.written_nbytes) for step in self.steps)
+
+    @property
+    def live_nbytes(self) -> Size:
+        """Bytes of the arena that hold values at the step where these are most."""
+        live = [step.live_nbytes for step in self.steps]
+        known = max([nbytes for nbytes in live if not is_size(nbytes)], default=0)
+        return dims.max([known, *filter(is_size, live)])
 
     @property
     def proved(self) -> int:
@@ -116,11 +147,39 @@ class PlanEstimate:
         return sum(step.guarded for step in self.steps)
 
 
+def _at(count: Any, sizes: Mapping[str, int]) -> Any:
+    return count.at(sizes) if is_size(count) else count
+
+
+def _times(step: StepEstimate, count: Size) -> Size:
+    return count if step.times is None else count * step.times
+
+
+def _accesses(kernel: Kernel) -> Accesses | None:
+    """Count the accesses of a loop program; None where those rest on tests of sizes, which other steps make.
+
+    Raises:
+        LoopProgramError: the loop program is not sound, and has no sizes.
+    """
+    try:
+        # Operators such as `not` have names that loop programs may not have as text.
+        return verify(replace(kernel, name="step"))
+    except LoopProgramError:
+        if not kernel.parameters:
+            raise
+        return None
+
+
+def _fewer(touched: Size, whole: Size) -> Size:
+    """Return the bytes that are read of an operand, all of them where fewer are not certain at every size."""
+    return touched if dims.surely(lambda: touched <= whole) else whole
+
+
 def estimate(plan: ExecutionPlan) -> PlanEstimate:
     """Return what each step of a plan costs.
 
     Raises:
-        LoopProgramError: a loop program of the plan is not sound.
+        LoopProgramError: a loop program of the plan, which has no sizes of steps, is not sound.
     """
     return PlanEstimate(tuple(_Estimating(plan).steps()))
 
@@ -129,7 +188,8 @@ class _Estimating:
     def __init__(self, plan: ExecutionPlan) -> None:
         self._plan = plan
         self._liveness = Liveness(plan.procedures, mask(output.value for output in plan.outputs))
-        self._times: dict[int, int | None] = {}
+        self._sizes = PlanSizes(plan)
+        self._times: dict[int, Size | None] = {}
         for procedure in plan.procedures:
             self._count(procedure.steps, 1)
 
@@ -140,13 +200,13 @@ class _Estimating:
                 number += 1
                 yield self._step(number, step)
 
-    def _count(self, steps: Sequence[Step], times: int | None) -> None:
+    def _count(self, steps: Sequence[Step], times: Size | None) -> None:
         for step in steps:
             self._times[id(step)] = times
             if isinstance(step, LoopStep):
-                start, end = constant(step.start), constant(step.end)
-                known = None if start is None or end is None else max(0, end - start)
-                self._count(step.body, None if known is None or times is None else times * known)
+                start, end = self._sizes.value(step.start), self._sizes.value(step.end)
+                turns = None if start is None or end is None else dims.max(0, end - start)
+                self._count(step.body, None if turns is None or times is None else times * turns)
 
     def _step(self, number: int, step: Step) -> StepEstimate:
         times, live = self._times[id(step)], self._live(step)
@@ -164,29 +224,30 @@ class _Estimating:
             times=times,
             operations=None if isinstance(step, KernelStep) else 0,
             read_nbytes=sum(sizes.values()),
-            written_nbytes=sum(self._plan.values[value].type.nbytes for value in members(writes(step))),
+            written_nbytes=sum(map(self._value_nbytes, members(writes(step)))),
             live_nbytes=live,
             weight_nbytes=sum(self._plan.weights[weight].stored.nbytes for weight in weights),
         )
         return self._computing(step, found, sizes) if isinstance(step, ComputeStep | LoopProgramStep) else found
 
     def _computing(
-        self, step: ComputeStep | LoopProgramStep, found: StepEstimate, sizes: dict[Operand, int]
+        self, step: ComputeStep | LoopProgramStep, found: StepEstimate, sizes: dict[Operand, Size]
     ) -> StepEstimate:
         kernel = loop_program(step)
         accesses = _accesses(kernel)
         counted = kernel_operations(kernel)
         choices: tuple[StageChoice, ...] = ()
         if isinstance(step, ComputeStep):
-            counted = operations(step.computation)
+            extents = self._sizes.extents(step)
+            counted = operations(step.computation, extents)
             choices = tuple(self._choices(step))
-            read = reads_of(step.computation)
+            read = reads_of(step.computation, extents)
             for tensor, operand in zip(step.computation.inputs, step.inputs, strict=True):
                 most = read.get(tensor.name, 0)
                 if most is not None:
-                    sizes[operand] = min(sizes[operand], -(-most * tensor.dtype.bits // 8))
+                    sizes[operand] = _fewer(storage_nbytes(tensor.dtype, most), sizes[operand])
         temporaries = step.temporaries if isinstance(step, ComputeStep) else ()
-        again = sum(self._plan.values[value].type.nbytes for value in temporaries)
+        again = sum(map(self._value_nbytes, temporaries))
         return StepEstimate(
             number=found.number,
             times=found.times,
@@ -195,8 +256,9 @@ class _Estimating:
             written_nbytes=found.written_nbytes,
             live_nbytes=found.live_nbytes,
             weight_nbytes=found.weight_nbytes,
-            proved=accesses.proved,
-            guarded=accesses.guarded,
+            proved=0 if accesses is None else accesses.proved,
+            guarded=0 if accesses is None else accesses.guarded,
+            needs_guards=accesses is None,
             choices=choices,
         )
 
@@ -231,10 +293,14 @@ class _Estimating:
         value = self._plan.values[operand.value]
         return isinstance(value.memory, WeightMemory) and not value.type.dtype.is_packed
 
-    def _operand_nbytes(self, operand: Operand) -> int:
+    def _operand_nbytes(self, operand: Operand) -> Size:
         if isinstance(operand, TableRef):
             return self._plan.table(operand.table).type.nbytes
-        return self._plan.values[operand.value].type.nbytes if isinstance(operand, ValueRef) else 0
+        return self._value_nbytes(operand.value) if isinstance(operand, ValueRef) else 0
+
+    def _value_nbytes(self, value: int) -> Size:
+        """Return the bytes of the elements of a value, without a halo."""
+        return self._sizes.nbytes(value, self._plan.values[value].type)
 
     def _weights(self, operand: Operand) -> Iterator[int]:
         if isinstance(operand, TableRef):
@@ -246,33 +312,20 @@ class _Estimating:
             if isinstance(memory, WeightMemory):
                 yield memory.number
 
-    def _live(self, step: Step) -> int:
+    def _live(self, step: Step) -> Size:
         """Return the bytes of the arena that a step may not lose, those that it writes included."""
         held = self._liveness.after(step) | reads(step) | writes(step)
         places: list[tuple[int, int, int]] = []
         for number in members(held):
             value = self._plan.values[number]
             if isinstance(value.memory, ArenaMemory):
-                start = value.memory.offset
-                places.append((value.memory.bank, start, start + value.stored.nbytes))
-        total = end = before = 0
-        for bank, start, stop in sorted(places):
+                places.append((value.memory.bank, value.memory.offset, number))
+        total: Size = 0
+        end: Size = 0
+        before = 0
+        for bank, start, number in sorted(places):
             end = end if bank == before else 0
-            total += max(0, stop - max(start, end))
-            before, end = bank, max(end, stop)
+            stop = start + self._sizes.nbytes(number, self._plan.values[number].stored)
+            total = total + dims.max(0, stop - dims.max(start, end))
+            before, end = bank, dims.max(end, stop)
         return total
-
-
-def _accesses(kernel: Kernel) -> Accesses:
-    """Return how many accesses a loop program proves to lie inside; none where that takes what a plan knows of sizes.
-
-    Raises:
-        LoopProgramError: the loop program is not sound.
-    """
-    try:
-        return verify(kernel)
-    except UnprovedAccessError:
-        # The definition of the operator proved it, by how sizes such as a stride follow from others.
-        if not kernel.parameters:
-            raise
-        return Accesses()

@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import counted, printable
+from openinfer.dims import is_size
 from openinfer.plan.accesses import walk
 from openinfer.plan.report import lines_of, step_text, stored_reason
 from openinfer.plan.schedules import common_loops_text
@@ -15,6 +16,7 @@ from openinfer.schedule.text import schedule_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from openinfer.dims import Size
     from openinfer.estimate.steps import PlanEstimate, StageChoice, StepEstimate
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Step
@@ -27,9 +29,11 @@ _HEAD = ("", "step", "line", "times", "operations", "read", "written", "live", "
 def estimate_text(plan: ExecutionPlan, found: PlanEstimate) -> str:
     """Return the total cost of a plan, a table of its steps, and the schedules and reasons of each.
 
-    Large numbers are rounded to three digits: k, M and G are powers of 1,000, Ki, Mi and Gi of 1,024.
+    Large numbers are rounded to three digits: k, M and G are powers of 1,000, Ki, Mi and Gi of 1,024. Where sizes
+    differ from step to step numbers are those of the largest, and sums are shown as expressions of the sizes too.
     """
-    lines = [*_summary(plan, found), "", *_table(plan, found), "", *_details(plan, found)]
+    largest = found.at(plan.given_sizes)
+    lines = [*_summary(plan, found), "", *_table(plan, largest), "", *_details(plan, largest)]
     return "\n".join(printable(line).rstrip() for line in lines).rstrip()
 
 
@@ -38,7 +42,10 @@ def _summary(plan: ExecutionPlan, found: PlanEstimate) -> Iterator[str]:
     yield from (f"input     {port.name}: {port.type}" for port in plan.inputs)
     yield from (f"output    {port.name}: {port.type}" for port in plan.outputs)
     yield f"weights   {plan.weights_nbytes:,} bytes in {counted(len(plan.weights), 'tensor')}"
-    yield f"arena     {plan.arena_nbytes:,} bytes"
+    if plan.given_sizes:
+        largest = ", ".join(f"{name} = {most}" for name, most in plan.given_sizes.items())
+        yield f"sizes     {largest} at most: numbers are for these, expressions for those of a step"
+    yield from _wrapped("arena     ", f"{plan.arena_nbytes:,} bytes{_used(found)}")
     for state in plan.states:
         bank = plan.memory_of(state)
         place = "" if bank is None else f" in {bank}"
@@ -47,10 +54,26 @@ def _summary(plan: ExecutionPlan, found: PlanEstimate) -> Iterator[str]:
         yield f"memory    {bank.name} ({bank.kind}): {bank.nbytes:,} of {bank.capacity:,} bytes"
     unknown = sum(1 for step in found.steps if step.operations is None)
     note = f"; those of {counted(unknown, 'step')} are not known" if unknown else ""
-    yield f"work      {found.operations:,} operations{note}; {found.moved_nbytes:,} bytes read and written"
+    operations = f"{_amount(plan, found.operations, 'operations')}{note}"
+    yield from _wrapped("work      ", f"{operations}; {_amount(plan, found.moved_nbytes, 'bytes read and written')}")
     if any(step.times is None for step in found.steps):
         yield "          (what runs in loops whose bounds are known at run time counts once)"
-    yield f"accesses  {found.proved:,} proved in bounds, {found.guarded:,} guarded by a test"
+    resting = sum(step.needs_guards for step in found.steps)
+    note = f"; those of {counted(resting, 'step')} are in bounds by tests of sizes" if resting else ""
+    yield f"accesses  {found.proved:,} proved in bounds, {found.guarded:,} guarded by a test{note}"
+
+
+def _amount(plan: ExecutionPlan, amount: Size, unit: str) -> str:
+    """Return the largest amount with its unit, and how it follows from sizes."""
+    if not is_size(amount):
+        return f"{amount:,} {unit}"
+    return f"{amount.at(plan.given_sizes):,} {unit}, {amount} in a step"
+
+
+def _used(found: PlanEstimate) -> str:
+    """Return how much of the arena a step uses, where that follows from sizes."""
+    live = found.live_nbytes
+    return f", of which values take {live} in a step" if is_size(live) else ""
 
 
 def _device(plan: ExecutionPlan) -> str:
@@ -122,12 +145,12 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
-def _number(value: int) -> str:
-    return _rounded(value, 1000, ("", "k", "M", "G", "T"))
+def _number(value: Size) -> str:
+    return _rounded(int(value), 1000, ("", "k", "M", "G", "T"))
 
 
-def _bytes(value: int) -> str:
-    return _rounded(value, 1024, ("", "Ki", "Mi", "Gi", "Ti"))
+def _bytes(value: Size) -> str:
+    return _rounded(int(value), 1024, ("", "Ki", "Mi", "Gi", "Ti"))
 
 
 def _rounded(value: int, base: int, units: Sequence[str]) -> str:
@@ -149,7 +172,7 @@ def _details(plan: ExecutionPlan, found: PlanEstimate) -> Iterator[str]:
 def _detail(plan: ExecutionPlan, step: Step, found: StepEstimate) -> Iterator[str]:
     reason = stored_reason(step)
     statements = len(step.origin.statements)
-    if not (found.choices or found.proved or found.guarded or reason or statements > 1):
+    if not (found.choices or found.proved or found.guarded or found.needs_guards or reason or statements > 1):
         return
     width = max(2, len(str(found.number)))
     yield from _wrapped(f"{found.number:>{width}}  ", step_text(plan, step))
@@ -164,6 +187,8 @@ def _detail(plan: ExecutionPlan, step: Step, found: StepEstimate) -> Iterator[st
         yield from _wrapped(f"{pad}{choice.tensor:<8}  ", schedule_text(choice.schedule) or "in row-major order")
         if choice.cycles is not None:
             yield from _wrapped(f"{pad}cycles    ", _cycles(choice))
+    if found.needs_guards:
+        yield f"{pad}accesses  in bounds by tests of sizes before the step"
     if found.proved or found.guarded:
         yield f"{pad}accesses  {found.proved} proved, {found.guarded} guarded"
 

@@ -6,94 +6,94 @@ and arithmetic on indices, are none.
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
 from openinfer.compute import Read
+from openinfer.estimate.sizes import Extents
 from openinfer.expr.linear import linearise
 from openinfer.loops import Fail, For, If, Let, Lookup, Set, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from openinfer.affine import Var
     from openinfer.compute import Computation, Stage
+    from openinfer.dims import Size
     from openinfer.expr.tree import Expr
     from openinfer.loops import Kernel, Statement
 
 _FREE = frozenset(("input", "literal", "cast"))
 
-
-def operations(computation: Computation) -> int | None:
-    """Return the operations of a computation; None where an extent is known at run time only."""
-    found = [_stage_operations(stage) for stage in computation.stages]
-    return None if None in found else sum(filter(None, found))
+_BARE = Extents({})
+"""Those of loop programs, which have no parameters."""
 
 
-def kernel_operations(kernel: Kernel) -> int | None:
+def operations(computation: Computation, extents: Extents) -> Size | None:
+    """Return the operations of a computation; None where an extent may be anything."""
+    return _sum(_stage_operations(stage, extents) for stage in computation.stages)
+
+
+def kernel_operations(kernel: Kernel) -> Size | None:
     """Return the operations of a loop program; None where the length of a loop is known at run time only."""
     return _block_operations(kernel.body)
 
 
-def reads_of(computation: Computation) -> dict[str, int | None]:
-    """Return how often elements of each tensor are read, by name; None where that is known at run time only."""
-    found: dict[str, int | None] = {}
+def reads_of(computation: Computation, extents: Extents) -> dict[str, Size | None]:
+    """Return how often elements of each tensor are read, by name; None where that may be any number."""
+    found: dict[str, Size | None] = {}
     for stage in computation.stages:
         for number, element in enumerate(stage.elements):
             if isinstance(element, Read):
-                before, times = found.get(element.tensor, 0), _times_read(stage, number)
+                before, times = found.get(element.tensor, 0), _times_read(stage, number, extents)
                 found[element.tensor] = None if before is None or times is None else before + times
     return found
 
 
-def _times_read(stage: Stage, number: int) -> int | None:
+def _times_read(stage: Stage, number: int, extents: Extents) -> Size | None:
     fold = stage.fold
     if fold is None:
-        return _places(stage.axes)
+        return extents.places(stage.axes)
     inside = [total.term for total in fold.totals] + [lookup.value for lookup in stage.folded_lookups]
     inside += [stage.value] if fold.running else []
     is_inside = any(number in linearise(expr).inputs for expr in inside)
-    return _places(stage.all_axes if is_inside else stage.axes)
+    return extents.places(stage.all_axes if is_inside else stage.axes)
 
 
-def _stage_operations(stage: Stage) -> int | None:
+def _stage_operations(stage: Stage, extents: Extents) -> Size | None:
     fold = stage.fold
     folded_lookups = [lookup.value for lookup in stage.folded_lookups]
     each = [lookup.value for lookup in stage.lookups if lookup.value not in folded_lookups]
     stored = [stage.value, *(check.refused for check in stage.checks)]
-    places = _places(stage.axes)
+    places = extents.places(stage.axes)
     if fold is None:
         return None if places is None else places * _count([*each, *stored])
     each += [total.start for total in fold.totals if total.start is not None]
     terms = [*folded_lookups, *(part for total in fold.totals for part in (total.term, total.combine))]
     (terms if fold.running else each).extend(stored)
-    steps = _places(stage.all_axes)
+    steps = extents.places(stage.all_axes)
     return None if places is None or steps is None else places * _count(each) + steps * _count(terms)
 
 
-def _places(axes: Iterable[Var]) -> int | None:
-    extents = [_most(axis) for axis in axes]
-    return None if None in extents else prod(extent for extent in extents if extent is not None)
-
-
-def _most(var: Var) -> int | None:
-    return var.extent.interval.high if isinstance(var.extent, Index) else var.extent
+def _sum(counts: Iterable[Size | None]) -> Size | None:
+    total: Size = 0
+    for count in counts:
+        if count is None:
+            return None
+        total = total + count
+    return total
 
 
 def _count(expressions: Iterable[Expr]) -> int:
     return sum(1 for expr in expressions for i in linearise(expr).instructions if i.function not in _FREE)
 
 
-def _block_operations(body: Sequence[Statement]) -> int | None:
-    found = [_statement_operations(statement) for statement in body]
-    return None if None in found else sum(filter(None, found))
+def _block_operations(body: Sequence[Statement]) -> Size | None:
+    return _sum(map(_statement_operations, body))
 
 
-def _statement_operations(statement: Statement) -> int | None:
+def _statement_operations(statement: Statement) -> Size | None:
     match statement:
         case For(var, _, body):
-            times, inside = _most(var), _block_operations(body)
+            times, inside = _BARE.most(var.extent), _block_operations(body)
             return None if times is None or inside is None else times * inside
         case If(_, body):
             return _block_operations(body)
