@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import io
 import os
 import pty
+import random
 import termios
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer.cli.terminal import width_of
-from openinfer.diagnostics import Diagnostic, Source, columns, render
+from openinfer.diagnostics import Diagnostic, Source, columns, near_names, render
 
 
 def excerpt(line: str, start: int, end: int, width: int | None) -> tuple[str, str]:
@@ -68,3 +70,12 @@ def test_the_width_is_that_of_the_terminal(monkeypatch: pytest.MonkeyPatch, tmp_
     assert width_of(io.StringIO()) is None
     with (tmp_path / "out").open("w") as file:
         assert width_of(file) is None
+
+
+def test_near_names_are_those_of_difflib() -> None:
+    draw = random.Random(5)
+    names = ["".join(draw.choices("abT_", k=draw.randint(0, 9))) for _ in range(60)]
+    for name in names:
+        known = sorted(set(names) - {name})
+        same = [other for other in known if other.lower() == name.lower()]
+        assert near_names(name, known) == (same[:3] or difflib.get_close_matches(name, known, n=3, cutoff=0.6))

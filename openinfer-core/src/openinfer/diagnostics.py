@@ -104,11 +104,19 @@ def shortened(text: str, most: int = 120) -> str:
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
+_CUTOFF = 0.6
+"""The least share of common letters of names that look alike: twice their number by all letters of both."""
+
+
 def near_names(name: str, names: Iterable[str], count: int = 3) -> list[str]:
     """Return up to ``count`` of ``names`` that look like ``name``, best first; only case apart, those alone."""
     known = sorted(set(names))
     same = [other for other in known if other.lower() == name.lower()]
-    return same[:count] or difflib.get_close_matches(name, known, n=count, cutoff=0.6)
+    # No more letters than those of the shorter name are common: most names need no closer look.
+    long_enough = [other for other in known if _CUTOFF * (len(name) + len(other)) <= 2 * min(len(name), len(other))]
+    if same or not long_enough:
+        return same[:count]
+    return difflib.get_close_matches(name, long_enough, n=count, cutoff=_CUTOFF)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from openinfer.diagnostics import Diagnostic, Severity
 from openinfer.dsl import graph
 from openinfer.errors import ValidationError
 from openinfer.model import Model
-from openinfer.validate import resolve
+from openinfer.ops.applying import call_of
+from openinfer.validate import op_inference, operators, resolve
+
+if TYPE_CHECKING:
+    from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import OpSchema
 
 WRONG = {
     "read": "transfer «t» >> y; assign t: f32[2];",
@@ -73,3 +80,18 @@ def test_each_temporary_is_reported_at_each_statement_with_the_place_of_its_assi
     assert [each.code for each in found] == ["temporary-unset", "temporary-unset"]
     spans = [related.span for each in found for related in each.related]
     assert [text[span.start : span.end] for span in spans] == ["assign t: f32[2]"] * 2
+
+
+def test_the_rule_of_a_statement_whose_types_are_inferred_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def counted(schema: OpSchema, *arguments: Any) -> OpCall:
+        calls.append(schema.name)
+        return call_of(schema, *arguments)
+
+    monkeypatch.setattr(operators, "call_of", counted)
+    monkeypatch.setattr(op_inference, "call_of", counted)
+    text = "op exp(x) >> t; op concat(t, x, axis=0) >> u; op slice(u, starts=[1], ends=[3]) >> y; op add(t, y) >> y;"
+    resolved = resolve(graph(program(text)), Model.from_arrays({}))
+    assert calls == ["exp", "concat", "slice", "add"]
+    assert [op.output_types[0].shape for op in resolved.ops.values()] == [(2,), (4,), (2,), (2,)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,8 @@ from openinfer.ir.size_notes import SizeNotes
 from openinfer.ir.text import node_desc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from contextlib import AbstractContextManager
 
     from openinfer.diagnostics import Span
     from openinfer.ir.doubts import Doubts
@@ -55,24 +55,22 @@ class Findings:
 
     # What is being checked
 
-    @contextmanager
-    def at(self, block: Block, node: Node) -> Generator[None]:
+    def at(self, block: Block, node: Node) -> AbstractContextManager[None]:
         """Attribute findings to a node."""
-        before = self._block, self._node
-        self._block, self._node = block, node
-        try:
-            yield
-        finally:
-            self._block, self._node = before
+        return _Focus(self, (block, node, self._subject))
 
-    @contextmanager
-    def about(self, subject: Callable[[], str]) -> Generator[None]:
+    def about(self, subject: Callable[[], str]) -> AbstractContextManager[None]:
         """Have messages of errors begin with what they are about."""
-        before, self._subject = self._subject, subject
-        try:
-            yield
-        finally:
-            self._subject = before
+        return _Focus(self, (self._block, self._node, _Subject(subject)))
+
+    @property
+    def focus(self) -> tuple[Block | None, Node | None, Callable[[], str] | None]:
+        """The block and the node being checked, and what messages begin with."""
+        return self._block, self._node, self._subject
+
+    @focus.setter
+    def focus(self, focus: tuple[Block | None, Node | None, Callable[[], str] | None]) -> None:
+        self._block, self._node, self._subject = focus
 
     @property
     def places(self) -> Places:
@@ -151,7 +149,7 @@ class Findings:
 
     def _add(self, diagnostic: Diagnostic) -> None:
         if self._node is not None and self._block is not None:
-            diagnostic = self._of(self._block, self._node, diagnostic)
+            diagnostic = of_node(diagnostic, self._block.name, self._node, self._description(self._node))
         self.items.append(diagnostic)
 
     # Findings about other parts
@@ -192,14 +190,25 @@ class Findings:
         if key in self._reported:
             return
         self._reported.add(key)
-        found = Diagnostic(code=code, message=message, severity=severity, span=where, hint=hint, related=related)
-        self.items.append(self._of(block, node, found))
+        self.items.append(
+            Diagnostic(
+                code=code,
+                message=message,
+                severity=severity,
+                span=where or node.span,
+                hint=hint,
+                related=related,
+                block=block.name,
+                node_index=node.index,
+                node_desc=self._description(node),
+            )
+        )
 
-    def _of(self, block: Block, node: Node, found: Diagnostic) -> Diagnostic:
-        """Return a finding as one about a node, whose description is kept: long statements may get many findings."""
+    def _description(self, node: Node) -> str:
+        """Return the description of a node, which is kept: long statements may get many findings."""
         if self._described[0] is not node:
             self._described = node, node_desc(node)
-        return of_node(found, block.name, node, self._described[1])
+        return self._described[1]
 
     # What was found
 
@@ -243,6 +252,35 @@ class Findings:
         if errors:
             raise ValidationError(summary(errors), diagnostics=(*errors, *warnings))
         return warnings
+
+
+class _Subject:
+    """What messages begin with, made once: long statements may get many findings."""
+
+    __slots__ = ("_made", "_text")
+
+    def __init__(self, made: Callable[[], str]) -> None:
+        self._made, self._text = made, ""
+
+    def __call__(self) -> str:
+        self._text = self._text or self._made()
+        return self._text
+
+
+class _Focus:
+    """What is being checked, for a block of code: several are entered for every statement of a program."""
+
+    __slots__ = ("_before", "_findings", "_focus")
+
+    def __init__(self, findings: Findings, focus: tuple[Block | None, Node | None, Callable[[], str] | None]) -> None:
+        self._findings, self._focus = findings, focus
+
+    def __enter__(self) -> None:
+        self._before = self._findings.focus
+        self._findings.focus = self._focus
+
+    def __exit__(self, *exception: object) -> None:
+        self._findings.focus = self._before
 
 
 def of_node(found: Diagnostic, block: str, node: Node, desc: str | None = None) -> Diagnostic:

@@ -44,13 +44,10 @@ def undeclared_outputs(graph: Graph) -> Undeclared:
 
 def outputs(node: Node) -> tuple[str, ...]:
     """Return the variables that a statement fills with a value: outputs of operators, targets of copies and reads."""
-    match node.kind:
-        case Op(_, _, names):
-            return names
-        case Transfer(_, dst) | CacheRead(_, dst):
-            return (dst,)
-        case _:
-            return ()
+    kind = node.kind
+    if isinstance(kind, Op):
+        return kind.outputs
+    return (kind.dst,) if isinstance(kind, Transfer | CacheRead) else ()
 
 
 def written_once(graph: Graph) -> frozenset[str]:

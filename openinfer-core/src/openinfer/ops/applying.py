@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.dims import surely
+from openinfer.dims import is_size, surely
 from openinfer.expr import tree
 from openinfer.ir.types import LARGEST_SIZE
 from openinfer.ops.calls import Decomposition, OpCall, Step, compute_type
@@ -47,7 +47,7 @@ def call_of(
 
 def _is_too_large(made: TensorType) -> bool:
     """Whether a type has too many elements or bytes at all sizes."""
-    return surely(lambda: not made.fits)
+    return surely(lambda: not made.fits) if any(map(is_size, made.shape)) else not made.fits
 
 
 def check_dtypes(schema: OpSchema, inputs: Sequence[TensorType | None]) -> None:

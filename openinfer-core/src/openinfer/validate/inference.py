@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from openinfer import symbolic
 from openinfer.dims import NeedsNumberError
@@ -18,7 +18,7 @@ from openinfer.errors import OpenInferError, PluginError
 from openinfer.ir.findings import Findings
 from openinfer.ir.nodes import CacheRead, Op, Transfer
 from openinfer.ir.places import part, span_of
-from openinfer.ir.resolved import Filled, ResolvedVar, Storage
+from openinfer.ir.resolved import Filled, ResolvedVar, RuntimeInts, RuntimeScalar, Storage
 from openinfer.ir.temporaries import outputs, undeclared_outputs, with_indices
 from openinfer.ir.text import type_text
 from openinfer.ir.types import TensorType
@@ -26,8 +26,8 @@ from openinfer.ir.uses import reads
 from openinfer.ops.schema import OpTypeError
 from openinfer.symbolic import Const
 from openinfer.validate.caches import symbolic_extents
-from openinfer.validate.inferred_shapes import Statement, integer_settings, results, supplied
-from openinfer.validate.op_inference import DependsOnDeclarationError
+from openinfer.validate.inferred_shapes import Statement, integer_settings, of_numbers, results, supplied
+from openinfer.validate.op_inference import DependsOnDeclarationError, inferred_call
 from openinfer.validate.settings import SettingError
 from openinfer.validate.signature import match_signature
 from openinfer.validate.step_sizes import step_sizes
@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from openinfer.ir.doubts import Doubts
     from openinfer.ir.graph import Block, Graph
     from openinfer.ir.nodes import Node
-    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.ir.resolved import ResolvedGraph, SettingValue, UnresolvedSetting
     from openinfer.ir.values import Ref
     from openinfer.model import Model
+    from openinfer.ops.calls import OpCall
     from openinfer.plugins.environment import Environment
     from openinfer.symbolic import IntExpr
     from openinfer.validate.inferred_shapes import Dims, Result
@@ -87,7 +88,7 @@ def infer_temporaries(graph: Graph, scope: Scope, environment: Environment, doub
     """
     inference = _Inference(graph, scope, environment, doubts)
     inference.run()
-    return replace(inference.scope, uninferred=inference.uninferred, matched=inference.matched)
+    return replace(inference.scope, uninferred=inference.uninferred, matched=inference.matched, calls=inference.calls)
 
 
 def inferred_types(resolved: ResolvedGraph, model: Model, environment: Environment) -> tuple[InferredType, ...]:
@@ -142,6 +143,7 @@ class _Inference:
         dims: extents of the temporaries that were inferred.
         uninferred: why outputs have no type.
         matched: signatures by node index.
+        calls: by node index, of statements on numbers.
     """
 
     graph: Graph
@@ -152,6 +154,7 @@ class _Inference:
     dims: dict[str, Dims] = field(default_factory=dict[str, "Dims"])
     uninferred: dict[str, OpenInferError] = field(default_factory=dict[str, OpenInferError])
     matched: dict[int, Matched] = field(default_factory=dict[int, "Matched"])
+    calls: dict[int, OpCall] = field(default_factory=dict[int, "OpCall"])
     _first: dict[str, tuple[Block, Node]] = field(default_factory=dict[str, "tuple[Block, Node]"])
     _waiting: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
 
@@ -270,12 +273,17 @@ class _Inference:
             types = [None if ref is None else scope.type_of(ref.name) for ref in inputs]
             if any(kind is None and ref is not None for ref, kind in zip(inputs, types, strict=True)):
                 return None
+            dims = [None if ref is None else self._dims_of(ref, scope) for ref in inputs]
+            if self.named is None and not any(dims) and not any(map(_is_late, settings.values())):
+                known = cast("Mapping[str, SettingValue]", settings)
+                call = self.calls[index] = inferred_call(matched.schema, types, known, len(op.outputs))
+                return of_numbers(call, matched.schema)
             return results(
                 Statement(
                     schema=matched.schema,
                     inputs=inputs,
                     types=types,
-                    dims=[None if ref is None else self._dims_of(ref, scope) for ref in inputs],
+                    dims=dims,
                     settings=settings,
                     exprs=integer_settings(matched, settings, named=self.named is not None),
                     count=len(op.outputs),
@@ -289,6 +297,11 @@ class _Inference:
         except SettingError:
             pass
         return None
+
+
+def _is_late(value: SettingValue | UnresolvedSetting) -> bool:
+    """Whether only the running program knows a setting."""
+    return isinstance(value, RuntimeInts | RuntimeScalar)
 
 
 def _output_span(node: Node, name: str) -> Span | None:

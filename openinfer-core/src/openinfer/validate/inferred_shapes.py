@@ -21,7 +21,7 @@ from openinfer.ir.values import ExprListValue, ExprValue, VarValue
 from openinfer.ops.counting import counted_places
 from openinfer.ops.schema import OpTypeError, SettingType
 from openinfer.symbolic import Const, Name
-from openinfer.validate.op_inference import DependsOnDeclarationError, stand_in, yielded
+from openinfer.validate.op_inference import DependsOnDeclarationError, inferred_call, stand_in, yielded
 from openinfer.validate.settings import setting_value
 from openinfer.validate.stored_scales import with_stored_scales
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.ir.resolved import SettingValue, UnresolvedSetting
     from openinfer.ir.values import AttrValue, Ref
+    from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import OpSchema
     from openinfer.symbolic import IntExpr
     from openinfer.validate.scope import Scope
@@ -122,12 +123,20 @@ def results(statement: Statement) -> Sequence[Result]:
         DependsOnDeclarationError, OpTypeError, PluginError: as `openinfer.validate.op_inference.yielded`.
         NeedsNumberError: their ranks, or the way through the rule, depend on what only the running program knows.
     """
-    places = counted_places(statement.schema)
     if not statement.exprs and not any(statement.dims) and not _flags(statement):
-        kinds = yielded(statement.schema, statement.types, _settings(statement, _Symbols(Space())), statement.count)
-        made: Sequence[Result] = [(kind.dtype, tuple(map(Const, kind.shape))) for kind in kinds]
-    else:
-        made = _results_on_sizes(statement)
+        settings = _settings(statement, _Symbols(Space()))
+        return of_numbers(inferred_call(statement.schema, statement.types, settings, statement.count), statement.schema)
+    return _counted(_results_on_sizes(statement), statement.schema)
+
+
+def of_numbers(call: OpCall, schema: OpSchema) -> Sequence[Result]:
+    """Return what a call yields whose operands and settings are numbers."""
+    return _counted([(kind.dtype, tuple(map(Const, kind.shape))) for kind in call.outputs], schema)
+
+
+def _counted(made: Sequence[Result], schema: OpSchema) -> Sequence[Result]:
+    """Return types whose first extent only the running program knows, where the operator counts rows."""
+    places = counted_places(schema)
     return [(dtype, (None, *dims[1:]) if place in places else dims) for place, (dtype, dims) in enumerate(made)]
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.ir.resolved import SettingValue, UnresolvedSetting
+    from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import OpSchema, SettingSpec
 
 
@@ -49,7 +50,14 @@ def yielded(
         PluginError: the operator's rule failed.
         NeedsNumberError: the rule needs the number of an extent that is known at run time only.
     """
-    return call_of(schema, types, settings, _Undeclared(count)).outputs
+    return inferred_call(schema, types, settings, count).outputs
+
+
+def inferred_call(
+    schema: OpSchema, types: Sequence[TensorType | None], settings: Mapping[str, SettingValue], count: int
+) -> OpCall:
+    """Return the call of an operator whose rule sees no declarations; raises as `yielded` does."""
+    return call_of(schema, types, settings, _Undeclared(count))
 
 
 _OF_KIND: Mapping[SettingType, SettingValue] = {

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import ResolvedVar, SettingValue, UnresolvedSetting
     from openinfer.ir.types import TensorType
     from openinfer.ir.values import Ref
+    from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
     from openinfer.validate.scope import Scope
@@ -41,17 +42,22 @@ def resolve_op(op: Op, index: int, environment: Environment, scope: Scope, findi
     matched = scope.matched.get(index)
     if matched is None:
         matched = match_signature(op, environment, findings, lambda ref: scope.type_of(ref.name))
-    return None if matched is None else _Resolution(op, matched, scope, findings).result()
+    return None if matched is None else _Resolution(op, matched, scope, findings, scope.calls.get(index)).result()
 
 
 @dataclass
 class _Resolution:
-    """One operator statement being checked against its schema."""
+    """One operator statement being checked against its schema.
+
+    Attributes:
+        inferred: its call, as types were inferred from it.
+    """
 
     op: Op
     matched: Matched
     scope: Scope
     findings: Findings
+    inferred: OpCall | None = None
 
     @property
     def schema(self) -> OpSchema:
@@ -216,7 +222,8 @@ class _Resolution:
         shapes_known = not varying and all(spec.type in _SHAPELESS for spec in specs)
         stand_ins = {spec.name: stand_in(spec, later[spec.name]) for spec in specs}
         try:
-            call = call_of(self.schema, types, {**known, **stand_ins}, outputs)
+            settings = {**known, **stand_ins}
+            call = self._as_inferred(types, settings) or call_of(self.schema, types, settings, outputs)
         except PluginError as error:
             if later:
                 # A rule may need a setting that is known only when the operator runs.
@@ -231,6 +238,13 @@ class _Resolution:
         if not self._outputs_fit(call.outputs, outputs, shapes=shapes_known):
             return None
         return {name: value for name, value in call.settings.items() if name not in later}
+
+    def _as_inferred(self, types: Sequence[TensorType | None], settings: Mapping[str, SettingValue]) -> OpCall | None:
+        """Return the call that was inferred, if it is of these types and settings: its rule saw no declarations."""
+        call = self.inferred
+        if call is None or call.inputs != tuple(types) or not settings.items() <= call.settings.items():
+            return None
+        return call
 
     def _outputs_fit(self, inferred: Sequence[TensorType], declared: Sequence[TensorType], *, shapes: bool) -> bool:
         for position, (wanted, found) in enumerate(zip(inferred, declared, strict=False)):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from openinfer.errors import OpenInferError
     from openinfer.ir.resolved import PrefixTable, ResolvedVar
     from openinfer.model import Model
+    from openinfer.ops.calls import OpCall
     from openinfer.validate.signature import Matched
 
 LOOP_INDEX_TYPE = TensorType(I64)
@@ -31,6 +32,7 @@ class Scope:
         inferable: names that are outputs and have no declaration.
         uninferred: why those of them without a type have none, if an operator yields them.
         matched: signatures that were found right while types were inferred, by node index.
+        calls: calls whose rule yielded types without declarations, and so whatever is declared, by node index.
         indices: loop indices around the statement with the values they take (half-open), where those are known.
     """
 
@@ -42,6 +44,7 @@ class Scope:
     inferable: frozenset[str] = frozenset()
     uninferred: Mapping[str, OpenInferError] = field(default_factory=dict[str, "OpenInferError"])
     matched: Mapping[int, Matched] = field(default_factory=dict[int, "Matched"])
+    calls: Mapping[int, OpCall] = field(default_factory=dict[int, "OpCall"])
     indices: Mapping[str, range | None]
 
     def declared(self, *names: str) -> tuple[ResolvedVar | PrefixTable, ...]:
@@ -53,7 +56,8 @@ class Scope:
         """Return the type of a value by its name; None where there is none, or its declaration is wrong."""
         if name in self.indices:
             return LOOP_INDEX_TYPE
-        return next((each.type for each in self.declared(name)), None)
+        found = self.variables.get(name) or self.tables.get(name)
+        return None if found is None else found.type
 
     def inside_loop(self, index: str, values: range | None) -> Scope:
         """Return the scope of a loop body."""

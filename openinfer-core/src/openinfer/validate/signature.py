@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Related, did_you_mean, in_source_order
@@ -71,7 +70,7 @@ def match_signature(
         findings.error(error.code, str(error), place=findings.places.name)
         return None
     before = len(findings.items)
-    with findings.about(cache(lambda: call_text(schema.name, _typed_inputs(op, schema, type_of)))):
+    with findings.about(lambda: call_text(schema.name, _typed_inputs(op, schema, type_of))):
         named = _named_inputs(op, schema, findings)
         inputs = _inputs(op, schema, named, findings)
         given = {name: value for name, value in op.settings.items() if schema.input(name) is None}
