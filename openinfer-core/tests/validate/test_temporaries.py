@@ -8,7 +8,7 @@ import pytest
 
 from openinfer.diagnostics import Diagnostic, Severity
 from openinfer.dsl import graph
-from openinfer.errors import ValidationError
+from openinfer.errors import OpenInferError, ValidationError
 from openinfer.model import Model
 from openinfer.ops.applying import call_of
 from openinfer.validate import op_inference, operators, resolve
@@ -95,3 +95,32 @@ def test_the_rule_of_a_statement_whose_types_are_inferred_runs_once(monkeypatch:
     resolved = resolve(graph(program(text)), Model.from_arrays({}))
     assert calls == ["exp", "concat", "slice", "add"]
     assert [op.output_types[0].shape for op in resolved.ops.values()] == [(2,), (4,), (2,), (2,)]
+
+
+STATEMENTS = {
+    "plain": "op exp(x) >> t; op add(t, x) >> u; op relu(u) >> y;",
+    "in place": "op exp(x) >> t; op add(t, x) >> t; op relu(t) >> y;",
+    "in a loop": "loop l (i in 0..2) { op exp(x) >> t; op add(t, i) >> u; }",
+    "what is read from memory": "cache.read K[0..n] >> k; op exp(k) >> e; op exp(e) >> f;",
+    "counted": "op nonzero(x) >> places, count; op neg(places) >> t;",
+    "persistent": "op exp(P) >> t;",
+    "a table": "op exp(K) >> t;",
+    "written twice": "op exp(x) >> t; op gt(x, x) >> t;",
+    "another shape": "op exp(x) >> t; op exp(n) >> t;",
+    "unknown": "op exp(z) >> t; op exp(t) >> u;",
+    "indexed": "op exp(x) >> t; op exp(t[0]) >> u;",
+    "too many outputs": "op exp(x) >> t, u;",
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_what_inference_settled_is_what_the_check_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes: list[object] = []
+    for is_checked in (False, True):
+        if is_checked:
+            monkeypatch.setattr(operators._Resolution, "_plain", lambda _: None)
+        try:
+            outcomes.append(resolve(graph(program(STATEMENTS[name]), check=False), Model.from_arrays({})).ops)
+        except OpenInferError as error:
+            outcomes.append(error.diagnostics)
+    assert outcomes[0] == outcomes[1]

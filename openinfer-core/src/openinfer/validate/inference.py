@@ -155,6 +155,8 @@ class _Inference:
     uninferred: dict[str, OpenInferError] = field(default_factory=dict[str, OpenInferError])
     matched: dict[int, Matched] = field(default_factory=dict[int, "Matched"])
     calls: dict[int, OpCall] = field(default_factory=dict[int, "OpCall"])
+    # Mistakes are reported by the check of statements.
+    _unread: Findings = field(default_factory=Findings)
     _first: dict[str, tuple[Block, Node]] = field(default_factory=dict[str, "tuple[Block, Node]"])
     _waiting: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
 
@@ -264,7 +266,7 @@ class _Inference:
         return self.dims.get(ref.name, declared.dims)
 
     def _op(self, op: Op, index: int, scope: Scope) -> Sequence[Result] | None:
-        matched = match_signature(op, self.environment, Findings(), lambda ref: scope.type_of(ref.name))
+        matched = match_signature(op, self.environment, self._unread, lambda ref: scope.type_of(ref.name))
         if matched is None:
             return None
         self.matched[index] = matched

@@ -64,6 +64,40 @@ class _Resolution:
         return self.matched.schema
 
     def result(self) -> ResolvedOp | None:
+        return self._plain() or self._checked_result()
+
+    def _plain(self) -> ResolvedOp | None:
+        """Return the operator where inference has settled everything: it reads and makes plain values, and no settings.
+
+        A program of thousands of statements without declarations consists of such.
+        """
+        call, inputs, variables = self.inferred, self.matched.inputs, self.scope.variables
+        if call is None or self.matched.settings or self.schema.stored_scales is not None:
+            return None
+        if any(ref is None or ref.indices or ref.name in self.scope.indices for ref in inputs):
+            return None
+        given = [variables.get(ref.name) for ref in inputs if ref is not None]
+        made = [variables.get(name) for name in self.op.outputs]
+        plain = [variable for variable in (*given, *made) if variable is not None and not variable.varying]
+        if len(plain) < len(given) + len(made) or any(variable.storage is Storage.PERSISTENT for variable in plain):
+            return None
+        read = {variable.name for variable in plain[: len(given)]}
+        if any(not variable.inferred or variable.name in read for variable in plain[len(given) :]):
+            return None
+        types = tuple(variable.type for variable in plain)
+        if types[: len(given)] != call.inputs or types[len(given) :] != call.outputs:
+            return None
+        return ResolvedOp(
+            op=self.schema.name,
+            inputs=inputs,
+            outputs=self.op.outputs,
+            input_types=call.inputs,
+            output_types=call.outputs,
+            settings=call.settings,
+            runtime_settings={},
+        )
+
+    def _checked_result(self) -> ResolvedOp | None:
         before = len(self.findings.items)
         inputs = self.matched.inputs
         with self._about(inputs):

@@ -62,12 +62,14 @@ def _check_node(entry: Block, node: Node, waiting: dict[str, Node], findings: Fi
     if not waiting:
         return
     if node.index not in doubts.nodes:
-        read = Counter(operands(node))
-        read.subtract(outputs(node))
-        with findings.at(entry, node):
-            for name in [name for name in read if name in waiting]:
-                # A statement that only gives a temporary its first value does not use it.
-                if read[name] > 0 or isinstance(waiting[name].kind, Assign):
+        uses = [name for name in operands(node) if name in waiting]
+        # A statement that only gives a temporary its first value does not use it.
+        times = Counter(uses)
+        times.subtract(outputs(node))
+        early = [name for name in dict.fromkeys(uses) if times[name] > 0 or isinstance(waiting[name].kind, Assign)]
+        if early:
+            with findings.at(entry, node):
+                for name in early:
                     _record(name, node, waiting[name], findings)
     for name in outputs(node):
         if name in waiting and not isinstance(waiting[name].kind, Assign):
