@@ -113,12 +113,16 @@ STATEMENTS = {
 }
 
 
+def never(_: object) -> None:
+    """Settle no statement."""
+
+
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_what_inference_settled_is_what_the_check_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes: list[object] = []
     for is_checked in (False, True):
         if is_checked:
-            monkeypatch.setattr(operators._Resolution, "_plain", lambda _: None)
+            monkeypatch.setattr("openinfer.validate.operators._Resolution._plain", never)
         try:
             outcomes.append(resolve(graph(program(STATEMENTS[name]), check=False), Model.from_arrays({})).ops)
         except OpenInferError as error:
