@@ -12,7 +12,7 @@ from openinfer.dims import is_size
 from openinfer.estimate.sizes import PlanSizes, storage_nbytes
 from openinfer.estimate.work import kernel_operations, operations, reads_of
 from openinfer.layout import row_major
-from openinfer.loops import LoopProgramError, verify
+from openinfer.loops import UnprovedAccessError, verify
 from openinfer.lower.fused import needed
 from openinfer.plan.accesses import mask, members, operands, reads, walk, writes
 from openinfer.plan.arrangement import packable
@@ -164,7 +164,7 @@ def _accesses(kernel: Kernel) -> Accesses | None:
     try:
         # Operators such as `not` have names that loop programs may not have as text.
         return verify(replace(kernel, name="step"))
-    except LoopProgramError:
+    except UnprovedAccessError:
         if not kernel.parameters:
             raise
         return None
