@@ -62,7 +62,9 @@ class Knowledge:
             for index in (condition.index, -condition.index):
                 if self.is_at_least(index, 0):
                     self._conditions.append(Condition(index - 1, Relation.AT_LEAST))
-        elif condition.relation is Relation.AT_LEAST:
+        elif condition.relation is Relation.EQUAL:
+            self._conditions += _multiples(condition.index)
+        else:
             edge = Condition(condition.index, Relation.UNEQUAL)
             if edge in self._conditions:
                 self._conditions.append(Condition(condition.index - 1, Relation.AT_LEAST))
@@ -341,6 +343,15 @@ class Knowledge:
                 differences = []
         for difference in differences:
             yield Condition(difference, Relation.AT_LEAST)
+
+
+def _multiples(index: Index) -> Iterator[Condition]:
+    """Yield what a remainder of 0 means: a size is the divisor times its quotient, the symbol that divides by it."""
+    for atoms, _ in index.terms:
+        atom = atoms[0] if len(index.terms) == len(atoms) == 1 else None
+        if isinstance(atom, Remainder):
+            quotient = divisor(Index.of(Quotient(atom.of, atom.by)))
+            yield Condition(atom.of - atom.by * quotient, Relation.EQUAL)
 
 
 def _determined(index: Index) -> dict[Var, Index]:
