@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import openinfer as oi
 from openinfer.dims import Dim, NeedsNumberError, Space
@@ -22,7 +21,7 @@ from openinfer.ops.calls import OpCall
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "openinfer-core" / "tests" / "support"))
 
-from free_calls import LARGEST, SCHEMAS, FreeCall, definition_of, is_defined, numbers_needed, sizes_of
+from free_calls import SCHEMAS, FreeCall, definition_of, free_settings, is_defined, sizes_of
 
 
 def calls() -> Iterator[FreeCall]:
@@ -47,37 +46,23 @@ def on_numbers(call: FreeCall, extents: Mapping[str, int]) -> object:
 def compare_rules(bindings: int) -> None:
     compared = examples = different = 0
     for call in filter(lambda call: call.extents, calls()):
-        numbers, space = numbers_needed(call, {}), Space()
-        sizes = sizes_of(call, space) | numbers
+        space = Space()
+        sizes = sizes_of(call, space)
         paths = space.explore(lambda call=call, sizes=sizes: call.at(sizes))
         examples += 1
-        for binding in call.bindings(bindings):
-            extents = binding | numbers
+        for extents in call.bindings(bindings):
             (taken,) = (path for path in paths if path.is_taken(extents))
             compared += 1
             different += outcome(taken.value, taken.error, extents) != on_numbers(call, extents)
     print(f"rules of {examples} examples at {compared} bindings: {different} differences")
 
 
-def free_settings(call: FreeCall, space: Space, values: dict[str, int]) -> dict[str, Any]:
-    """Return the settings with a size for every integer; ``values`` takes their numbers."""
-
-    def free(name: str, value: Any) -> Any:
-        if isinstance(value, tuple | list):
-            return tuple(free(f"{name}_{place}", part) for place, part in enumerate(value))
-        if type(value) is not int:
-            return value
-        values[name] = value
-        # Signs are kept: a place that counts from an end is another form than one that does not.
-        return space.size(name, 0 if value >= 0 else -LARGEST, LARGEST if value >= 0 else -1)
-
-    return {name: free(f"s_{name}", value) for name, value in call.example.settings.items()}
-
-
 def has_form(call: FreeCall, *, with_settings: bool) -> bool:
     """Return whether the definition has a form on sizes that holds at the example's own."""
-    space, values = Space(), dict(call.extents)
-    settings = free_settings(call, space, values) if with_settings else None
+    space = Space()
+    settings, values = None, call.extents
+    if with_settings:
+        settings, values = free_settings(call, space), values | call.integers
     sizes = sizes_of(call, space)
 
     def defined() -> object:

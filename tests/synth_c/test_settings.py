@@ -48,6 +48,30 @@ def test_ends_of_run_time_are_clipped_and_count_from_the_end(rows):
     assert_steps_agree(text, x=noise(STEPS, 4, 3), p=np.arange(STEPS, dtype=np.int32) % 13)
 
 
+def test_integers_from_memory_are_shifts_bounds_slopes_and_elements():
+    text = """
+    dynamic { x: f32[2, 3]; h: f16[3]; w: i32[3]; p: i32; q: i32; }
+    block entry {
+      op shl(w, bits=p) >> left;
+      op shr(w, bits=q - p) >> right;
+      op clamp(x, min=p, max=q) >> within;
+      op clamp(w, min=q, max=p) >> whole;
+      op relu(x, alpha=p) >> sloped;
+      op fill(h, value=q) >> filled;
+      assign indices: i64[2];
+      op fill(indices, value=p) >> indices;
+      op div(w, w, div_by_zero_mask=q) >> masked;
+      return left, right, within, whole, sloped, filled, indices, masked;
+    }
+    """
+    random = np.random.default_rng(6)
+    p, q = np.array([0, 1, 33, -1, 2, 7], np.int32), np.array([3, 0, 70, 5, -4, 2049], np.int32)
+    w = random.integers(-4, 5, (6, 3)).astype(np.int32)
+    x = random.standard_normal((6, 2, 3)).astype(np.float32) * 8
+    x[0, 0] = (-np.inf, np.nan, -0.0)
+    assert_steps_agree(text, steps=6, x=x, h=x[:, 0].astype(np.float16), w=w, p=p, q=q)
+
+
 SEVERAL = {
     "a window": """
         volatile { y: f32[2, 3]; }

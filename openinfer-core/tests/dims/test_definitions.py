@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from free_calls import NEED_NUMBERS, SCHEMAS, FreeCall, definition_of, is_defined, numbers_needed, sizes_of
+from free_calls import SCHEMAS, FreeCall, definition_of, free_settings, is_defined, sizes_of
 
 from openinfer.array_types import storage_dtype
 from openinfer.compute import Computation
@@ -24,10 +25,9 @@ from openinfer.ops.schema import OpExample
 BINDINGS = int(os.environ.get("OPENINFER_SIZE_BINDINGS", "4"))
 """Sizes that each example is tried at."""
 
-REFUSED = {"attn", "conv_transpose2d", "reshape", "resize2d", "sdpa", "space_to_depth"}
-"""Operators some of whose forms are not proved to stay within their tensors while *every* extent is a size: numbers of
-heads that divide one another, a kernel of any width, a shape without dims, a quotient by half of a size, images and
-channels in one product."""
+REFUSED = {"conv_transpose2d", "reshape", "resize2d", "space_to_depth"}
+"""Operators some of whose forms are not proved to stay within their tensors while *every* extent is a size: a kernel of
+any width, a shape without dims, a quotient by half of a size, images and channels in one product."""
 
 FOLLOWED = {"attn", "einsum", "expand", "sdpa"}
 """Operators whose definitions ask more than their shape rules: an axis of 1 is broadcast, or heads share keys."""
@@ -79,13 +79,14 @@ class Defined:
     together: int
 
 
-def on_sizes(call: FreeCall, numbers: Mapping[str, int]) -> list[Path[Defined]]:
+def on_sizes(call: FreeCall, *, with_settings: bool = False) -> list[Path[Defined]]:
     """Return the ways through a definition."""
     space = Space()
-    sizes = sizes_of(call, space) | numbers
+    settings = free_settings(call, space) if with_settings else None
+    sizes = sizes_of(call, space)
 
     def defined() -> Defined:
-        made = call.at(sizes)
+        made = call.at(sizes, settings)
         by_rule = len(space.guards)
         computation = definition_of(call.schema, made.substituted(space.solutions()))
         return Defined(computation, by_rule, len(space.guards))
@@ -98,16 +99,14 @@ def test_a_definition_computes_with_sizes_what_it_computes_with_numbers(name: st
     schema = SCHEMAS[name]
     for example in schema.examples:
         call = FreeCall(schema, example)
-        numbers = numbers_needed(call, {}) if name in NEED_NUMBERS else {}
-        if len(numbers) == len(call.extents):
+        if not call.extents:
             continue
 
-        paths = on_sizes(call, numbers)
+        paths = on_sizes(call)
 
         computed = [path.value for path in paths if path.value is not None]
         assert name in FOLLOWED or all(made.by_rule == made.together for made in computed)
-        for binding in call.bindings(BINDINGS):
-            extents = binding | numbers
+        for extents in call.bindings(BINDINGS):
             try:
                 plain = call.at(extents)
                 expected = definition_of(schema, plain)
@@ -122,3 +121,52 @@ def test_a_definition_computes_with_sizes_what_it_computes_with_numbers(name: st
             inputs = arrays(example, plain)
             outputs = result(taken.value.computation, inputs, extents)
             assert is_alike(outputs, result(expected, inputs, {})), (example.settings, extents)
+
+
+WITH_SETTINGS = [
+    "argmax_axis",
+    "clamp",
+    "concat",
+    "cumsum",
+    "div",
+    "fill",
+    "flatten",
+    "gather_nd",
+    "one_hot",
+    "relu",
+    "select",
+    "shl",
+    "shr",
+    "softmax",
+    "squeeze",
+    "transpose",
+]
+"""Operators with settings that name dims, count places or are elements."""
+
+
+def settings_near(call: FreeCall, count: int) -> Iterator[dict[str, int]]:
+    """Yield the integers of the settings, then some near them with the same signs."""
+    draw, own = random.Random(3), call.integers
+    yield own
+    for _ in range(1, count):
+        moved = {name: value + draw.choice((-2, -1, 0, 1, 2)) for name, value in own.items()}
+        yield {name: max(value, 0) if own[name] >= 0 else min(value, -1) for name, value in moved.items()}
+
+
+@pytest.mark.parametrize("name", WITH_SETTINGS)
+def test_a_definition_computes_with_settings_of_run_time_what_it_computes_with_numbers(name: str):
+    calls = [FreeCall(SCHEMAS[name], example) for example in SCHEMAS[name].examples]
+    call = next(call for call in calls if call.integers)
+    paths = on_sizes(call, with_settings=True)
+    for integers in settings_near(call, 4 * BINDINGS):
+        values = call.extents | integers
+        (taken,) = (path for path in paths if path.is_taken(values))
+        try:
+            plain = call.at(call.extents, call.settings(lambda name, _, integers=integers: integers[name]))
+        except OpenInferError:
+            assert isinstance(taken.error, OpenInferError), values
+            continue
+        assert taken.value is not None, (values, taken.error)
+        inputs = arrays(call.example, plain)
+        outputs = result(taken.value.computation, inputs, values)
+        assert is_alike(outputs, result(definition_of(call.schema, plain), inputs, {})), values

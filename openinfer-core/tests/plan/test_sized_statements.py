@@ -119,6 +119,27 @@ def test_sizes_whose_number_an_operator_needs_are_refused_by_name():
     assert caught.value.code == "unsupported"
 
 
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("op sum_axis(x, axes=p) >> y;", "its results differ in form for different values of `p`"),
+        ("op transpose(x, perm=[p, q]) >> y;", "its results differ in form for different values of `p`"),
+        ("op cumsum(x, axis=p) >> y;", "it computes in different ways for different values of `p`"),
+    ],
+)
+def test_a_dim_that_memory_names_is_refused_where_several_are_legal(statement, reason):
+    with pytest.raises(SynthesisError, match=re.escape(reason)) as caught:
+        planned(statement)
+
+    assert caught.value.code == "unsupported"
+
+
+def test_a_dim_that_memory_names_is_planned_where_one_is_legal():
+    steps = planned("op cumsum(g, axis=p) >> y;")
+
+    assert demands(steps) == ["cumsum: p + 1 must be at least 0", "cumsum: 0 must be at least p"]
+
+
 def test_equal_sizes_are_one_parameter():
     steps = planned("op reshape(g, shape=[U, 1]) >> column; op concat(x, column, axis=1) >> y;")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from openinfer.compute import Computation
-from openinfer.dims import Dim, NeedsNumberError, Space
+from openinfer.dims import Dim, Space
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of, fold_expression, refused_expression, scalar_expression
@@ -19,9 +19,6 @@ from openinfer.ops.schema import Composite, Elementwise, OpExample, OpSchema, Re
 from openinfer.plugins.environment import Environment
 
 LARGEST = 4096
-
-NEED_NUMBERS = {"gather_nd", "scatter_nd"}
-"""Operators with an extent that decides how many dims a result has."""
 
 SCHEMAS = {schema.name: schema for schema in Environment.default().ops.values()}
 
@@ -49,6 +46,23 @@ class FreeCall:
         inputs, outputs = (self._types(side, extents) for side in "xy")
         chosen = self.example.settings if settings is None else settings
         return call_of(self.schema, inputs, chosen, [type_ for type_ in outputs if type_ is not None])
+
+    @property
+    def integers(self) -> dict[str, int]:
+        """The integers of the example's settings under their names."""
+        values: dict[str, int] = {}
+        self.settings(lambda name, value: values.setdefault(name, value))
+        return values
+
+    def settings(self, value_of: Callable[[str, int], Any]) -> dict[str, Any]:
+        """Return the settings with another value for every integer."""
+
+        def free(name: str, value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(free(f"{name}_{place}", part) for place, part in enumerate(value))
+            return value_of(name, value) if type(value) is int else value
+
+        return {name: free(f"s_{name}", value) for name, value in self.example.settings.items()}
 
     def _types(self, side: str, extents: Mapping[str, int | Dim]) -> list[TensorType | None]:
         operands = self.example.inputs if side == "x" else self.example.outputs
@@ -81,20 +95,19 @@ class FreeCall:
             }
 
 
+def free_settings(call: FreeCall, space: Space) -> dict[str, Any]:
+    """Return the settings with a size for every integer.
+
+    Signs are kept: a place that counts from an end is another form than one that does not.
+    """
+    return call.settings(
+        lambda name, value: space.size(name, 0 if value >= 0 else -LARGEST, LARGEST if value >= 0 else -1)
+    )
+
+
 def sizes_of(call: FreeCall, space: Space) -> dict[str, int | Dim]:
     """Return a size for every extent."""
     return {extent: space.size(extent, 0, LARGEST) for extent in call.extents}
-
-
-def numbers_needed(call: FreeCall, numbers: Mapping[str, int]) -> Mapping[str, int]:
-    """Return these extents, and those that the shape rule needs as numbers in addition."""
-    space = Space()
-    sizes = sizes_of(call, space) | numbers
-    try:
-        space.explore(lambda: call.at(sizes))
-    except NeedsNumberError as error:
-        return numbers_needed(call, {**numbers, **{name: call.extents[name] for name in error.sizes}})
-    return numbers
 
 
 def is_defined(schema: OpSchema) -> bool:

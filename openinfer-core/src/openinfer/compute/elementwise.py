@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from openinfer.affine import Index, Var
 from openinfer.compute.parameters import parameters_of
-from openinfer.compute.stage import Computation, Read, Stage, Tensor
+from openinfer.compute.stage import Computation, Position, Read, Stage, Tensor
 from openinfer.dims import place_of
+from openinfer.dtypes import I64
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from openinfer.expr.tree import Expr
 
@@ -21,14 +22,23 @@ if TYPE_CHECKING:
 def elementwise(name: str, expr: Expr, inputs: Sequence[Tensor], output: Tensor) -> Computation:
     """Return the computation whose output elements are ``expr`` of the input elements at their (broadcast) places.
 
-    ``Input(i)`` of ``expr`` is the element of ``inputs[i]``.
+    ``Input(i)`` of ``expr`` is the element of ``inputs[i]``; sizes in it are read as positions.
     """
     at = places(output.shape)
-    elements = tuple(Read(tensor.name, broadcast(at, tensor.shape), tensor.dtype) for tensor in inputs)
+    reads = tuple(Read(tensor.name, broadcast(at, tensor.shape), tensor.dtype) for tensor in inputs)
+    sizes = sizes_of(expr)
+    positions = tuple(Position(size, I64) for size in sizes)
+    numbers: dict[Hashable, Expr] = {size: tree.Input(len(reads) + place, I64) for place, size in enumerate(sizes)}
+    value = tree.substitute(expr, numbers) if sizes else expr
     axes = tuple(var for index in at for var in index.variables())
-    stage = Stage(output.name, axes, elements, expr, at)
+    stage = Stage(output.name, axes, (*reads, *positions), value, at)
     made = Computation(name, tuple(inputs), (output,), (stage,))
     return replace(made, parameters=parameters_of(made))
+
+
+def sizes_of(expr: Expr) -> tuple[Index, ...]:
+    """Return the sizes in an expression that are known at run time only."""
+    return cast("tuple[Index, ...]", linearise(expr).sizes)
 
 
 def expression_of(computation: Computation) -> Expr | None:

@@ -10,7 +10,18 @@ from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim, Ratio, Size, index_of, is_size
 from openinfer.dims.errors import NeedsNumberError
 from openinfer.dims.expressions import expression, simplified
-from openinfer.dims.functions import from_end, length, max, min, range, size_of, slice, surely, unasked  # noqa: A004
+from openinfer.dims.functions import (
+    from_end,
+    length,
+    max,  # noqa: A004
+    min,  # noqa: A004
+    one_of,
+    range,  # noqa: A004
+    size_of,
+    slice,  # noqa: A004
+    surely,
+    unasked,
+)
 from openinfer.dims.lets import Let, LetKind, Stride, evaluated, lets_in, sources, substituted
 from openinfer.dims.space import Path, Space
 from openinfer.dims.text import parse_dim
@@ -38,6 +49,7 @@ __all__ = [
     "lets_in",
     "max",
     "min",
+    "one_of",
     "parse_dim",
     "place_of",
     "range",

@@ -43,6 +43,10 @@ class Asked(Protocol):
         """Return the answer to a question."""
         ...
 
+    def chosen(self, condition: Condition) -> bool:
+        """Return the answer to a question of which each answer has a form of its own, such as which dim is folded."""
+        ...
+
     def followed(self, condition: Condition) -> bool:
         """Return the answer to a question on which a value depends: one that is certain, or that becomes a guard."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, isinf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
 
 from openinfer.affine import Index
@@ -187,6 +187,8 @@ class Dim:
     def _decided(self, other: object, relation: Relation, *, sign: int = 1, shift: int = 0) -> bool:
         index = _index_or_none(other)
         if index is None:
+            if isinstance(other, float) and isinf(other):
+                return relation is Relation.UNEQUAL or (relation is Relation.AT_LEAST and other * sign < 0)
             if isinstance(other, float):
                 message = f"`{self}` is compared with {other}, and is known at run time only"
                 raise NeedsNumberError(message, sizes=sources(self.index))

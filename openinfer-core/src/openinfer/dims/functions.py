@@ -63,6 +63,20 @@ def from_end(place: Any, extent: Any) -> Any:
     return made(Index.of(Let.of(LetKind.FROM_END, index, index_of(extent))), asked)
 
 
+def one_of(size: Any, numbers: Iterable[int]) -> int:
+    """Return the number that a size is, of some in ascending order: each is a way, and so a form, of its own.
+
+    Raises:
+        NeedsNumberError: it may be another number.
+    """
+    if type(size) is not Dim:
+        return size
+    for number in numbers:
+        if size.asked.chosen(Condition(size.index - number, Relation.EQUAL)):
+            return number
+    raise NeedsNumberError(f"`{size}` is known at run time only", sizes=sources(size.index))
+
+
 def size_of(index: Index) -> Any:
     """Return an index over the sizes of the rule in progress as a size, a number where it is constant.
 

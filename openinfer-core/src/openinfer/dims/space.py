@@ -32,12 +32,14 @@ class Path(Generic[_Result]):
 
     Attributes:
         guards: the answers that were followed, in the order in which they were needed.
+        choices: those of them that tell forms apart, as `openinfer.dims.one_of` asks.
         value: the result; None where the rule raises.
         error: what the rule raises.
         knowledge: what is certain on this way.
     """
 
     guards: tuple[Condition, ...]
+    choices: frozenset[Condition]
     value: _Result | None
     error: Exception | None
     knowledge: Knowledge
@@ -157,6 +159,13 @@ class Space:
             answer = self._answer_of_manner(condition)
         return self.followed(condition) if answer is None else answer
 
+    def chosen(self, condition: Condition) -> bool:
+        """Return the answer that `decide` returns, and note that each answer has a form of its own."""
+        followed = len(self._guards)
+        answer = self.decide(condition)
+        self._choices.update(self._guards[followed:])
+        return answer
+
     def _answer_of_manner(self, condition: Condition) -> bool | None:
         """Return the answer to an open question that is neither followed nor an error; None: there is none."""
         if MANNER.get() is Manner.ANSWER_NO:
@@ -234,7 +243,7 @@ class Space:
         finally:
             CURRENT.reset(token)
             FACTS.reset(facts)
-        return Path(tuple(self._guards), value, error, self._knowledge)
+        return Path(tuple(self._guards), frozenset(self._choices), value, error, self._knowledge)
 
     def _refuse_within_rule(self, change: str) -> None:
         """Raise `ValueError` within a rule: every way through it relies on the same bounds and facts."""
@@ -248,3 +257,4 @@ class Space:
         self._chosen = chosen
         self._answers: list[bool] = []
         self._guards: list[Condition] = []
+        self._choices: set[Condition] = set()

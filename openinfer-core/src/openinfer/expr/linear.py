@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from openinfer.expr.tree import Apply, Expr, Input, Literal
+from openinfer.expr.tree import Apply, Expr, Input, Literal, Size
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from openinfer.dtypes import DType
     from openinfer.scalars import Scalar
 
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 class Instruction:
     """One step of a program.
 
-    ``function`` is ``"input"`` (``index`` counts), ``"literal"`` (``value`` counts) or a function of `expr.tree`,
-    whose ``operands`` are numbers of earlier instructions.
+    ``function`` is ``"input"`` (``index`` counts), ``"literal"`` (``value`` counts), ``"size"`` (``size`` counts) or a
+    function of `expr.tree`, whose ``operands`` are numbers of earlier instructions.
     """
 
     function: str
@@ -27,6 +29,7 @@ class Instruction:
     operands: tuple[int, ...] = ()
     index: int = -1
     value: Scalar | None = None
+    size: Hashable = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Instruction) and _key(self) == _key(other)
@@ -49,6 +52,11 @@ class Program:
     def inputs(self) -> tuple[int, ...]:
         """Numbers of the inputs that are read, ascending."""
         return tuple(sorted({i.index for i in self.instructions if i.function == "input"}))
+
+    @property
+    def sizes(self) -> tuple[Hashable, ...]:
+        """The sizes that are known at run time only, in the order of their first use."""
+        return tuple(i.size for i in self.instructions if i.function == "size")
 
 
 @lru_cache(maxsize=4096)
@@ -80,6 +88,8 @@ def _instruction(node: Expr, numbers: dict[int, int]) -> Instruction:
         return Instruction("input", node.dtype, index=node.index)
     if isinstance(node, Literal):
         return Instruction("literal", node.dtype, value=node.value)
+    if isinstance(node, Size):
+        return Instruction("size", node.dtype, size=node.value)
     return Instruction(node.function, node.dtype, tuple(numbers[id(arg)] for arg in node.args))
 
 
@@ -94,6 +104,7 @@ def _key(instruction: Instruction) -> tuple[object, ...]:
         instruction.dtype.name,
         instruction.operands,
         instruction.index,
+        instruction.size,
         type(value),
         shown,
     )

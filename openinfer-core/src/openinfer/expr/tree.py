@@ -43,13 +43,13 @@ that is cast at once, and in the last cast of a tree: that cast is the one round
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from openinfer.dtypes import BF16, BOOL, F32, F64, I8, I16, I32, I64, U8, U32, U64, DType, Kind
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from openinfer.scalars import Scalar
 
@@ -77,6 +77,18 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Size:
+    """An integer that is known at run time only, and the same for every element; stages read it as a position.
+
+    Attributes:
+        value: the `openinfer.affine.Index` of the size.
+    """
+
+    value: Hashable
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Apply:
     """A function of subexpressions. Trees may share subtrees; identity is equality."""
 
@@ -85,7 +97,7 @@ class Apply:
     dtype: DType
 
 
-Expr: TypeAlias = Input | Literal | Apply
+Expr: TypeAlias = Input | Literal | Size | Apply
 
 
 def literal(value: Scalar, dtype: DType) -> Literal:
@@ -442,8 +454,8 @@ def from_bits(x: Expr) -> Apply:
     return Apply("from_bits", (x,), F32)
 
 
-def substitute(expr: Expr, replacements: Mapping[int, Expr]) -> Expr:
-    """Return ``expr`` with inputs replaced by expressions: how elementwise operators are fused.
+def substitute(expr: Expr, replacements: Mapping[Any, Expr]) -> Expr:
+    """Return ``expr`` with inputs, by number, and sizes, by value, replaced by expressions.
 
     Shared subtrees stay shared; the work is linear in the number of distinct nodes.
 
@@ -466,10 +478,11 @@ def substitute(expr: Expr, replacements: Mapping[int, Expr]) -> Expr:
     return done[id(expr)]
 
 
-def _replaced(node: Input | Literal, replacements: Mapping[int, Expr]) -> Expr:
-    if not isinstance(node, Input) or node.index not in replacements:
+def _replaced(node: Input | Literal | Size, replacements: Mapping[Any, Expr]) -> Expr:
+    key = None if isinstance(node, Literal) else node.index if isinstance(node, Input) else node.value
+    new = None if key is None else replacements.get(key)
+    if new is None:
         return node
-    new = replacements[node.index]
     if new.dtype is not node.dtype:
-        raise ExprError(f"input {node.index} is {node.dtype}, its replacement is {new.dtype}")
+        raise ExprError(f"input {key} is {node.dtype}, its replacement is {new.dtype}")
     return new

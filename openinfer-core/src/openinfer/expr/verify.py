@@ -37,7 +37,7 @@ def verify(expr: Expr) -> None:
     """
     program = linearise(expr)
     for instruction in program.instructions:
-        if instruction.function not in ("input", "literal"):
+        if instruction.function not in ("input", "literal", "size"):
             _check(instruction, program)
 
 

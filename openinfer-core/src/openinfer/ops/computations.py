@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
 from openinfer.compute import Builder, Tensor, Value, verify
-from openinfer.compute.elementwise import broadcast
+from openinfer.compute.elementwise import broadcast, sizes_of
 from openinfer.expr import tree
 from openinfer.ops.applying import refused_expression, scalar_expression
 from openinfer.ops.schema import Compute, Elementwise, Loops, OpTypeError
@@ -73,7 +73,9 @@ def refusing_computation(schema: OpSchema, call: OpCall) -> Computation:
     at = builder.axes(*y.shape)
     elements = {n: x[broadcast(at, x.shape)].expr for n, x in enumerate(builder.inputs) if x is not None}
     builder.refuse(Value(tree.substitute(refused, elements)), definition.refusal.rule)
-    y[at] = Value(tree.substitute(scalar_expression(schema, call), elements))
+    expr = scalar_expression(schema, call)
+    sizes = {size: builder.position(size).expr for size in sizes_of(expr)}
+    y[at] = Value(tree.substitute(expr, {**elements, **sizes}))
     computation = builder.computation()
     verify(computation)
     return computation

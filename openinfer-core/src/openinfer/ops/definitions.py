@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL, I64
 from openinfer.expr.linear import linearise
-from openinfer.expr.tree import Apply, ExprError, Input, Literal
+from openinfer.expr.tree import Apply, ExprError, Input, Literal, Size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def check_fold(op: str, fold: Fold, element: DType, out: DType) -> None:
 
 
 def _expression(what: str, built: object) -> Expr:
-    if not isinstance(built, Input | Literal | Apply):
+    if not isinstance(built, Input | Literal | Size | Apply):
         raise ExprError(f"{what} is {type(built).__name__}, expected an expression of openinfer.expr.tree")
     return built
 

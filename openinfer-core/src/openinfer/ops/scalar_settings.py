@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from openinfer import dims
+from openinfer.dims import NeedsNumberError, is_size, sources, surely
 from openinfer.dtypes import DType, Kind
 from openinfer.ops.schema import OpTypeError
 from openinfer.scalars import round_to
@@ -15,18 +17,24 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue
     from openinfer.scalars import Scalar
 
+_EXACT = 1 << 53
+"""Up to here integers are exact in f64."""
+
 
 def scalar_setting(settings: Mapping[str, SettingValue], name: str, dtype: DType) -> Scalar:
     """Return a setting as an element of ``dtype``: floats take any number (rounded), integers what fits them.
 
+    One that is known at run time only stays a size, which `openinfer.expr.sizes.number` converts.
+
     Raises:
         OpTypeError: ``setting-type``, the type cannot hold the value.
+        NeedsNumberError: it is known at run time only, and may be rounded on its way to a float.
     """
     value = settings.get(name)
     if not isinstance(value, int | float):
         raise _misfit(name, value, dtype, "a number")
     if dtype.is_float:
-        return round_to(dtype, float(value))
+        return _float_setting(value, name, dtype)
     if isinstance(value, float):
         raise _misfit(name, value, dtype, "an integer")
     if dtype.kind is Kind.BOOL:
@@ -36,7 +44,22 @@ def scalar_setting(settings: Mapping[str, SettingValue], name: str, dtype: DType
         raise _misfit(name, value, dtype, "-1 or 1")
     if not low <= value <= high:
         raise _misfit(name, value, dtype, f"{low}..{high}")
-    return int(value)
+    return int(value) if isinstance(value, bool) else value
+
+
+def _float_setting(value: float, name: str, dtype: DType) -> Scalar:
+    """Return a number as an element of a float type.
+
+    Raises:
+        NeedsNumberError: it is known at run time only, and not certain to be within 2**53 of 0: numbers become floats
+            through f64, which would round it.
+    """
+    if not is_size(value):
+        return round_to(dtype, float(value))
+    if not surely(lambda: -_EXACT <= value <= _EXACT):
+        message = f"setting {name!r} is `{value}`; for {dtype} it takes one that is certainly within 2**53 of 0"
+        raise NeedsNumberError(message, sizes=sources(value.index))
+    return cast("Scalar", value)
 
 
 def bound_setting(settings: Mapping[str, SettingValue], name: str, dtype: DType) -> Scalar | None:
@@ -51,7 +74,7 @@ def bound_setting(settings: Mapping[str, SettingValue], name: str, dtype: DType)
     if value is None:
         return None
     if not dtype.is_float and isinstance(value, int):
-        return min(max(value, dtype.minimum or 0), dtype.maximum or 0)
+        return dims.min(dims.max(value, dtype.minimum or 0), dtype.maximum or 0)
     if not dtype.is_float and isinstance(value, float) and math.isinf(value):
         return dtype.maximum if value > 0 else dtype.minimum
     return scalar_setting(settings, name, dtype)

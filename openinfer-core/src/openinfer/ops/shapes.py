@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dims import joined, surely
+from openinfer.dims import from_end, joined, one_of, surely
 from openinfer.ops.schema import OpTypeError
 
 if TYPE_CHECKING:
@@ -61,13 +61,15 @@ def common_extent(extents: Sequence[int]) -> tuple[int, int | None]:
 def axis_of(axis: int, rank: int, what: str = "axis", *, setting: str = "axis") -> int:
     """Return an axis counted from the front; negative ones count from the end. ``setting`` is where it was given.
 
+    The number of a dim decides the form of a result, so that one known at run time only is followed to every dim.
+
     Raises:
         OpTypeError: ``shape-mismatch``, it is out of range.
     """
     if not -rank <= axis < rank:
         legal = f"{-rank}..{rank - 1}" if rank else "none: the input is a scalar"
         raise OpTypeError(f"{what} {axis} is out of range for rank {rank} (legal: {legal})", settings=(setting,))
-    return axis % rank
+    return one_of(from_end(axis, rank), range(rank))
 
 
 def axes_of(axes: SettingValue, rank: int) -> Shape:

@@ -132,7 +132,7 @@ class SizedLowering:
         """
         symbols = SizedSymbols(self._draft, self._loops)
         paths = self._ways(symbols, bound, inputs, outputs)
-        call, guards = _planned_way(paths)
+        call, guards = _planned_way(paths, symbols)
         for guard in guards:
             symbols.space.assume(guard)
         planned = self._defined(symbols, call, guards, inputs, at)
@@ -169,7 +169,9 @@ class SizedLowering:
         ]
 
         def rule() -> OpCall:
-            return call_of(schema, types, settings(), wanted)
+            call = call_of(schema, types, settings(), wanted)
+            _check_ranks(call, op.output_types)
+            return call
 
         return symbols.space.explore(rule)
 
@@ -202,32 +204,42 @@ class SizedLowering:
         for path in paths:
             if isinstance(path.error, ComputationError):
                 raise SizedError(str(path.error)) from path.error
-        planned, followed = _defined_way(paths)
+        planned, followed = _defined_way(paths, symbols)
         for guard in followed:
             space.assume(guard)
         planned.guards = (*guards, *followed)
         return planned
 
 
-def _defined_way(paths: Sequence[Path[SizedCall]]) -> tuple[SizedCall, tuple[Condition, ...]]:
+def _check_ranks(call: OpCall, declared: Sequence[TensorType]) -> None:
+    """Refuse a way on which results have other numbers of dims than their variables.
+
+    Raises:
+        OpTypeError: one has.
+    """
+    for made, wanted in zip(call.outputs, declared, strict=False):
+        if len(made.shape) != len(wanted.shape):
+            raise OpTypeError(f"yields {len(made.shape)} dims, the variable has {len(wanted.shape)}", of=call.op)
+
+
+def _defined_way(paths: Sequence[Path[SizedCall]], symbols: SizedSymbols) -> tuple[SizedCall, tuple[Condition, ...]]:
     """Return what a definition plans, and its guards: the answers whose opposite is an error.
 
     Raises:
         SizedError: it computes in different ways, or in one way where either of several guards holds.
         Exception: every way ends with an error; the first one's.
     """
-    ways = [(path.value, path.guards) for path in paths if path.value is not None]
-    if not ways:
+    way = next((path for path in paths if path.value is not None), None)
+    if way is None or way.value is None:
         raise next(path.error for path in paths if path.error is not None)
-    planned, followed = ways[0]
+    planned, followed = way.value, way.guards
     needed: list[Condition] = []
     for number, guard in enumerate(followed):
         apart = [path.value for path in _apart(paths, followed, number)]
         if all(other is not None and _is_same(planned, other) for other in apart):
             continue
         if any(other is not None for other in apart):
-            listed = " or ".join(" and ".join(map(str, guards)) for _, guards in ways)
-            raise SizedError(f"it computes in different ways where {listed}")
+            raise SizedError(f"it computes in different ways for different values of {symbols.listed((guard,))}")
         needed.append(guard)
     return planned, tuple(needed)
 
@@ -243,11 +255,12 @@ def _is_same(one: SizedCall, other: SizedCall) -> bool:
     return one.shapes == other.shapes and one.steps == other.steps and one.temporaries == other.temporaries
 
 
-def _planned_way(paths: Sequence[Path[OpCall]]) -> tuple[OpCall, tuple[Condition, ...]]:
+def _planned_way(paths: Sequence[Path[OpCall]], symbols: SizedSymbols) -> tuple[OpCall, tuple[Condition, ...]]:
     """Return the call that is planned, and its guards: the answers without which another shape, or none, is yielded.
 
     Raises:
         OpenInferError: every way ends with an error.
+        SizedError: the number of a dim, say, tells several shapes apart.
     """
     errors = [path.error for path in paths if path.error is not None]
     if len(errors) == len(paths):
@@ -255,8 +268,12 @@ def _planned_way(paths: Sequence[Path[OpCall]]) -> tuple[OpCall, tuple[Condition
     planned = min((path for path in paths if path.error is None), key=_rank)
     needed: list[Condition] = []
     for number, guard in enumerate(planned.guards):
-        if not all(_agrees(planned, path) for path in _apart(paths, planned.guards, number)):
-            needed.append(guard)
+        others = _apart(paths, planned.guards, number)
+        if all(_agrees(planned, path) for path in others):
+            continue
+        if guard in planned.choices and any(path.error is None for path in others):
+            raise SizedError(f"its results differ in form for different values of {symbols.listed((guard,))}")
+        needed.append(guard)
     return _value(planned), tuple(needed)
 
 

@@ -13,7 +13,7 @@ from openinfer.plan.steps import IndexExpr, LoopIndex, Register, ValueRef
 from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from openinfer.dims import Condition
     from openinfer.ir.resolved import SettingValue
@@ -60,6 +60,11 @@ class SizedSymbols:
             )
 
         return evaluated
+
+    def listed(self, guards: Iterable[Condition]) -> str:
+        """Return the sizes and settings that guards are about, as the program calls them."""
+        names = {self.words.get(name, name) for guard in guards for name in sources(guard.index)}
+        return ", ".join(f"`{name}`" for name in sorted(names))
 
     def is_of_step(self, name: str) -> bool:
         """Return whether a symbol is a size that the caller gives in every step."""

@@ -140,7 +140,7 @@ def _are_integers(found: Any) -> bool:
 
 
 def _expression(_: OpSchema, result: Any) -> str | None:
-    if not isinstance(result, tree.Input | tree.Literal | tree.Apply):
+    if not isinstance(result, tree.Input | tree.Literal | tree.Size | tree.Apply):
         return "an expression"
     wrong_part = _EXPRESSIONS.misfit(result, tree.Expr) or _wrong_application([result])
     return None if wrong_part is None else f"an expression: {wrong_part}"

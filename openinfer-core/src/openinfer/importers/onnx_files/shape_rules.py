@@ -154,7 +154,8 @@ def _freest(paths: Sequence[_TypesPath]) -> tuple[_TypesPath, list[Condition]]:
         others = [path for path in paths if path.guards[: number + 1] == (*freest.guards[:number], guard.negated())]
         if others and all(path.error is None and path.value == freest.value for path in others):
             continue
-        if guard.relation is Relation.AT_LEAST and not is_bound(guard) and any(path.error is None for path in others):
+        is_form = guard in freest.choices or (guard.relation is Relation.AT_LEAST and not is_bound(guard))
+        if is_form and any(path.error is None for path in others):
             message = f"the result has one form where {guard}, and another one elsewhere"
             raise NeedsNumberError(message, sizes=sources(guard.index))
         guards.append(guard)

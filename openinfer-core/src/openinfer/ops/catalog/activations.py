@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer.dims import surely
 from openinfer.dtypes import I64, DType
 from openinfer.expr import tree
+from openinfer.expr.sizes import number
 from openinfer.ops.dtype_sets import FLOATS, NUMBERS, SIGNED
 from openinfer.ops.elementwise import elementwise, example, of_elements
 from openinfer.ops.scalar_settings import bound_setting, bounds_fit, scalar_setting, scalars_fit
@@ -28,7 +30,7 @@ def _number(name: str, default: float | None, doc: str, aliases: tuple[str, ...]
 
 
 def _constant(x: Expr, value: float) -> Expr:
-    return tree.literal(value, x.dtype)
+    return number(value, x.dtype)
 
 
 def _at_least(x: Expr, bound: Expr) -> Expr:
@@ -51,21 +53,24 @@ def _relu(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     result = _sloped(x, scalar_setting(settings, "alpha", out if out.is_float else I64))
     low, high = (bound_setting(settings, name, out) for name in ("clamp_min", "clamp_max"))
     if low is not None and low != -math.inf:
-        result = _at_least(result, tree.cast(tree.literal(low, x.dtype), result.dtype))
+        result = _at_least(result, tree.cast(_constant(x, low), result.dtype))
     if high is not None and high != math.inf:
-        result = _at_most(result, tree.cast(tree.literal(high, x.dtype), result.dtype))
+        result = _at_most(result, tree.cast(_constant(x, high), result.dtype))
     return result
 
 
 def _sloped(x: Expr, alpha: float) -> Expr:
     """Return x where it is not negative, else alpha times x: +0 for alpha 0, in 64 bits for integers."""
     zero = _constant(x, 0)
-    if alpha == 0:
-        return tree.select(tree.lt(x, zero), zero, x)
+    flat = tree.select(tree.lt(x, zero), zero, x)
+    if surely(lambda: alpha == 0):
+        return flat
     if x.dtype.is_float:
-        return tree.select(tree.ge(x, zero), x, tree.mul(x, _constant(x, alpha)))
+        slope = _constant(x, alpha)
+        sloped = tree.select(tree.ge(x, zero), x, tree.mul(x, slope))
+        return sloped if surely(lambda: alpha != 0) else tree.select(tree.eq(slope, zero), flat, sloped)
     wide = tree.cast(x, I64)
-    return tree.select(tree.lt(x, zero), tree.mul(wide, tree.literal(alpha, I64)), wide)
+    return tree.select(tree.lt(x, zero), tree.mul(wide, number(alpha, I64)), wide)
 
 
 def _clamp(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
@@ -104,7 +109,7 @@ def _mish(x: Expr) -> Expr:
 def _silu(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     x = inputs[0]
     beta = scalar_setting(settings, "beta", out)
-    return tree.mul(x, _sigmoid(x if beta == 1 else tree.mul(x, _constant(x, beta))))
+    return tree.mul(x, _sigmoid(x if surely(lambda: beta == 1) else tree.mul(x, _constant(x, beta))))
 
 
 def _gelu(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:

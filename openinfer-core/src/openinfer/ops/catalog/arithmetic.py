@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer.dims import surely
 from openinfer.dtypes import BOOL, DType, Kind
 from openinfer.expr import tree
+from openinfer.expr.sizes import number
 from openinfer.ops.accumulate import ACC
 from openinfer.ops.dtype_sets import (
     BITSETS,
@@ -70,10 +72,10 @@ def _mask(dtype: DType, settings: Settings) -> Scalar | None:
 
 def _masked(quotient: Expr, divisor: Expr, settings: Settings, out: DType) -> Expr:
     mask = _mask(out, settings)
-    if mask is None or (mask == 0 and not out.is_float):
+    if mask is None or (not out.is_float and surely(lambda: mask == 0)):
         return quotient  # what expressions yield by themselves
     zero = tree.eq(divisor, tree.literal(0, divisor.dtype))
-    return tree.select(zero, tree.literal(mask, quotient.dtype), quotient)
+    return tree.select(zero, number(mask, quotient.dtype), quotient)
 
 
 def _masked_function(function: Callable[[Expr, Expr], Expr]) -> BuildScalar:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openinfer import dims
 from openinfer.dtypes import BOOL, U2, U4, U8, U16, U32, U64, DType
 from openinfer.expr import tree
+from openinfer.expr.sizes import number
 from openinfer.ops.dtype_sets import BITSETS, BOOLS, INTEGERS, PACKED_SIGNED, PACKED_UNSIGNED
 from openinfer.ops.elementwise import elementwise, example
 from openinfer.ops.schema import Elementwise, SettingSpec, SettingType
@@ -40,8 +42,8 @@ def _either(bits: Callable[..., Expr], logic: Callable[..., Expr]) -> BuildScala
 
 def _shift(function: Callable[[Expr, Expr], Expr]) -> BuildScalar:
     def build(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
-        count = min(max(integer(settings.get("bits"), "bits"), 0), out.bits)
-        return function(inputs[0], tree.literal(count, inputs[0].dtype))
+        count = dims.min(dims.max(integer(settings.get("bits"), "bits"), 0), out.bits)
+        return function(inputs[0], number(count, inputs[0].dtype))
 
     return build
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL, BY_NAME, I8, DType
 from openinfer.expr import tree
+from openinfer.expr.sizes import number
 from openinfer.ops.dtype_sets import FLOATS, INTEGERS, PACKED_SIGNED, SIGNED
 from openinfer.ops.elementwise import elementwise, example, of_elements
 from openinfer.ops.rounding import rounded
@@ -60,7 +61,7 @@ def _is_finite(x: Expr) -> Expr:
 
 def _repaired(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     x = inputs[0]
-    value = tree.literal(scalar_setting(settings, "value", out), x.dtype)
+    value = number(scalar_setting(settings, "value", out), x.dtype)
     return tree.select(_is_finite(x), x, value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dims import surely
+from openinfer.dims import one_of, surely
 from openinfer.dtypes import DType, Kind
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -54,8 +54,10 @@ def check_alongside(x: TensorType, indices: TensorType, axis: int) -> None:
         raise OpTypeError(f"indices are {indices}: expected the shape of x, {x}, or less in dims other than {axis}")
 
 
-def tuple_length(x: TensorType, indices: TensorType, batch: int) -> int:
-    """Return how many dims of x the tuples in the last dim of ``indices`` name, after ``batch`` common ones.
+def tuple_dims(x: TensorType, indices: TensorType, batch: int = 0) -> slice:
+    """Return the dims of x that the tuples in the last dim of ``indices`` name, after ``batch`` common ones.
+
+    Their numbers decide the form of the result: those that are known at run time only are followed to every dim.
 
     Raises:
         OpTypeError: there is no such dim, it is longer than x has dims, or the common dims differ.
@@ -64,6 +66,7 @@ def tuple_length(x: TensorType, indices: TensorType, batch: int) -> int:
     if not 0 <= batch <= most:
         message = f"batch_dims is {batch}, expected 0..{most} for indices {indices}"
         raise OpTypeError(message, code="setting-type", settings=("batch_dims",))
+    batch = one_of(batch, range(most + 1))
     if indices.shape[:batch] != x.shape[:batch]:
         raise OpTypeError(f"x is {x} and indices are {indices}: their first {batch} dims must be the same")
     length = indices.shape[-1] if indices.shape else 0
@@ -72,7 +75,7 @@ def tuple_length(x: TensorType, indices: TensorType, batch: int) -> int:
             f"indices are {indices}: their last dim, the length of a tuple, must be 1 to {len(x.shape) - batch} "
             f"for x {x}"
         )
-    return length
+    return slice(batch, batch + one_of(length, range(1, len(x.shape) - batch + 1)))
 
 
 def _gather_types(
@@ -108,9 +111,8 @@ def _gather_nd_types(
 ) -> tuple[TensorType, ...]:
     del declared
     x, indices = needed(inputs), needed(inputs, 1)
-    batch = integer(settings.get("batch_dims"), "batch_dims")
-    length = tuple_length(x, indices, batch)
-    return (TensorType(x.dtype, (*indices.shape[:-1], *x.shape[batch + length :])),)
+    named = tuple_dims(x, indices, integer(settings.get("batch_dims"), "batch_dims"))
+    return (TensorType(x.dtype, (*indices.shape[:-1], *x.shape[named.stop :])),)
 
 
 def hot_value(settings: Settings, name: str, dtype: DType) -> Scalar:
@@ -177,15 +179,15 @@ def _gather_elements(k: Builder, call: OpCall) -> None:
 
 def _gather_nd(k: Builder, call: OpCall) -> None:
     (x, indices), (y,) = k.given, k.outputs
-    batch, own = integer(call.settings.get("batch_dims"), "batch_dims"), needed(call.inputs).shape
-    named = needed(call.inputs, 1).shape
-    after = batch + named[-1]
-    if any(surely(lambda extent=extent: extent == 0) for extent in own[batch:after]):
+    source, tuples = needed(call.inputs), needed(call.inputs, 1)
+    named = tuple_dims(source, tuples, integer(call.settings.get("batch_dims"), "batch_dims"))
+    extents = source.shape[named]
+    if any(surely(lambda extent=extent: extent == 0) for extent in extents):
         refuse_all(k, y)
         return
-    at, inner = k.axes(*named[:-1]), k.axes(*own[after:])
-    places = looked_up_tuple(k, indices, at, own[batch:after])
-    y[(*at, *inner)] = x[(*at[:batch], *places, *inner)]
+    at, inner = k.axes(*tuples.shape[:-1]), k.axes(*source.shape[named.stop :])
+    places = looked_up_tuple(k, indices, at, extents)
+    y[(*at, *inner)] = x[(*at[: named.start], *places, *inner)]
 
 
 def looked_up_tuple(k: Builder, indices: Tensor, at: Sequence[Var], extents: Sequence[int]) -> tuple[Var, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL, T1, U8, U64, DType, Kind
 from openinfer.expr import tree
+from openinfer.expr.sizes import number
 from openinfer.ir.types import TensorType
 from openinfer.ops.conversion import converted
 from openinfer.ops.dtype_sets import BITSETS, BOOLS, FLOATS, NUMBERS, SIGNED, TERNARY
@@ -31,7 +32,7 @@ _CAST = NUMBERS | BOOLS | BITSETS | TERNARY
 
 
 def _fill(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
-    return tree.literal(scalar_setting(settings, "value", out), inputs[0].dtype)
+    return number(scalar_setting(settings, "value", out), inputs[0].dtype)
 
 
 def _target(settings: Settings) -> DType:

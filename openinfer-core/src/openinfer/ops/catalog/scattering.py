@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.dims import surely
 from openinfer.dtypes import BOOL, DType, Kind
 from openinfer.expr import tree
-from openinfer.ops.catalog.indexing import AXIS, check_alongside, looked_up_tuple, tuple_length
+from openinfer.ops.catalog.indexing import AXIS, check_alongside, looked_up_tuple, tuple_dims
 from openinfer.ops.dtype_sets import EVERY, INTEGERS
 from openinfer.ops.elementwise import work_type
 from openinfer.ops.places import looked_up
@@ -72,8 +72,8 @@ def _scatter_nd_types(
 ) -> tuple[TensorType, ...]:
     del declared
     x, indices, updates = needed(inputs), needed(inputs, 1), needed(inputs, 2)
-    length = tuple_length(x, indices, 0)
-    _check_updates(x, updates, (*indices.shape[:-1], *x.shape[length:]), settings)
+    named = tuple_dims(x, indices)
+    _check_updates(x, updates, (*indices.shape[:-1], *x.shape[named.stop :]), settings)
     return (x,)
 
 
@@ -95,12 +95,12 @@ def _scatter(k: Builder, call: OpCall) -> None:
 
 def _scatter_nd(k: Builder, call: OpCall) -> None:
     x, indices, updates = k.given
-    own, named = needed(call.inputs).shape, needed(call.inputs, 1).shape
-    length = named[-1]
+    source, tuples = needed(call.inputs), needed(call.inputs, 1)
+    named = tuple_dims(source, tuples)
 
     def update(target: Tensor, combine: Combine | None) -> None:
-        at, inner = k.axes(*named[:-1]), k.axes(*x.shape[length:])
-        places = looked_up_tuple(k, indices, at, own[:length])
+        at, inner = k.axes(*tuples.shape[:-1]), k.axes(*x.shape[named.stop :])
+        places = looked_up_tuple(k, indices, at, source.shape[named])
         _store(k, target, (*places, *inner), updates[(*at, *inner)], combine)
 
     _updated(k, call, update)

@@ -129,8 +129,8 @@ def _wrapped(k: Builder, number: float) -> Value:
 
 
 def _spaced(k: Builder, place: Value, start: float, step: float) -> Value:
-    if start or step > 0:
-        return start + place * step
+    if is_size(start) or is_size(step) or start or step > 0:
+        return k.constant(start, F64) + place * k.constant(step, F64)
     # GCC takes 0 - i for -i, which is -0 where i is 0.
     return k.apply(tree.select, k.apply(tree.eq, place, k.constant(0, F64)), k.constant(0, F64), place * step)
 
