@@ -56,6 +56,18 @@ class Layout:
             total = total * digit.extent
         return total
 
+    @property
+    def length(self) -> int:
+        """Number of elements of the buffer, where it is a number.
+
+        Raises:
+            TypeError: it is known at run time only.
+        """
+        length = self.size.constant
+        if length is None:
+            raise TypeError(f"a layout of {self.size} elements has a length that is known at run time only")
+        return length
+
     def address(self, at: Sequence[Index]) -> Index:
         """Return the address of the element at some place, which may lie in the halo."""
         total = Index()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -308,10 +307,7 @@ def _is_tiled(stage: Stage, schedule: Schedule) -> bool:
 
 def _nbytes(computation: Computation, tensors: Iterable[str]) -> int:
     """Return the bytes of some tensors whose extents are known."""
-    return sum(
-        prod(extent.constant or 1 for extent in tensor.shape) * tensor.dtype.bits // 8
-        for tensor in map(computation.tensor, tensors)
-    )
+    return sum(row_major(tensor.shape).length * tensor.dtype.bits // 8 for tensor in map(computation.tensor, tensors))
 
 
 def _without_unread(found: Arranged) -> Arranged:

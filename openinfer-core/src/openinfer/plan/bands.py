@@ -120,7 +120,8 @@ class _Pricing:
         for tensor, operand in zip(tensors, operands, strict=True):
             value = values[operand.value] if isinstance(operand, ValueRef) else None
             layout = (None if value is None else value.layout) or row_major(tensor.shape)
-            self._nbytes[tensor.name] = (layout.size.constant or 0) * max(tensor.dtype.bits // 8, 1)
+            if layout.size.constant is not None:
+                self._nbytes[tensor.name] = layout.length * max(tensor.dtype.bits // 8, 1)
             if value is None or isinstance(value.memory, WeightMemory):
                 self._weights.add(tensor.name)
             else:
@@ -134,6 +135,8 @@ class _Pricing:
     def best(self, share: float) -> Loop | str:
         """Return the common loop that saves a share of the time, or why there is none; "" where none is possible."""
         first, last = self._computation.stages
+        if self._layouts.keys() | self._weights != self._nbytes.keys():
+            return "its size is known at run time only"
         terms = _terms(first) + _terms(last)
         least = terms / self._target.lanes(self._itemsize()) / self._target.multiply_adds
         if 2 * self._moving(first.tensor, self._nbytes[first.tensor]) < share * least:
@@ -210,7 +213,7 @@ class _Pricing:
 
     def _band(self, window: Layout) -> int:
         """Return the bytes of a part of the temporary."""
-        return (window.size.constant or 0) * self._itemsize()
+        return window.length * self._itemsize()
 
     def _busy(self, stage: Stage, layouts: Mapping[str, Layout], within: Mapping[Var, int]) -> float | None:
         known = {name: layout for name, layout in layouts.items() if name not in self._weights}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from openinfer.compute import Read
@@ -92,6 +93,7 @@ def needs_no_copy(
 
 def _copying(image: Layout, bordered: Layout, itemsize: int, target: TargetInfo) -> float:
     """Return how many cycles a copy takes."""
-    sizes = [layout.size.constant or 0 for layout in (image, bordered)]
+    # Estimates are of one place along what is known at run time only.
+    sizes = [prod(d.extent.constant for d in layout.digits if d.extent.constant) for layout in (image, bordered)]
     moved = sum(moving(size * itemsize, size * itemsize, target) for size in sizes)
     return max(sizes[0] / target.lanes(itemsize), moved)

@@ -52,7 +52,7 @@ def with_dot_products(step: ComputeStep, data: PlanData, *, signed: bool = False
 def in_words(layout: Layout, shape: tuple[Index, ...]) -> Layout:
     """Return the layout of the words of a tensor of bytes, four contiguous bytes each; ``shape`` is that of words."""
     *outer, last = layout.digits
-    words = Digit(last.dim, 1, Index.of((last.extent.constant or 0) // BYTES))
+    words = Digit(last.dim, 1, last.extent // BYTES)
     return Layout(shape, (*outer, words), layout.halo, repeated_byte(layout.fill))
 
 

@@ -25,7 +25,7 @@ EVEN_HINT = (
 )
 """What to write where a size of steps is divided."""
 
-_MOST_TRIED = 1 << 12
+_MOST_EVALUATED = 1 << 12
 """Largest size whose square is evaluated at every value below it, which takes some milliseconds."""
 
 
@@ -113,7 +113,7 @@ class GivenSizes:
         values = product(*({min(end, each) for end in ends} | {each} for each in most.values()))
         if not index.is_multilinear:
             # The largest value may lie between the ends of a size.
-            if len(most) == 1 and max(most.values()) <= _MOST_TRIED:
+            if len(most) == 1 and max(most.values()) <= _MOST_EVALUATED:
                 values = product(*(range(each + 1) for each in most.values()))
             else:
                 index = Index(tuple((atoms, factor) for atoms, factor in index.terms if factor > 0))

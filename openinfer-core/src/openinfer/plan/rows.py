@@ -174,8 +174,11 @@ class _Pricing:
 
     def best(self) -> tuple[Loop, ...]:
         """Return the loops that the stages take least time under; () where they take less without."""
+        if any(layout.size.constant is None for layout in self._layouts.values()):
+            # What is known at run time only has no price.
+            return ()
         fits = FULL * self._target.l1_nbytes
-        if all((layout.size.constant or 0) * self._itemsize[name] <= fits for name, layout in self._layouts.items()):
+        if all(layout.length * self._itemsize[name] <= fits for name, layout in self._layouts.items()):
             # What the first cache holds is not read again in a shorter time.
             return ()
         apart = self.apart()
@@ -227,9 +230,8 @@ class _Pricing:
             along = {self._axes[axis][number]: count for axis, count in times.items()}
             for name, varying in _touched(stage).items():
                 # A stage walks the part of one iteration, which may still lie in a cache.
-                size = layouts[name].size.constant or 0
                 parted = prod(count for axis, count in along.items() if axis in varying)
-                nbytes = size * self._itemsize[name] // (1 if name in self._temporaries else parted)
+                nbytes = layouts[name].length * self._itemsize[name] // (1 if name in self._temporaries else parted)
                 touched[name] = touched.get(name, 0.0) + moving(nbytes * iterations, nbytes, self._target)
         # Operands come once from where they lie as a whole.
         moved = sum(max(again, self._whole(name)) for name, again in touched.items() if name not in self._temporaries)
@@ -238,11 +240,11 @@ class _Pricing:
     def nbytes(self, loops: tuple[Loop, ...]) -> int:
         """Return the bytes of the temporaries of one iteration."""
         parts = windows(self._computation, loops, self._layouts)
-        return sum((layout.size.constant or 0) * self._itemsize[name] for name, layout in parts.items())
+        return sum(layout.length * self._itemsize[name] for name, layout in parts.items())
 
     def _whole(self, name: str) -> float:
         """Return the cycles to read or write all of a tensor."""
-        nbytes = (self._layouts[name].size.constant or 0) * self._itemsize[name]
+        nbytes = self._layouts[name].length * self._itemsize[name]
         return moving(nbytes, nbytes, self._target)
 
 

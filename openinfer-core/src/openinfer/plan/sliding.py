@@ -159,17 +159,16 @@ class _Sliding:
 
     def _ring_nbytes(self, windows: _Windows) -> int:
         """Return the bytes of the rows that a window reads, of the channels that are computed at a time."""
-        columns = windows.tensor.shape[3].constant or 0
+        *_, columns = self.values[windows.operand].type.shape
         height = windows.count - (windows.rows.extent if isinstance(windows.rows.extent, int) else 0) + 1
         return height * columns * self._target.vector_nbytes
 
     def _slid(self, step: ComputeStep, windows: _Windows) -> ComputeStep:
         """Return a step that copies rows into a ring, and computes from there."""
         (stage,), value = step.computation.stages, self.values[windows.operand]
-        shape = list(windows.tensor.shape)
-        shape[_ROWS] = Index.of(windows.count)
-        ring = Tensor("ring", windows.tensor.dtype, tuple(shape))
-        axes = tuple(Var(f"r{dim}", extent.constant) for dim, extent in enumerate(shape))
+        shape = tuple(windows.count if dim == _ROWS else extent for dim, extent in enumerate(value.type.shape))
+        ring = Tensor("ring", windows.tensor.dtype, tuple(map(Index.of, shape)))
+        axes = tuple(Var(f"r{dim}", extent) for dim, extent in enumerate(shape))
         at = tuple(map(Index.of, axes))
         source = tuple(index + windows.first if dim == _ROWS else index for dim, index in enumerate(at))
         element = stage.elements[windows.element]
@@ -181,7 +180,7 @@ class _Sliding:
         taken = Read(windows.tensor.name, source, ring.dtype, fill)
         copy = Stage("ring", axes, (taken,), tree.Input(0, ring.dtype), at)
         rows = tuple(index - windows.first if dim == _ROWS else index for dim, index in enumerate(element.at))
-        is_inside = all(Within(index, extent).is_certain for index, extent in zip(rows, shape, strict=True))
+        is_inside = all(Within(index, extent).is_certain for index, extent in zip(rows, ring.shape, strict=True))
         read = replace(element, tensor="ring", at=rows, fill=None if is_inside else element.fill)
         elements = tuple(read if n == windows.element else other for n, other in enumerate(stage.elements))
         computation = replace(
@@ -190,15 +189,14 @@ class _Sliding:
             stages=(copy, replace(stage, elements=elements)),
         )
         digits = tuple(replace(d, extent=Index.of(windows.count)) if d.dim == _ROWS else d for d in value.layout.digits)
-        extents = tuple(extent.constant or 0 for extent in shape)
         made = replace(
             value,
             name=f"{self.values[windows.result].name}.rows",
             number=len(self.values),
-            type=replace(value.type, shape=extents),
+            type=replace(value.type, shape=shape),
             role=Role.TEMPORARY,
             memory=NoMemory(),
-            layout=Layout(tuple(shape), digits),
+            layout=Layout(ring.shape, digits),
         )
         self.values.append(made)
         lanes = self._target.lanes(max(ring.dtype.bits // 8, 1))

@@ -106,5 +106,6 @@ def divisors(index: Index) -> Iterator[int]:
                 for part in atom.parts:
                     yield from divisors(part)
             elif not isinstance(atom, Var):
-                yield atom.by.constant or 1
+                if atom.by.constant is not None:
+                    yield atom.by.constant
                 yield from divisors(atom.of)
