@@ -25,9 +25,9 @@ from openinfer.ops.schema import OpExample
 BINDINGS = int(os.environ.get("OPENINFER_SIZE_BINDINGS", "4"))
 """Sizes that each example is tried at."""
 
-REFUSED = {"conv_transpose2d", "reshape", "resize2d", "space_to_depth"}
-"""Operators some of whose forms are not proved to stay within their tensors while *every* extent is a size: a kernel of
-any width, a shape without dims, a quotient by half of a size, images and channels in one product."""
+REFUSED = {"reshape", "resize2d", "space_to_depth"}
+"""Operators some of whose forms are not proved to stay within their tensors while *every* extent is a size: a shape
+without dims, a quotient by half of a size, images and channels in one product."""
 
 FOLLOWED = {"attn", "einsum", "expand", "sdpa"}
 """Operators whose definitions ask more than their shape rules: an axis of 1 is broadcast, or heads share keys."""

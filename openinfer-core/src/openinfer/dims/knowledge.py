@@ -21,7 +21,7 @@ DEPTH = 2
 MOST_SPLITS = 2
 """How many symbols are replaced by their parts: those of a clipped range that begins at a clipped place."""
 
-MANY_CONDITIONS = 24
+MANY_CONDITIONS = 28
 """From this number of conditions on one is added at a time, since the pairs are tried for every term."""
 
 _Division: TypeAlias = Quotient | Remainder
@@ -313,6 +313,14 @@ class Knowledge:
     def _note_meaning(self, atom: Let | _Division) -> None:
         self._answers.clear()
         self._conditions += self._meaning(atom)
+        if not isinstance(atom, Let):
+            self._conditions += self._together(atom)
+
+    def _together(self, division: _Division) -> Iterator[Condition]:
+        """Yield what a quotient and the remainder of the same division, of which both occur, add up to."""
+        of, by = division.of, division.by
+        if {Quotient(of, by), Remainder(of, by)} <= self._divisions:
+            yield Condition(of - by * Index.of(Quotient(of, by)) - Index.of(Remainder(of, by)), Relation.EQUAL)
 
     def _meaning(self, atom: Let | _Division) -> Iterator[Condition]:
         own = Index.of(atom)
