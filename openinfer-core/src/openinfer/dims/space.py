@@ -125,6 +125,11 @@ class Space:
         """The answers that the way in progress followed up to here."""
         return tuple(self._guards)
 
+    @property
+    def choices(self) -> frozenset[Condition]:
+        """Those of the guards that tell forms apart."""
+        return frozenset(self._choices)
+
     def solutions(self) -> Mapping[Var, Index]:
         """Return the sizes that the guards of the way in progress determine, each by sizes that remain."""
         return self._knowledge.solutions()
@@ -243,7 +248,7 @@ class Space:
         finally:
             CURRENT.reset(token)
             FACTS.reset(facts)
-        return Path(tuple(self._guards), frozenset(self._choices), value, error, self._knowledge)
+        return Path(self.guards, self.choices, value, error, self._knowledge)
 
     def _refuse_within_rule(self, change: str) -> None:
         """Raise `ValueError` within a rule: every way through it relies on the same bounds and facts."""
