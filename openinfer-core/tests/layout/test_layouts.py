@@ -16,6 +16,12 @@ def digits(*given: tuple[int, int, int]) -> tuple[Digit, ...]:
     return tuple(Digit(dim, stride, Index.of(extent)) for dim, stride, extent in given)
 
 
+def test_a_layout_over_a_size_of_run_time_has_no_length() -> None:
+    assert row_major((Index.of(6), Index.of(4))).length == 24
+    with pytest.raises(TypeError, match=r"T elements has a length that is known at run time only"):
+        _ = row_major((Index.of(Var("T")), Index.of(4))).length
+
+
 @pytest.mark.parametrize(
     ("layout", "stored"),
     [
