@@ -493,3 +493,20 @@ def test_live_bytes_after_a_step_are_those_of_a_program_that_always_has_its_size
             "persistent": expected["persistent"] + rows * 2 * 4,
             "constant": expected["constant"] - entries,
         }
+
+
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+def test_a_dim_of_a_reshape_that_a_step_gives_may_be_what_is_left(device: str, request: pytest.FixtureRequest) -> None:
+    if device == "vulkan":
+        request.getfixturevalue("vulkan")
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+    text = "dynamic { x: f32[T, 6]; k: i64; } block entry { op reshape(x, shape=[2, k, 3]) >> y; return y; }"
+    model = oi.Model.from_arrays({}, sizevars={"T": 2})
+    with oi.Simulator(model, text, device=device).make_executor() as executor:
+        for rows, dim, extent in ((2, 2, 2), (2, -1, 2), (5, -1, 5), (0, -1, 0), (0, 0, 0)):
+            executor.step(x=np.ones((rows, 6), np.float32), k=dim)
+            assert executor.outputs()["y"].shape == (2, extent, 3)
+        for dim in (3, 0, -2):
+            with pytest.raises(oi.ExecutionError, match="reshape"):
+                executor.step(x=np.ones((2, 6), np.float32), k=dim)

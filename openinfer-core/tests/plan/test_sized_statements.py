@@ -53,6 +53,10 @@ def demands(steps):
     ("statements", "expected"),
     [
         ("op reshape(x, shape=[4, 4]) >> y;", ["reshape: T must be 8"]),
+        (
+            "op reshape(x, shape=[p, 1]) >> y;",
+            ["reshape: p + 1 must be at least 0", "reshape: p must be 2*T or -1"],
+        ),
         ("op select(x, axis=0, index=p) >> y;", ["select: p must be -T to T - 1"]),
         ("op select(x, axis=1, index=p) >> y;", ["select: p must be -2 to 1"]),
         ("op select(x, axis=0, index=-1) >> y;", ["select: T must be at least 1"]),

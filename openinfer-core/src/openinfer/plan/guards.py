@@ -214,6 +214,11 @@ class SizedSteps:
         if parts:
             *shown, last = map(self._shown, parts)
             return self._demand_about(f"{', '.join(shown)} and {last} must be equal, or one of them 1", guard.index)
+        counted = _counted_equal(guard)
+        if counted is not None:
+            place, values = counted
+            listed = " or ".join(map(self._shown, values))
+            return self._demand_about(f"{self._shown(place)} must be {listed}", guard.index)
         subtracted = Index(tuple((atoms, -factor) for atoms, factor in guard.index.terms if factor < 0))
         sides = self._shown(guard.index + subtracted), self._shown(subtracted)
         return self._demand_about(f"{sides[0]} must {_RELATIONS[guard.relation]} {sides[1]}", guard.index)
@@ -320,6 +325,19 @@ class SizedSteps:
         high = self._call.symbols.space.largest(Index.of(var))
         low = -LARGEST if bounds.low is None else bounds.low
         return Argument(self._call.symbols.values[var.name], low, LARGEST if high is None else high)
+
+
+def _counted_equal(guard: Condition) -> tuple[Index, tuple[Index, Index]] | None:
+    """Return a place that counts from an end and its two values, one of them negative, that a guard demands."""
+    if guard.relation is not Relation.EQUAL:
+        return None
+    for var in guard.index.variables():
+        factor = guard.index.coefficient(var)
+        if isinstance(var, Let) and var.kind is LetKind.FROM_END and factor in (1, -1):
+            place, extent = var.parts
+            value = Index.of(var) - guard.index * factor
+            return place, (value, value - extent)
+    return None
 
 
 def _end_of(guard: Condition, own: Index, let: Let) -> tuple[Index, bool] | None:

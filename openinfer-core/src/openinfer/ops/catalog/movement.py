@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer.dims import from_end, surely
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY
 from openinfer.ops.moving import move
@@ -76,7 +77,10 @@ def _reshape_types(
 
 def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Return the wanted shape with a written 0 replaced by the input's dim, and one -1 by what is left."""
-    if any(dim < -1 for dim in wanted) or wanted.count(-1) > 1:
+    inferred = [place for place, dim in enumerate(wanted) if not surely(lambda dim=dim: dim != -1)]
+    if len(inferred) > 1:
+        inferred = [place for place in inferred if wanted[place] == -1]
+    if any(dim < -1 for dim in wanted) or len(inferred) > 1:
         raise OpTypeError(
             f"shape {shown(wanted)} may have one -1, and no dim below", code="setting-type", settings=("shape",)
         )
@@ -84,13 +88,18 @@ def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...
         raise OpTypeError(
             f"shape {shown(wanted)} copies a dim (0) that the input {shown(shape)} does not have", settings=("shape",)
         )
-    copied = [shape[place] if _copies(dim) else +dim for place, dim in enumerate(wanted)]
-    known, total = math.prod(dim for dim in copied if dim != -1), math.prod(shape)
-    if -1 in copied and (known == 0 or total % known):
-        raise OpTypeError(
-            f"{total} elements of shape {shown(shape)} do not fill shape {shown(wanted)}", settings=("shape",)
-        )
-    return tuple(total // known if dim == -1 else dim for dim in copied)
+    filled = [shape[place] if _copies(dim) else +dim for place, dim in enumerate(wanted)]
+    for place in inferred:
+        others, total = math.prod((*filled[:place], *filled[place + 1 :])), math.prod(shape)
+        rest = total // others if others != 0 and total % others == 0 else None
+        # A dim of run time may be -1 or what is left: both have the same form.
+        if rest is not None and from_end(wanted[place], rest + 1) == rest:
+            filled[place] = rest
+        elif others != 0 or wanted[place] == -1:
+            raise OpTypeError(
+                f"{total} elements of shape {shown(shape)} do not fill shape {shown(wanted)}", settings=("shape",)
+            )
+    return tuple(filled)
 
 
 def _copies(dim: int) -> bool:
