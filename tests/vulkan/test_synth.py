@@ -99,6 +99,19 @@ def test_an_element_that_a_kernel_refuses_ends_the_step():
         synthesis.run({"x": X[0, :3], "i": np.int64(3)})
 
 
+def test_every_row_of_a_quotient_of_a_size_is_computed():
+    program = """
+    dynamic { x: f32[T]; half: f32[ceil(T / 2)]; }
+    block entry { op slice(x, axes=[0], starts=[0], ends=[T], steps=[2]) >> even; op add(half, even) >> y; return y; }
+    """
+    synthesis = Synthesizer("vulkan", limits={"T": 300}).synthesize(
+        oi.Model.from_arrays({}, sizevars={"T": 3}), oi.graph(program)
+    )
+    rows = 129  # one more than fills groups of threads
+    x, half = np.arange(rows, dtype=np.float32), np.ones(rows // 2 + 1, np.float32)
+    np.testing.assert_array_equal(synthesis.run({"x": x, "half": half}).outputs["y"], half + x[::2])
+
+
 def test_counters_caches_and_persistent_variables_agree():
     synthesis = assert_steps_agree(DECODER, options={"limits": {"t": 8}}, x=X)
 
