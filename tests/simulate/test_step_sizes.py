@@ -510,3 +510,28 @@ def test_a_dim_of_a_reshape_that_a_step_gives_may_be_what_is_left(device: str, r
         for dim in (3, 0, -2):
             with pytest.raises(oi.ExecutionError, match="reshape"):
                 executor.step(x=np.ones((2, 6), np.float32), k=dim)
+
+
+@pytest.mark.parametrize("state", ["", "persistent { n: i32; }"], ids=["no state", "state"])
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+def test_a_result_that_fits_at_one_setting_has_its_shape(
+    device: str, state: str, request: pytest.FixtureRequest
+) -> None:
+    """The sizes of a split fit x at `k = 3` alone: a plan knows the shape of y, whose variable has none."""
+    if device == "vulkan":
+        request.getfixturevalue("vulkan")
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+    text = f"""
+    dynamic {{ x: f32[4, 2]; k: i32; }}
+    {state}
+    block entry {{ {"cache.increment n;" if state else ""} op split(x, axis=0, sizes=[k, 1]) >> y, z; return y, z; }}
+    """
+    x = vector(8).reshape(4, 2)
+    with oi.Simulator(oi.Model.from_arrays({}), text, device=device).make_executor() as executor:
+        for _ in range(2):
+            executor.step(x=x, k=3)
+            np.testing.assert_array_equal(executor.outputs()["y"], x[:3])
+            np.testing.assert_array_equal(executor.outputs()["z"], x[3:])
+        with pytest.raises(oi.ExecutionError, match="split"):
+            executor.step(x=x, k=2)

@@ -18,11 +18,12 @@ from openinfer.simulate.devices.programs import keeps_state
 from openinfer.simulate.state.program_memory import written_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from openinfer.ir.nodes import Node
-    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedVar
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.values import PlanOutput
 
 BY_NODE = frozenset(("no-outputs", "cache-limit"))
 """Codes of programs that every device runs node by node: without results, or with caches that have no bound."""
@@ -78,10 +79,15 @@ def after_plan(resolved: ResolvedGraph, plan: ExecutionPlan) -> Diagnostic | Non
         return Diagnostic(code=CODE, message="block entry does not end with a return", hint=hint)
     if len(returns) > 1:
         return _at("which return is taken is known from the nodes only", "entry", returns[0])
-    varying = next((port.name for port in plan.outputs if port.extents is not None), None)
+    varying = next((port.name for port in plan.outputs if takes_shape(port, resolved.variables)), None)
     if varying is not None and not keeps_state(resolved):
         return Diagnostic(code=CODE, message=f"the shape of `{varying}` is known at run time only")
     return None
+
+
+def takes_shape(port: PlanOutput, variables: Mapping[str, ResolvedVar]) -> bool:
+    """Whether a step gives a result another shape than the buffer of its variable has, be it the same in every step."""
+    return port.extents is not None or port.type != variables[port.name].type
 
 
 def _resets_entries(node: Node) -> bool:

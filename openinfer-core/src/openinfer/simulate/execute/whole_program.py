@@ -25,7 +25,7 @@ from openinfer.simulate.devices.programs import (
     keeps_state,
 )
 from openinfer.simulate.execute.device_state import copy_to_memory, copy_to_program
-from openinfer.simulate.execute.node_by_node import BY_NODE, after_plan, before_plan, notes
+from openinfer.simulate.execute.node_by_node import BY_NODE, after_plan, before_plan, notes, takes_shape
 from openinfer.simulate.program.failures import raise_fault
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class WholeProgram:
 
     def _result(self, port: PlanOutput) -> Buffer:
         """Return where a result goes: to scratch memory where the variable has it already and may be read-only."""
-        is_written = port.name in self._memory.written_names and port.extents is None
+        is_written = port.name in self._memory.written_names and not takes_shape(port, self._memory.variables)
         return self._memory.buffer(port.name) if is_written else self._backend.allocate(port.type)
 
     def note_inputs(self) -> None:
@@ -147,6 +147,7 @@ class WholeStateProgram(WholeProgram):
         self._rooms = {state.name: state.type for state in plan.states}
         self._program: StateProgram | None = None
         self._varying: dict[str, Buffer] = {}
+        self._fixed: dict[str, tuple[int, ...]] = {}
         # Both begin with initial values, but where memory is that of other sizes, which have run.
         self._is_ahead, self._is_stale = False, memory.is_derived
 
@@ -158,7 +159,9 @@ class WholeStateProgram(WholeProgram):
 
     def _made(self) -> BoundProgram:
         outputs = self._outputs()
-        self._varying = {port.name: outputs[port.name] for port in self._plan.outputs if port.extents is not None}
+        ports = [port for port in self._plan.outputs if takes_shape(port, self._memory.variables)]
+        self._varying = {port.name: outputs[port.name] for port in ports}
+        self._fixed = {port.name: port.type.shape for port in ports if port.extents is None}
         self._program = program = self._owner.open_program(self._plan, self._inputs(), outputs)
         return lambda: self._step(program)
 
@@ -192,7 +195,7 @@ class WholeStateProgram(WholeProgram):
         fault = program.step()
         if fault is not None:
             raise_fault(fault, self._resolved)
-        for name, shape in program.shapes().items():
+        for name, shape in (self._fixed | dict(program.shapes())).items():
             self._hold(name, shape)
         return True
 
