@@ -12,7 +12,7 @@ from openinfer import symbolic
 from openinfer.compute.stage import Computation
 from openinfer.dims.lets import Signed
 from openinfer.dsl import graph
-from openinfer.errors import SynthesisError
+from openinfer.errors import SynthesisError, ValidationError
 from openinfer.loops import If
 from openinfer.model import Model
 from openinfer.ops import computations
@@ -94,6 +94,35 @@ def test_a_rule_about_elements_is_in_the_words_of_the_program():
 )
 def test_no_message_shows_a_name_of_the_planner(statements):
     assert not [text for text in demands(planned(statements)) if INTERNAL.search(text)]
+
+
+def test_every_test_of_sizes_says_what_it_demands():
+    """Also those of results that have to fit their variables, and of transfers."""
+    steps = planned(
+        "op slice(x, axes=[0], starts=[p], ends=[q]) >> part; op sum_axis(part, axes=[1]) >> y; transfer y >> z;",
+        "assign z: f32[U];",
+        "volatile { y: f32[T]; }",
+    )
+    tests = [step for step in steps if isinstance(step, EqualStep)]
+
+    assert [step.demand.text for step in tests] == [
+        "sum_axis: dim 0 of part must be T",
+        "transfer: T must be U",
+    ]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        'op pad(x, pads=[p, 0, 0, 0], mode="reflect") >> y;',
+        "op reshape(x, shape=[3, -1]) >> y;",
+        "op gt(g, g) >> mask; op nonzero(mask) >> places, n; op reshape(places, shape=[n, 2]) >> y;",
+    ],
+)
+def test_no_refusal_shows_a_size_as_computations_call_it(statements):
+    with pytest.raises((SynthesisError, ValidationError)) as caught:
+        planned(statements)
+    assert not INTERNAL.search(str(caught.value))
 
 
 def test_the_rule_and_the_definition_of_a_statement_run_once(monkeypatch):

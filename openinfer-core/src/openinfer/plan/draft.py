@@ -13,7 +13,7 @@ from openinfer.ir.types import TensorType
 from openinfer.plan.equal_lengths import EqualLengths
 from openinfer.plan.given_sizes import GivenSizes
 from openinfer.plan.sizes import number
-from openinfer.plan.steps import IndexExpr, Procedure, Register
+from openinfer.plan.steps import Demand, EqualStep, IndexExpr, Procedure, Register
 from openinfer.plan.tables import TableUse
 from openinfer.plan.values import PlanRegister
 from openinfer.symbolic import Name
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Index
     from openinfer.ir.resolved import ResolvedVar
+    from openinfer.plan.steps import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,20 @@ class Draft:
             self._names[extent] = self._registers.of(self.registers[extent.number].name)
         name = self._names[extent]
         return IndexExpr(Name(name), ((name, extent),))
+
+    def words(self, extent: int | Register) -> str:
+        """Return what a program calls an extent: registers of those of a variable are named ``x.0``."""
+        if isinstance(extent, int):
+            return str(extent)
+        name, dot, axis = (register := self.registers[extent.number].name).rpartition(".")
+        return f"dim {axis} of {name}" if dot and axis.isdigit() else register.removeprefix("size.")
+
+    def equal(self, origin: Origin, statement: str, left: int | Register, right: int | Register) -> EqualStep:
+        """Return the test that two extents of a statement are equal."""
+        extents = [extent for extent in (left, right) if isinstance(extent, Register)]
+        sizes = tuple((self.words(extent), self.size(extent)) for extent in extents)
+        demand = Demand(f"{statement}: {self.words(left)} must be {self.words(right)}", sizes)
+        return EqualStep(origin=origin, left=self.size(left), right=self.size(right), demand=demand)
 
     def is_given(self, register: Register) -> bool:
         """Return whether a register is the same throughout a step: it depends on sizes that the caller gives alone."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from openinfer.plan.sized_calls import SizedCall
     from openinfer.plan.steps import IndexExpr, Operand, Step
 
-
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 _RELATIONS = {Relation.EQUAL: "be", Relation.UNEQUAL: "not be", Relation.AT_LEAST: "be at least"}
 
@@ -242,6 +239,17 @@ class SizedSteps:
         named = {var: Index.of(Var(words[var.name])) for var in index.variables() if var.name in words}
         return str(index.substituted(named))
 
+    def fits(self, extent: Index, wanted: int | Register) -> EqualStep:
+        """Return the test that an extent of a result is one that is declared."""
+        draft, made = (
+            self._draft,
+            self._demand_about(f"{self._shown(extent)} must be {self._draft.words(wanted)}", extent),
+        )
+        own = ((draft.words(wanted), draft.size(wanted)),) if isinstance(wanted, Register) else ()
+        demand = replace(made, sizes=tuple(dict((*made.sizes, *own)).items()))
+        left, right = self._call.expression(extent), draft.size(wanted)
+        return EqualStep(origin=self._at.origin, left=left, right=right, demand=demand)
+
     # The steps of the call
 
     def steps(self, outputs: Sequence[int]) -> Iterator[Step]:
@@ -290,11 +298,7 @@ class SizedSteps:
 
     def _in_words(self, stage: Stage) -> Stage:
         """Return a stage whose rules about elements call sizes what the program does."""
-        words = self._call.symbols.words
-
-        def shown(rule: str) -> str:
-            return _NAME.sub(lambda name: words.get(name[0], name[0]), rule)
-
+        shown = self._call.symbols.in_words
         return replace(
             stage,
             lookups=tuple(replace(lookup, rule=shown(lookup.rule)) for lookup in stage.lookups),

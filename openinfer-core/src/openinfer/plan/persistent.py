@@ -97,7 +97,7 @@ class PersistentLowering:
         given, wanted = self.extents_of(source), self.extents_of(ValueRef(output))
         for left, right in zip(given or (), wanted or (), strict=False):
             if left != right:
-                yield EqualStep(origin=origin, left=self._draft.size(left), right=self._draft.size(right))
+                yield self._draft.equal(origin, "cache.write", left, right)
 
     def _is_plain(self, name: str) -> bool:
         """Whether a persistent variable has no indices."""
@@ -128,8 +128,7 @@ class PersistentLowering:
             if isinstance(extent, Register) and self._draft.is_given(extent):
                 name = f"{self._draft.values[output].name}.{axis}"
                 register = Register(self._draft.register(name, most=room[axis]))
-                left, right = self._draft.size(register), self._draft.size(extent)
-                tests.append(EqualStep(origin=origin, left=left, right=right))
+                tests.append(self._draft.equal(origin, "cache.read", register, extent))
             registers.append(register.number if isinstance(register, Register) else None)
         yield self._load(origin, cache.value, region, output, tuple(registers))
         yield from tests
@@ -142,7 +141,7 @@ class PersistentLowering:
         made: list[tuple[int, IndexExpr]] = []
         for extent, known in zip(extents, shape, strict=True):
             if isinstance(extent, Register) and self._draft.is_given(extent):
-                yield EqualStep(origin=origin, left=self._draft.size(extent), right=number(known))
+                yield self._draft.equal(origin, "cache.read", known, extent)
             elif isinstance(extent, Register):
                 made.append((extent.number, number(known)))
         if made:
@@ -230,7 +229,7 @@ class PersistentLowering:
             raise at_node("unsupported", message, around.block, node)
         for extent, wanted in zip(extents[len(known) :], entry, strict=True):
             if extent != wanted:
-                yield EqualStep(origin=origin, left=self._draft.size(extent), right=number(wanted))
+                yield self._draft.equal(origin, "cache.write", extent, wanted)
         given = tuple(self._draft.size(extent) for extent in extents[: len(known)])
         yield StoreStep(origin=origin, source=source, target=cache.value, region=region, lengths=given)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from openinfer.affine import Index
 from openinfer.compute.builder import ComputationError
-from openinfer.dims import Condition, Path, Relation
+from openinfer.dims import Condition, NeedsNumberError, Path, Relation
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError
@@ -131,6 +131,22 @@ class SizedLowering:
             NeedsNumberError: the operator needs the number of a size.
         """
         symbols = SizedSymbols(self._draft, self._loops)
+        try:
+            return self._planned(symbols, bound, inputs, outputs, at)
+        except (OpTypeError, SizedError, NeedsNumberError) as error:
+            error.args = (symbols.in_words(str(error)),)
+            if isinstance(error, OpTypeError) and error.predicate is not None:
+                error.predicate = symbols.in_words(error.predicate)
+            raise
+
+    def _planned(
+        self,
+        symbols: SizedSymbols,
+        bound: BoundSettings,
+        inputs: Sequence[Operand | None],
+        outputs: Sequence[int],
+        at: Operation,
+    ) -> SizedCall:
         paths = self._ways(symbols, bound, inputs, outputs)
         call, guards = _planned_way(paths, symbols)
         for guard in guards:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, cast
 
 from openinfer import symbolic
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from openinfer.plan.draft import Draft
     from openinfer.plan.indices import Interval
     from openinfer.plan.varying_settings import BoundSettings
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 LARGEST = 2**62
 """Settings are between this and its negative: sums of two of them have 64 bits."""
@@ -66,6 +69,10 @@ class SizedSymbols:
         names = {self.words.get(name, name) for guard in guards for name in sources(guard.index)}
         return ", ".join(f"`{name}`" for name in sorted(names))
 
+    def in_words(self, text: str) -> str:
+        """Return a message with sizes as the program calls them."""
+        return _NAME.sub(lambda name: self.words.get(name[0], name[0]), text)
+
     def is_of_step(self, name: str) -> bool:
         """Return whether a symbol is a size that the caller gives in every step."""
         return self._draft.given is not None and name in self._draft.given.parameters
@@ -92,7 +99,7 @@ class SizedSymbols:
             return cast("int", self.space.dim(extent))
         planned = self._draft.registers[register.number]
         name = f"n{register.number}"
-        return self._dim(name, self._draft.size(register), (0, planned.most), _words_of(planned.name))
+        return self._dim(name, self._draft.size(register), (0, planned.most), self._draft.words(register))
 
     def _of_size(self, name: str) -> int:
         """Return a size that the caller gives, by the name of its parameter."""
@@ -127,9 +134,3 @@ class SizedSymbols:
             self.values[name] = value
             self.words[name] = words
         return self._dims[name]
-
-
-def _words_of(register: str) -> str:
-    """Return what a program calls a register: those of extents are called ``x.0``."""
-    name, dot, axis = register.rpartition(".")
-    return f"dim {axis} of {name}" if dot and axis.isdigit() else register

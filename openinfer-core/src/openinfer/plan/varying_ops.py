@@ -70,14 +70,14 @@ class VaryingOps:
         yield from made.first()
         op = bound.settings.op
         every = self._counted.written(op, outputs, kinds)
-        yield from self._stored(planned, every[: len(outputs)], made.steps, every, at)
+        yield from self._stored(planned, every[: len(outputs)], made, every, at)
         yield from self._counted.taken(op, outputs, every, at)
 
     def _stored(
         self,
         planned: SizedCall,
         outputs: Sequence[int],
-        steps: Callable[[Sequence[int]], Iterator[Step]],
+        made: SizedSteps,
         every: Sequence[int],
         at: Operation,
     ) -> Iterator[Step]:
@@ -87,9 +87,9 @@ class VaryingOps:
         lengths: list[PlaceStep] = []
         for place, value in enumerate(outputs):
             if self._is_fixed(value):
-                yield from self._fits(value, planned, place, at)
+                yield from self._fits(value, planned, place, made, at)
                 continue
-            for found in self._result(value, planned, place, at):
+            for found in self._result(value, planned, place, made, at):
                 if isinstance(found, EqualStep):
                     tests.append(found)
                 elif isinstance(found, PlaceStep):
@@ -97,7 +97,7 @@ class VaryingOps:
                 else:
                     results.append(found)
         yield from tests
-        yield from self._apart(planned, steps, every, at)
+        yield from self._apart(planned, made.steps, every, at)
         yield from lengths
         if results:
             yield SetStep(origin=at.origin, values=tuple(results))
@@ -112,11 +112,11 @@ class VaryingOps:
             return
         given = self._persistent.extents_of(source) or entry or ()
         wanted = self._persistent.extents_of(ValueRef(output)) or ()
-        sizes = tuple(self._draft.size(extent) for extent in given)
-        for left, right in zip(sizes, (self._draft.size(extent) for extent in wanted), strict=True):
+        for left, right in zip(given, wanted, strict=True):
             if left != right:
-                yield EqualStep(origin=origin, left=left, right=right)
-        yield CopyStep(origin=origin, source=source, output=output, count=product(sizes))
+                yield self._draft.equal(origin, "transfer", left, right)
+        count = product(tuple(self._draft.size(extent) for extent in given))
+        yield CopyStep(origin=origin, source=source, output=output, count=count)
 
     def _is_fixed(self, value: int) -> bool:
         """Whether a variable has the shape of its declaration throughout: nothing gives it the shape of a cache."""
@@ -125,14 +125,14 @@ class VaryingOps:
             return False
         return not (variable.inferred and self._draft.given is not None)
 
-    def _fits(self, value: int, planned: SizedCall, place: int, at: Operation) -> Iterator[EqualStep]:
+    def _fits(self, value: int, planned: SizedCall, place: int, made: SizedSteps, at: Operation) -> Iterator[EqualStep]:
         """Yield the tests that a result has the shape of its variable."""
         shape = planned.shapes[place]
         self._persistent.need_rank(value, len(shape), at.node, at.origin.block)
         declared = self._persistent.extents_of(ValueRef(value)) or ()
         for extent, wanted in zip(shape, declared, strict=True):
             if self._known(extent) != wanted:
-                yield EqualStep(origin=at.origin, left=planned.expression(extent), right=self._draft.size(wanted))
+                yield made.fits(extent, wanted)
 
     def _known(self, extent: Index) -> int | Register | None:
         """Return an extent that is a number or depends on sizes of steps alone."""
@@ -142,7 +142,7 @@ class VaryingOps:
         return given.extent(extent) if given.holds(extent) else None
 
     def _result(
-        self, value: int, planned: SizedCall, place: int, at: Operation
+        self, value: int, planned: SizedCall, place: int, steps: SizedSteps, at: Operation
     ) -> Iterator[tuple[int, IndexExpr] | EqualStep | PlaceStep]:
         """Yield the registers of a result's extents with their values; tests of those that no step changes.
 
@@ -159,7 +159,7 @@ class VaryingOps:
                 continue
             expr = planned.expression(made)
             if self._draft.is_given(extent):
-                yield EqualStep(origin=at.origin, left=expr, right=self._draft.size(extent))
+                yield steps.fits(made, extent)
             elif planned.may_be_negative(made):
                 clipped = length_range(planned.largest(made))
                 yield PlaceStep(origin=at.origin, register=extent.number, value=expr, range=clipped)
