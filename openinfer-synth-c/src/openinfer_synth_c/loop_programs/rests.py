@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Quotient, Var
-from openinfer.loops import For, If
+from openinfer.loops import For, If, Let, Load, Set, Store
 from openinfer.loops.substitution import substituted
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def followed(kernel: Kernel) -> tuple[Var, ...]:
     bounds = [var.extent for var in kernel.parameters if isinstance(var.extent, Index)]
     names = {var.name for bound in bounds for var in bound.variables()}
     names |= {atom.name for extent in _extents(kernel.body) for atom in _subtracted(extent)}
+    names |= {atom.name for address in _loaded(kernel.body) for atom in _walked_back(address)}
     return tuple(var for var in kernel.parameters if var.name in names)
 
 
@@ -59,6 +60,25 @@ def _subtracted(extent: Index) -> Iterator[Var]:
                 yield from (atom,) if factor < 0 else ()
             else:
                 yield from _subtracted(atom.of)
+
+
+def _loaded(body: Sequence[Statement]) -> Iterator[Index]:
+    """Yield the addresses of elements that are loaded."""
+    for statement in body:
+        match statement:
+            case For(_, _, inner) | If(_, inner):
+                yield from _loaded(inner)
+            case Let(value=value) | Set(value=value) | Store(value=value):
+                yield from (leaf.address for leaf in value.leaves if isinstance(leaf, Load))
+            case _:
+                pass
+
+
+def _walked_back(address: Index) -> frozenset[Var]:
+    """Return the variables that an address begins at from which a loop walks back, whose extent depends on them."""
+    loops = [var for var in address.variables() if isinstance(var.extent, Index)]
+    extents = [var.extent for var in loops if (address.coefficient(var) or 0) < 0 and isinstance(var.extent, Index)]
+    return address.variables().intersection(*[extent.variables() for extent in extents]) if extents else frozenset()
 
 
 def counted_on(var: Var, body: Sequence[Statement]) -> Rest | None:
