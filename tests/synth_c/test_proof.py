@@ -223,6 +223,23 @@ def test_a_prompt_of_any_length_is_proved():
     assert Synthesizer("c", limits={"T": 16}).synthesize(model, programs.graph(PREFILL)).prove().proof.alarms == ()
 
 
+def test_slices_between_places_of_run_time_are_proved():
+    """Backwards to a fixed place and to the first one, and a few rows from a place on, of which there may be fewer."""
+    program = """
+    dynamic { x: f32[T, 4]; i: i32; }
+    block entry {
+      op slice(x, axes=[0], starts=[i], ends=[-99], steps=[-1]) >> a;
+      op slice(x, axes=[0], starts=[i], ends=[1], steps=[-1]) >> b;
+      op slice(x, axes=[0], starts=[i], ends=[i+2]) >> c;
+      return a, b, c;
+    }
+    """
+    model = oi.Model.from_arrays({}, sizevars={"T": 3})
+    synthesis = Synthesizer("c", limits={"T": 6}).synthesize(model, programs.graph(program)).prove()
+
+    assert synthesis.proof.alarms == ()
+
+
 def test_an_index_without_its_guard_is_an_alarm(monkeypatch):
     with_defect(monkeypatch, GUARD, ";")
 

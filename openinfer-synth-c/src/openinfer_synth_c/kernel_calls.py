@@ -17,7 +17,7 @@ from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.integers import declare_integers
 from openinfer_synth_c.kernel_functions import Parameter
 from openinfer_synth_c.loop_programs.addresses import counter, index_text
-from openinfer_synth_c.loop_programs.rests import followed
+from openinfer_synth_c.loop_programs.rests import followed, relations
 from openinfer_synth_c.operands import Binder
 
 if TYPE_CHECKING:
@@ -121,6 +121,10 @@ def _relate(code: Code, kernel: Kernel) -> list[str]:
     for var in kernel.parameters:
         if isinstance(var.extent, Index):
             code.refuse(f"{counter(var)} >= {index_text(var.extent)}")
+    for condition, length in relations(kernel).items():
+        less = Index(tuple((atoms, -factor) for atoms, factor in condition.index.terms if factor < 0))
+        more = condition.index + less
+        code.refuse(f"{counter(length)} > 0 && {index_text(more)} < {index_text(less)}")
     return names
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Quotient, Var
+from openinfer.dims import Condition, Relation
 from openinfer.loops import For, If, Let, Load, Set, Store
 from openinfer.loops.substitution import substituted
 
@@ -34,8 +35,34 @@ def followed(kernel: Kernel) -> tuple[Var, ...]:
     bounds = [var.extent for var in kernel.parameters if isinstance(var.extent, Index)]
     names = {var.name for bound in bounds for var in bound.variables()}
     names |= {atom.name for extent in _extents(kernel.body) for atom in _subtracted(extent)}
-    names |= {atom.name for address in _loaded(kernel.body) for atom in _walked_back(address)}
+    names |= {atom.name for load in _loaded(kernel.body) for atom in _walked_back(load.address)}
+    names |= {var.name for var in relations(kernel).values()}
     return tuple(var for var in kernel.parameters if var.name in names)
+
+
+def relations(kernel: Kernel) -> dict[Condition, Var]:
+    """Return what holds wherever a loop runs, with the parameter that is its extent: where its last element lies.
+
+    A length and a place that are computed apart are parameters whose relation intervals do not know.
+    """
+    found: dict[Condition, Var] = {}
+    parameters = {Index.of(var): var for var in kernel.parameters}
+    for load in _loaded(kernel.body):
+        loops = {var: load.address.coefficient(var) for var in load.address.variables() - set(kernel.parameters)}
+        lengths = {var: parameters[var.extent] for var in loops if var.extent in parameters}
+        places = load.address.variables().intersection(kernel.parameters)
+        others = [var.extent for var in loops if var not in lengths]
+        is_plain = all(loops.values()) and all(isinstance(extent, int) for extent in others)
+        if len(lengths) != 1 or not places or load.guards or not is_plain:
+            continue
+        ((loop, length),) = lengths.items()
+        last = load.address.substituted({loop: Index.of(length) - 1})
+        room = last if (loops[loop] or 0) < 0 else Index.of(load.buffer.size) - 1 - last
+        for var in loops.keys() - lengths.keys():
+            is_least = (room.coefficient(var) or 0) > 0
+            room = room.substituted({var: Index() if is_least else Index.of(var.extent or 1) - 1})
+        found[Condition(room, Relation.AT_LEAST)] = length
+    return found
 
 
 def _extents(body: Sequence[Statement]) -> Iterator[Index]:
@@ -62,14 +89,14 @@ def _subtracted(extent: Index) -> Iterator[Var]:
                 yield from _subtracted(atom.of)
 
 
-def _loaded(body: Sequence[Statement]) -> Iterator[Index]:
-    """Yield the addresses of elements that are loaded."""
+def _loaded(body: Sequence[Statement]) -> Iterator[Load]:
+    """Yield the loads that no test in front of them keeps from running."""
     for statement in body:
         match statement:
-            case For(_, _, inner) | If(_, inner):
+            case For(_, _, inner):
                 yield from _loaded(inner)
             case Let(value=value) | Set(value=value) | Store(value=value):
-                yield from (leaf.address for leaf in value.leaves if isinstance(leaf, Load))
+                yield from (leaf for leaf in value.leaves if isinstance(leaf, Load))
             case _:
                 pass
 
