@@ -55,6 +55,8 @@ def relations(kernel: Kernel) -> dict[Condition, Var]:
         is_plain = all(loops.values()) and all(isinstance(extent, int) for extent in others)
         if len(lengths) != 1 or not places or load.guards or not is_plain:
             continue
+        if load.address.is_within(0, load.buffer.size):  # bounds of parameters say it
+            continue
         ((loop, length),) = lengths.items()
         last = load.address.substituted({loop: Index.of(length) - 1})
         room = last if (loops[loop] or 0) < 0 else Index.of(load.buffer.size) - 1 - last
