@@ -126,3 +126,47 @@ def test_what_is_wrong_at_one_size_is_found_and_shrunk(programs: Any, monkeypatc
     assert [finding.kind for finding in findings] == ["device-c: the error shape-mismatch, expected no error"]
     assert [small.sizes_of_step(inputs)["U"] for inputs in small.steps] == [4]
     assert len(list(small.graph.nodes())) < len(list(sample.graph.nodes()))
+
+
+REFUSED = """
+dynamic { x: f32[T, 4]; u: f32[U]; }
+volatile { y: f32[T, 4]; unused: f32[2+T-U]; }
+persistent { n: i32; K(t): f32[4] @table; }
+block entry {
+  cache.read n >> before;
+  cache.write x >> K[before..before+T];
+  cache.increment T n;
+  op neg(x) >> y;
+  loop rows (i in 0..U) { op select(x, axis=0, index=1) >> row; }
+  op sum(u) >> total;
+  op cast(total, to=bool) >> several;
+  branch several long short;
+  branch always;
+  cache.read K[0..before] >> past;
+  return y, before, past;
+}
+block short { cache.increment n; op narrow(x, axis=0, start=2, length=1) >> part; op neg(part) >> other; }
+block long { return; }
+block always { loop more (i in U..3) { branch deeper; } }
+block deeper { op select(x, axis=0, index=T-1) >> row; assign rest: f32[U+T-2]; }
+"""
+"""Steps return the entries that earlier ones left, those that were refused included."""
+
+
+@needs_gcc
+@pytest.mark.rule("runtime.sizes.7", "runtime.sizes.8")
+@pytest.mark.parametrize("target", ["c", "vulkan"])
+def test_refused_steps_leave_the_same_in_projects_of_targets(
+    programs: Any, target: str, request: pytest.FixtureRequest
+) -> None:
+    if target == "vulkan":
+        request.getfixturevalue("vulkan")
+    steps = ((3, 3), (1, 3), (0, 0), (2, 0), (2, 2), (1, 0), (1, 1), (3, 1), (2, 4), (4, 5), (1, 4), (3, 0))
+    sample = sample_of(programs, REFUSED, *steps)
+    ran = programs("running").run_on(sample, "cpu", Environment.default())
+    codes = [getattr(step, "code", None) for step in ran.steps]
+
+    assert codes.count("insert-mismatch") >= 3
+    assert codes.count("shape-mismatch") >= 1
+    assert codes.count(None) >= 3
+    assert examined(programs, sample, targets=(f"emitted-{target}",)) == []

@@ -201,9 +201,9 @@ def test_the_sizes_used_last_stay_bound(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(bindings, "MOST_SIZES", 2)
     resolved = list[int]()
     simulator = oi.Simulator(MODEL, PROGRAM)
-    resolve = simulator._resolve
+    resized = simulator._resized
     monkeypatch.setattr(
-        simulator, "_resolve", lambda graph, sizes: resolved.append(sizes["T"]) or resolve(graph, sizes)
+        simulator, "_resized", lambda program, sizes: resolved.append(sizes["T"]) or resized(program, sizes)
     )
     executor = simulator.make_executor()
     for length in (1, 2, 3, 2, 4, 2, 1, 4, 3):
@@ -216,9 +216,9 @@ def test_sizes_stay_bound_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(bindings, "MOST_SIZES", 6)
     resolved = list[int]()
     simulator = oi.Simulator(MODEL, PROGRAM)
-    resolve = simulator._resolve
+    resized = simulator._resized
     monkeypatch.setattr(
-        simulator, "_resolve", lambda graph, sizes: resolved.append(sizes["T"]) or resolve(graph, sizes)
+        simulator, "_resized", lambda program, sizes: resolved.append(sizes["T"]) or resized(program, sizes)
     )
     executor = simulator.make_executor()
     for length in (1, 2, 3, 4, 5, 6, 7) * 2:

@@ -204,6 +204,7 @@ class ResolvedGraph:
         placed: names of devices by node index, for operators that run on another device than the program: where a hint
             says so, or because the program's device does not support them.
         warnings: findings that are not errors.
+        refused: why statements do not fit the sizes of a step, by node index: it is refused where it reaches one.
     """
 
     graph: Graph
@@ -213,6 +214,13 @@ class ResolvedGraph:
     ops: Mapping[int, ResolvedOp]
     placed: Mapping[int, str] = field(default_factory=dict[int, str])
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    refused: Mapping[int, Diagnostic] = field(default_factory=dict[int, "Diagnostic"], compare=False)
+
+    @property
+    def integer_scalars(self) -> frozenset[str]:
+        """The variables that integer expressions may name: there they come before sizes of the same name."""
+        found = self.variables.values()
+        return frozenset(v.name for v in found if not v.type.shape and not v.type.dtype.is_float)
 
     def __repr__(self) -> str:
         return f"<ResolvedGraph: {self.graph.counts()}>"

@@ -10,7 +10,7 @@ from openinfer.dims import Let, LetKind, evaluated, lets_in, sources
 from openinfer.plan.findings import about
 from openinfer.plan.sizes import combined, number, polynomial
 from openinfer.plan.steps import IndexExpr, Register
-from openinfer.symbolic import DIVISIONS, Const, Name, evaluate, names, text
+from openinfer.symbolic import DIVISIONS, Const, Name, evaluate, names, operations, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -169,6 +169,22 @@ class GivenSizes:
         broadcast = {let: Index.of(Var(let.name, self.largest(Index.of(let)) + 1)) for let in lets_in(index)}
         low = index.substituted({**sizes, **broadcast}).interval.low
         return low is None or low < 0
+
+    def expression(self, expr: IntExpr) -> IndexExpr:
+        """Return an expression over sizes, those included that are the same in every step."""
+        registers = {name: self.register_of(name) for name in names(expr)}
+        return IndexExpr(expr, tuple((name, register or self._sizes[name]) for name, register in registers.items()))
+
+    def negative(self, dims: Sequence[IntExpr]) -> Iterator[IntExpr]:
+        """Yield the extents, as written, that are below 0 at some sizes."""
+        for dim in dims:
+            if self.most.keys().isdisjoint(names(dim)):
+                continue
+            if DIVISIONS.isdisjoint(operations(dim)):
+                if self.may_be_negative(self._made(dim, dim)):
+                    yield dim
+            elif "-" in operations(dim):
+                yield dim
 
     def value(self, extent: Index) -> IndexExpr:
         """Return what the register of an extent is set to, as an expression over those of sizes."""

@@ -38,6 +38,7 @@ from openinfer.plan.indices import LoopScope, constant, interval, is_exact
 from openinfer.plan.origins import origin_of, placement_of
 from openinfer.plan.persistent import Around, PersistentLowering
 from openinfer.plan.settings import RuntimeSettingError, instead_of, known_settings, runtime_integers
+from openinfer.plan.size_checks import declared_checks
 from openinfer.plan.sized_calls import SizedError
 from openinfer.plan.steps import (
     BarrierStep,
@@ -218,6 +219,7 @@ class _BlockLowering:
 
     def _assign(self, name: str, node: Node) -> Iterator[Step]:
         origin, output = origin_of(self._block, node), self._value(name, node)
+        yield from declared_checks(self._draft, self._resolved.variables[name], origin)
         if self._draft.varies(output):
             shape = self._resolved.variables[name].type.shape
             yield from self._persistent.reshaped(output, shape, node, origin, self._around())

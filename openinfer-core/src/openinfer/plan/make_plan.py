@@ -22,6 +22,7 @@ from openinfer.plan.integer_sums import with_integer_sums
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.lowering import lower
 from openinfer.plan.memory import (
+    START,
     initial_steps,
     input_values,
     output_copies,
@@ -35,6 +36,7 @@ from openinfer.plan.passes import with_passes
 from openinfer.plan.plan_data import PlanData
 from openinfer.plan.plan_options import DEFAULT, PlanOptions
 from openinfer.plan.row_teams import in_row_teams
+from openinfer.plan.size_checks import checks_first, declared_checks
 from openinfer.plan.stages import arranged_listing, ignored, listing, schedule
 from openinfer.plan.steps import Procedure, Register
 from openinfer.plan.tables import weight_table
@@ -145,7 +147,10 @@ def _started(draft: Draft, resolved: ResolvedGraph, *, inspected: bool) -> _Star
     wanted = mask(results) | kept
     procedures, liveness = without_dead_steps(_with_start(reachable, copies), wanted, kept)
     needed = liveness.at_start
-    procedures = _with_start(procedures, list(initial_steps(draft, needed, written(procedures))))
+    procedures, checks = checks_first(draft, resolved.graph, procedures)
+    declared = [v for v in resolved.variables.values() if v.storage in (Storage.DYNAMIC, Storage.VOLATILE)]
+    checks = (*(step for variable in declared for step in declared_checks(draft, variable, START)), *checks)
+    procedures = _with_start(procedures, [*initial_steps(draft, needed, written(procedures)), *checks])
     return _Started(procedures, names, results, wanted, needed)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from openinfer.plan.steps import IndexExpr, Procedure, Step
     from openinfer.plan.weights import WeightStore
 
-_START = Origin("entry", ())
+START = Origin("entry", ())
 """Origin of the steps that give values their contents when a step of the program starts."""
 
 
@@ -56,7 +56,7 @@ def output_copies(draft: Draft, names: Sequence[str], written: int) -> tuple[lis
             value = len(draft.values) - 1
             if source in draft.extents:
                 draft.extents[value] = draft.extents[source]
-            copies.append(CopyStep(origin=_START, source=ValueRef(source), output=value, count=_count(draft, source)))
+            copies.append(CopyStep(origin=START, source=ValueRef(source), output=value, count=_count(draft, source)))
         results.append(value)
     return results, copies
 
@@ -82,9 +82,9 @@ def initial_steps(draft: Draft, live: int, written: int) -> Iterator[Step]:
             continue
         if variable.storage is Storage.DYNAMIC:
             if written >> value & 1 or variable.initial is not None:
-                yield InputStep(origin=_START, number=inputs[value], output=value, count=_count(draft, value))
+                yield InputStep(origin=START, number=inputs[value], output=value, count=_count(draft, value))
         elif written >> value & 1:
-            yield from initial_steps_of(draft, value, _START)
+            yield from initial_steps_of(draft, value, START)
 
 
 def _start_sizes(draft: Draft) -> Iterator[Step]:
@@ -96,14 +96,14 @@ def _start_sizes(draft: Draft) -> Iterator[Step]:
             value = draft.given.value(extent)
             if draft.given.may_be_negative(extent):
                 place = length_range(draft.given.largest(extent))
-                others.append(PlaceStep(origin=_START, register=register, value=value, range=place))
+                others.append(PlaceStep(origin=START, register=register, value=value, range=place))
             elif lets_in(extent):
                 # It may be computed from registers that are set right before it.
-                others.append(SetStep(origin=_START, values=((register, value),)))
+                others.append(SetStep(origin=START, values=((register, value),)))
             else:
                 values.append((register, value))
     if values:
-        yield SetStep(origin=_START, values=tuple(values))
+        yield SetStep(origin=START, values=tuple(values))
     yield from others
 
 
@@ -114,7 +114,7 @@ def state_values(draft: Draft) -> list[int]:
 
 def reset_steps(draft: Draft) -> tuple[Step, ...]:
     """Return the steps that give the values that are kept between steps their initial contents."""
-    return tuple(step for value in state_values(draft) for step in initial_steps_of(draft, value, _START))
+    return tuple(step for value in state_values(draft) for step in initial_steps_of(draft, value, START))
 
 
 def roles_and_memory(

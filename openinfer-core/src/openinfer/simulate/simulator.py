@@ -16,6 +16,7 @@ from openinfer.simulate.execute.executor import Executor
 from openinfer.simulate.execute.observers import Observers
 from openinfer.simulate.logs import LogKind, log, trace_by_default
 from openinfer.validate import resolve
+from openinfer.validate.resizing import resize
 
 if TYPE_CHECKING:
     import os
@@ -146,7 +147,7 @@ class Simulator:
                     timer=self._timer,
                     echo=self._echo,
                     limits=self._limits,
-                    resized=lambda sizes: self._resolve(resolved.graph, sizes),
+                    resized=lambda sizes: self._resized(resolved, sizes),
                     observers=Observers(self._environment) if self._trace else None,
                 )
         except BaseException:
@@ -160,12 +161,25 @@ class Simulator:
         fallback = self._device.spec.fallback
         return None if fallback is None or self._strict else fallback.device
 
-    def _resolve(self, program: Program, sizes: Mapping[str, int] | None = None) -> ResolvedGraph:
+    def _resized(self, resolved: ResolvedGraph, sizes: Mapping[str, int]) -> ResolvedGraph:
+        """Return a program at the sizes of a step."""
+        with many_objects():
+            return resize(
+                resolved,
+                self._model,
+                {**self._sizes, **sizes},
+                environment=self._environment,
+                device=self.device,
+                placement=self._placement,
+                strict=self._strict,
+            )
+
+    def _resolve(self, program: Program) -> ResolvedGraph:
         with many_objects():
             resolved = resolve(
                 programs.graph(program, strict=self._strict),
                 self._model,
-                sizes={**self._sizes, **(sizes or {})},
+                sizes=self._sizes,
                 environment=self._environment,
                 device=self.device,
                 placement=self._placement,

@@ -30,8 +30,8 @@ from openinfer.simulate.compile.access import slot_reader
 from openinfer.simulate.compile.counting import bind_count, counted_by
 from openinfer.simulate.compile.names import Names
 from openinfer.simulate.compile.operators import OperatorCompiler
-from openinfer.simulate.program.describe import describer
-from openinfer.simulate.program.failures import Place
+from openinfer.simulate.program.describe import Description, always, describer
+from openinfer.simulate.program.failures import Place, raise_refusal
 from openinfer.simulate.program.integers import LoopIndex
 from openinfer.simulate.program.items import Action, Call, Code, HandOver, Leave, Repeat
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from openinfer.bound_calls import BoundCall
+    from openinfer.diagnostics import Diagnostic
     from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp
     from openinfer.ir.types import TensorType
@@ -114,6 +115,9 @@ class _Compiler:
     def _items(self, node: Node, pending: _Pending) -> list[Item]:
         """Return the items of a node: one, or several with transfers if it runs on another device."""
         block, names = pending.code.block, pending.names
+        refusal = self._resolved.refused.get(node.index)
+        if refusal is not None:
+            return [_refused(node, block, refusal)]
         if not isinstance(node.kind, Op):
             return [self._item(node, block, names)]
         op = self._resolved.ops[node.index]
@@ -290,6 +294,12 @@ class _Compiler:
                 read.add(ref.name)
             read.update(names.scalars_in(*ref.indices))
         return self._absent(read)
+
+
+def _refused(node: Node, block: str, refusal: Diagnostic) -> Action:
+    """Return a statement that ends the step with an error: it does not fit its sizes."""
+    place = Place(node, block)
+    return Action(place=place, call=partial(raise_refusal, refusal), describe=always(Description(place.desc)))
 
 
 def _with_types(op: ResolvedOp, memory: Memory) -> str:

@@ -44,6 +44,8 @@ def before_plan(resolved: ResolvedGraph, *, state: bool, fits: bool) -> Diagnost
         state: whether the device runs programs that keep state.
         fits: whether it runs node by node whatever it cannot run whole (`DeviceSpec.fitting_programs`).
     """
+    if resolved.refused:
+        return replace(next(iter(resolved.refused.values())), code=CODE, related=())
     if resolved.placed:
         number, other = min(resolved.placed.items())
         block, node = next((block, node) for block, node in resolved.graph.nodes() if node.index == number)

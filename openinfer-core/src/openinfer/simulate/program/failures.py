@@ -92,6 +92,15 @@ class Place:
         return found
 
 
+def raise_refusal(refusal: Diagnostic) -> NoReturn:
+    """Raise the error of a statement that does not fit the sizes of the step.
+
+    Raises:
+        ExecutionError: always.
+    """
+    raise _FAMILIES.get(refusal.code, ExecutionError)(refusal.message, code=refusal.code)
+
+
 def raise_fault(fault: Fault, resolved: ResolvedGraph) -> NoReturn:
     """Raise the error of a step that failed, which names the statement.
 

@@ -1,0 +1,301 @@
+"""Checks that depend on the sizes of a step alone, in front of everything that a step does.
+
+A step whose sizes do not fit a statement that it is certain to reach changes nothing (``specification:
+runtime.sizes.7``). `openinfer.ir.reaching` follows the same statements.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from openinfer.ir.nodes import CacheRead, CacheWrite
+from openinfer.ir.reaching import DEEPEST_CALLS, divides_by_numbers
+from openinfer.plan.accesses import called, walk
+from openinfer.plan.setting_ranges import PlaceRange
+from openinfer.plan.sized_symbols import LARGEST
+from openinfer.plan.sizes import combined, number
+from openinfer.plan.steps import (
+    CallStep,
+    ClearStep,
+    Demand,
+    EqualStep,
+    IndexExpr,
+    LoadStep,
+    LoopStep,
+    PlaceStep,
+    Procedure,
+    Register,
+    ReturnStep,
+    SetStep,
+)
+from openinfer.symbolic import Name, names, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from openinfer.ir.graph import Graph
+    from openinfer.ir.resolved import ResolvedVar
+    from openinfer.plan.draft import Draft
+    from openinfer.plan.steps import Origin, Step
+
+Simple: TypeAlias = SetStep | PlaceStep | EqualStep
+
+
+def declared_checks(draft: Draft, variable: ResolvedVar, origin: Origin) -> Iterator[PlaceStep]:
+    """Yield the tests that no extent of a variable is below 0, where sizes of the step may make it so."""
+    given = draft.given
+    if given is None:
+        return
+    for dim in given.negative(variable.dims):
+        register = draft.register(f"{variable.name}.extent", most=LARGEST)
+        span = PlaceRange(low=number(0), high=number(LARGEST), least=number(0), most=None)
+        sizes = tuple((name, given.expression(Name(name))) for name in names(dim))
+        demand = Demand(f"`{variable.name}`: {text(dim)} must be at least 0", sizes)
+        value = given.expression(dim)
+        yield PlaceStep(origin=origin, register=register, value=value, range=span, of_sizes=True, demand=demand)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """A step of a check, or a loop around some.
+
+    Attributes:
+        moved: the step of the program whose place it takes; None where that stays.
+        body: what a loop runs once.
+    """
+
+    step: Simple | LoopStep
+    moved: Step | None = None
+    body: tuple[_Check, ...] = ()
+
+
+def checks_first(
+    draft: Draft, graph: Graph, procedures: Sequence[Procedure]
+) -> tuple[tuple[Procedure, ...], tuple[Step, ...]]:
+    """Return the procedures, and the checks that come before the steps of the last one, where a step starts.
+
+    A check of the last procedure moves there; one in a loop or in another procedure stays, and is made there as well.
+    """
+    if draft.given is None:
+        return tuple(procedures), ()
+    *others, entry = procedures
+    checks, _ = _needed(_Checks(draft, graph, procedures).of_steps(entry.steps, 0, moves=True), frozenset())
+    moved = {id(check.moved) for check in checks if check.moved is not None}
+    left = tuple(step for step in entry.steps if id(step) not in moved)
+    return (*others, Procedure(entry.name, left)), tuple(check.step for check in checks)
+
+
+class _Checks:
+    """Collects the checks of statements that a step is certain to reach, and what they need.
+
+    A check reads what registers hold at its statement: ``self._held`` has, for each that depends on sizes alone, the
+    register that holds this from the start of the step on.
+    """
+
+    def __init__(self, draft: Draft, graph: Graph, procedures: Sequence[Procedure]) -> None:
+        self._draft = draft
+        self._steps = {procedure.name: procedure.steps for procedure in procedures}
+        self._changed: dict[str, frozenset[int]] = {}
+        for procedure in procedures:
+            self._changed[procedure.name] = self._changed_by(procedure.steps)
+        self._held = {register: register for register in _registers_at_start(draft)}
+        changes = Counter(
+            register for procedure in procedures for step in walk(procedure.steps) for register in _changes(step)
+        )
+        extents = (
+            extent.number for shape in draft.extents.values() for extent in shape if isinstance(extent, Register)
+        )
+        self._local = {register for register, count in changes.items() if count == 1}.difference(extents)
+        nodes = [node for _, node in graph.nodes()]
+        self._cache_nodes = {node.index for node in nodes if isinstance(node.kind, CacheRead | CacheWrite)}
+        self._loops = max((node.index for node in nodes), default=0)
+        self._entered: set[str] = set()
+
+    def of_steps(self, steps: Sequence[Step], depth: int, *, moves: bool) -> tuple[_Check, ...]:
+        """Return the checks of steps up to the first that may leave their procedure."""
+        checks: list[_Check] = []
+        for step in steps:
+            match step:
+                case SetStep() | PlaceStep() | EqualStep():
+                    checks += self._of_simple(step, moves=moves)
+                case LoopStep():
+                    checks += self._of_loop(step, depth)
+                    if any(isinstance(inner, ReturnStep) for inner in walk(step.body)):
+                        break
+                case CallStep():
+                    checks += self._of_call(step, depth)
+                case ReturnStep():
+                    break
+                case _:
+                    self._forget(_changes(step))
+        return tuple(checks)
+
+    def _of_call(self, step: CallStep, depth: int) -> tuple[_Check, ...]:
+        checks: tuple[_Check, ...] = ()
+        if step.condition is None and depth < DEEPEST_CALLS and step.procedure not in self._entered:
+            self._entered.add(step.procedure)
+            checks = self.of_steps(self._steps[step.procedure], depth + 1, moves=False)
+        for name in called(step):
+            self._forget(self._changed[name])
+        return checks
+
+    def _of_loop(self, step: LoopStep, depth: int) -> tuple[_Check, ...]:
+        """Return the checks of the first iteration of a loop, as a loop of at most one."""
+        checks: tuple[_Check, ...] = ()
+        start, end = self._at_start(step.start), self._at_start(step.end)
+        if start is not None and end is not None and depth < DEEPEST_CALLS:
+            body = self.of_steps(step.body, depth + 1, moves=False)
+            checks = body if step.runs or not body else self._at_most_once(step, combined(end, "-", start), body)
+        self._forget(self._changed_by((step,)))
+        return checks
+
+    def _at_most_once(self, step: LoopStep, turns: IndexExpr, body: tuple[_Check, ...]) -> tuple[_Check, ...]:
+        register = self._draft.register(f"{step.name}.runs", most=1)
+        once = PlaceRange(low=number(0), high=number(1), least=None, most=None)
+        runs = PlaceStep(origin=step.origin, register=register, value=turns, range=once)
+        self._loops += 1
+        end = self._draft.size(Register(register))
+        loop = replace(step, loop=self._loops, start=number(0), end=end, body=())
+        return _Check(runs), _Check(loop, body=body)
+
+    def _of_simple(self, step: Simple, *, moves: bool) -> Iterator[_Check]:
+        if isinstance(step, SetStep):
+            yield from self._of_set(step, moves=moves)
+            return
+        is_checked_there = step.origin.statements and step.origin.statements[0].node in self._cache_nodes
+        changed = None if is_checked_there else self._with_values(step)
+        if changed is None:
+            self._forget(_changes(step))
+        elif isinstance(changed, EqualStep):
+            yield _Check(changed, step if moves else None)
+        else:
+            is_moved = moves and step.register in self._local if isinstance(step, PlaceStep) else False
+            register = changed.register if is_moved else self._copy(changed.register)
+            self._held[changed.register] = register
+            yield _Check(replace(changed, register=register), step if is_moved else None)
+
+    def _of_set(self, step: SetStep, *, moves: bool) -> Iterator[_Check]:
+        values = {register: self._at_start(value) for register, value in step.values}
+        known = {register: value for register, value in values.items() if value is not None}
+        is_moved = moves and known.keys() == values.keys() and known.keys() <= self._local
+        self._forget(values)
+        self._held |= {register: register if is_moved else self._copy(register) for register in known}
+        made = tuple((self._held[register], value) for register, value in known.items())
+        if made:
+            yield _Check(replace(step, values=made), step if is_moved else None)
+
+    def _copy(self, register: int) -> int:
+        named = self._draft.registers[register]
+        return self._draft.register(f"{named.name}.first", most=named.most)
+
+    def _forget(self, registers: Iterable[int]) -> None:
+        for register in registers:
+            self._held.pop(register, None)
+
+    def _changed_by(self, steps: Iterable[Step]) -> frozenset[int]:
+        """Return the registers that steps change, those included that they call."""
+        return frozenset(
+            register
+            for step in walk(steps)
+            for register in (*_changes(step), *(inner for name in called(step) for inner in self._changed[name]))
+        )
+
+    # Values at the start of a step
+
+    def _with_values(self, step: PlaceStep | EqualStep) -> PlaceStep | EqualStep | None:
+        """Return a step whose expressions are those at the start; None where one depends on more than sizes."""
+        if isinstance(step, EqualStep):
+            left, right = self._at_start(step.left), self._at_start(step.right)
+            if left is None or right is None:
+                return None
+            return replace(step, left=left, right=right, demand=self._demand(step.demand))
+        value, bounds = self._at_start(step.value), step.range
+        ends = {name: getattr(bounds, name) for name in ("low", "high", "least", "most", "size")}
+        held = {name: None if end is None else self._at_start(end) for name, end in ends.items()}
+        if value is None or any(held[name] is None and end is not None for name, end in ends.items()):
+            return None
+        return replace(step, value=value, range=replace(bounds, **held), demand=self._demand(step.demand))
+
+    def _at_start(self, expr: IndexExpr) -> IndexExpr | None:
+        if not divides_by_numbers(expr.expr):
+            return None
+        held: list[tuple[str, int | Register]] = []
+        for name, operand in expr.names:
+            if isinstance(operand, Register) and operand.number in self._held:
+                held.append((name, Register(self._held[operand.number])))
+            elif isinstance(operand, int):
+                held.append((name, operand))
+            else:
+                return None
+        return IndexExpr(expr.expr, tuple(held))
+
+    def _demand(self, demand: Demand | None) -> Demand | None:
+        if demand is None:
+            return None
+        return replace(demand, sizes=tuple((name, self._at_start(value) or value) for name, value in demand.sizes))
+
+
+def _registers_at_start(draft: Draft) -> Iterator[int]:
+    """Yield the registers that hold sizes, or what depends on them, when the statements of a step begin."""
+    if draft.given is not None:
+        yield from draft.given.registers.values()
+        yield from (register for register, _ in draft.given.starts())
+    yield from (register for register, _ in draft.starts)
+
+
+def _changes(step: Step) -> tuple[int, ...]:
+    """Return the registers that a step itself changes."""
+    match step:
+        case SetStep():
+            return tuple(register for register, _ in step.values)
+        case PlaceStep():
+            return (step.register,)
+        case LoadStep():
+            return tuple(register for register in (*step.lengths, step.view) if register is not None)
+        case ClearStep():
+            return tuple(register for register in step.left if register is not None)
+        case _:
+            return ()
+
+
+def _needed(checks: Sequence[_Check], wanted: frozenset[int]) -> tuple[tuple[_Check, ...], frozenset[int]]:
+    """Return the steps that may refuse a step of the program, and those that set what they read.
+
+    Args:
+        wanted: registers that later steps read; returned with those that these steps read.
+    """
+    kept: list[_Check] = []
+    for check in reversed(checks):
+        step = check.step
+        if isinstance(step, LoopStep):
+            body, wanted = _needed(check.body, wanted)
+            if not body:
+                continue
+            step = replace(step, body=tuple(inner.step for inner in body))
+        elif not _refuses(step) and wanted.isdisjoint(_changes(step)):
+            continue
+        kept.append(replace(check, step=step))
+        wanted |= frozenset(_reads(step))
+    return tuple(reversed(kept)), wanted
+
+
+def _refuses(step: Simple) -> bool:
+    if isinstance(step, PlaceStep):
+        return step.range.least is not None or step.range.most is not None
+    return isinstance(step, EqualStep)
+
+
+def _reads(step: Simple | LoopStep) -> Iterator[int]:
+    match step:
+        case EqualStep():
+            exprs = (step.left, step.right)
+        case PlaceStep():
+            exprs = (step.value, *step.range.expressions)
+        case SetStep():
+            exprs = tuple(value for _, value in step.values)
+        case LoopStep():
+            exprs = (step.start, step.end)
+    for expr in exprs:
+        yield from (operand.number for _, operand in expr.names if isinstance(operand, Register))
