@@ -55,7 +55,12 @@ class Value:
 
 
 class SizeWriter:
-    """A program while it is drawn, with the variables that the next statement can use."""
+    """A program while it is drawn, with the variables that the next statement can use.
+
+    Attributes:
+        blocks: those that a branch may name.
+        depth: how many loops there are around the next statement.
+    """
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -63,6 +68,8 @@ class SizeWriter:
         self.values: list[Value] = []
         self.tensors: dict[str, Array] = {}
         self.usual = random.choice(USUAL)
+        self.blocks: list[str] = []
+        self.depth = 0
         self._inputs: dict[str, tuple[str, tuple[str, ...], int | None]] = {}
         self._count = 0
 
@@ -136,13 +143,16 @@ class SizeWriter:
     def inside(self) -> Generator[None]:
         """Forget at the end what was made inside."""
         outside = list(self.values)
+        self.depth += 1
         yield
+        self.depth -= 1
         self.values = outside
 
     def sample(self) -> Sample:
-        """Return the program with inputs for steps of changing sizes."""
+        """Return the program with inputs for steps of changing sizes; the last has sizes that fit."""
         graph = self.builder.build()
-        steps = tuple(self._step(self._sizes()) for _ in range(self.random.choice(STEPS)))
+        sizes = [*(self._sizes() for _ in range(self.random.choice(STEPS))), self.usual]
+        steps = tuple(map(self._step, sizes))
         tables = [each for each in graph.vars.values() if each.table and not each.fixed]
         limits = {f"{each.name}.{formal}": ROWS for each in tables for formal in each.formals}
         return Sample(graph, self.usual, self.tensors, steps, limits={**LIMITS, **limits})

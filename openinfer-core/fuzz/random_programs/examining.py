@@ -42,6 +42,9 @@ _ENDED = re.compile(r"step \d+: ((?:no|the) error.*)")
 REFUSALS = frozenset({"unsupported", "kernel-missing", "no-outputs", "branch-cycle", "cache-limit"})
 """Codes with which a device or target may refuse a program that cpu runs."""
 
+SIZES = frozenset({"shape-mismatch", "bad-dim"})
+"""Codes with which a target refuses a program whose shapes are not legal at the limits of sizes."""
+
 ALWAYS = ("cpu", "text", "JSON", "traced", "iterated", "restored", "oracle")
 """Places that refuse nothing: programs are drawn by the rules of operators and language."""
 
@@ -130,15 +133,24 @@ def _note(tally: Tally, place: str, each: _Known, steps: Sequence[Step]) -> None
 
 
 def _guarded(
-    number: int, place: str, findings: list[Finding], tally: Tally, run: Callable[[], Result]
+    number: int,
+    place: str,
+    findings: list[Finding],
+    tally: Tally,
+    run: Callable[[], Result],
+    fits: Callable[[], bool] = lambda: True,
 ) -> Result | None:
-    """Return what a run returns; note why it has nothing."""
+    """Return what a run returns; note why it has nothing.
+
+    Args:
+        fits: whether the shapes of a program are legal at the greatest sizes of a step, which targets plan memory for.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             return run()
     except OpenInferError as error:
-        if place.startswith(ALWAYS) or error.code not in REFUSALS:
+        if place.startswith(ALWAYS) or (error.code not in REFUSALS and (error.code not in SIZES or fits())):
             findings.append(Finding(number, f"{place}: error {error.code}", str(error)))
         else:
             tally.refused[place, error.code] += 1
@@ -233,7 +245,12 @@ def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: T
     written: list[tuple[_Known, Written]] = []
     for each in known:
         found = _guarded(
-            each.number, "c", findings, tally, lambda each=each: written_in_c(each.sample, plan.environment)
+            each.number,
+            "c",
+            findings,
+            tally,
+            lambda each=each: written_in_c(each.sample, plan.environment),
+            lambda each=each: each.sample.fits_at_limits(plan.environment),
         )
         written += [] if found is None else [(each, found)]
     given = [Given(program, each.sample) for each, program in written]
@@ -255,7 +272,8 @@ def _emitted(known: Sequence[_Known], place: str, plan: Plan, findings: list[Fin
     target = place.removeprefix(EMITTED)
     for each in known:
         run = partial(run_emitted, each.sample, target, plan.environment)
-        outcome = _guarded(each.number, place, findings, tally, run)
+        fits = partial(each.sample.fits_at_limits, plan.environment)
+        outcome = _guarded(each.number, place, findings, tally, run, fits)
         if outcome is None:
             continue
         program, steps = outcome

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from openinfer.errors import ValidationError
 from openinfer.ir.graph import Graph
 from openinfer.model import Model
+from openinfer.plugins.environment import Environment
 from openinfer.symbolic import Name
+from openinfer.validate import resolve
 
 Array = np.ndarray[Any, Any]
 
@@ -41,6 +44,20 @@ class Sample:
     def fixed_sizes(self) -> dict[str, int]:
         """The sizes that are the same in every step: those without a limit."""
         return {name: size for name, size in self.sizes.items() if name not in self.limits}
+
+    def fits(self, environment: Environment, sizes: Mapping[str, int] | None = None) -> bool:
+        """Whether the shapes are legal for some sizes, such as that no maximum of no elements is taken."""
+        try:
+            resolve(self.graph, self.model(), sizes=sizes, environment=environment)
+        except ValidationError as error:
+            if error.code in ("shape-mismatch", "bad-dim"):
+                return False
+            raise
+        return True
+
+    def fits_at_limits(self, environment: Environment) -> bool:
+        """Whether the shapes are legal for the greatest sizes of a step."""
+        return self.fits(environment, {name: most for name, most in self.limits.items() if name in self.sizes})
 
     def sizes_of_step(self, inputs: Mapping[str, Array]) -> dict[str, int]:
         """Return the sizes of a step, which are those of the model where no input gives them."""

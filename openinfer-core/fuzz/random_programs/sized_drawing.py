@@ -5,12 +5,10 @@ from __future__ import annotations
 from itertools import count
 from random import Random
 
-from openinfer.errors import ValidationError
 from openinfer.plugins.environment import Environment
-from openinfer.validate import resolve
 from random_programs.changing_sizes import SizeWriter
 from random_programs.sample import Sample
-from random_programs.sized_state import declare_state, write_state
+from random_programs.sized_state import State, declare_state, mark, read_before, write_state
 from random_programs.sized_statements import UNARY, write_op
 
 LENGTHS = (1, 1, 2, 2, 3, 4, 5, 7, 10)
@@ -24,20 +22,9 @@ def drawn_sized_sample(seed: int, number: int, environment: Environment) -> Samp
     for attempt in count():
         # The same programs every time.
         sample = _drawn(SizeWriter(Random(f"sizes/{seed}/{number}/{attempt}")))  # noqa: S311
-        if _fits(sample, environment):
+        if sample.fits(environment):
             return sample
     raise AssertionError
-
-
-def _fits(sample: Sample, environment: Environment) -> bool:
-    """Whether the shapes are legal for the sizes of the model, such as that no maximum of no elements is taken."""
-    try:
-        resolve(sample.graph, sample.model(), environment=environment)
-    except ValidationError as error:
-        if error.code == "shape-mismatch":
-            return False
-        raise
-    return True
 
 
 def _drawn(writer: SizeWriter) -> Sample:
@@ -46,7 +33,10 @@ def _drawn(writer: SizeWriter) -> Sample:
     writer.input("f32", ("U",))
     state = declare_state(writer) if writer.chance(0.4) else None
     handed = _write_consumer(writer) if writer.chance(0.12) else None
+    for _ in range(writer.random.choice((0, 0, 0, 1, 2))):
+        _write_block(writer, state)
     with writer.builder.block("entry"):
+        before = [] if state is None else read_before(writer, state)
         length = writer.random.choice(LENGTHS)
         place = writer.random.randrange(length + 1)
         for number_of_statement in range(length + 1):
@@ -54,10 +44,23 @@ def _drawn(writer: SizeWriter) -> Sample:
                 write_state(writer, state)
             if number_of_statement < length:
                 write_op(writer)
+            if state is not None and writer.chance(0.2):
+                mark(writer, state)
         if handed is not None:
             _hand_over(writer, handed)
-        writer.builder.return_(*_results(writer))
+        writer.builder.return_(*before, *_results(writer))
     return writer.sample()
+
+
+def _write_block(writer: SizeWriter, state: State | None) -> None:
+    """Write a block that entry, and blocks after it, may branch to."""
+    name = writer.name("block")
+    with writer.builder.block(name), writer.inside():
+        for _ in range(writer.random.choice((0, 1, 1, 2, 3))):
+            if state is not None and writer.chance(0.5):
+                mark(writer, state)
+            write_op(writer)
+    writer.blocks.append(name)
 
 
 def _results(writer: SizeWriter) -> list[str]:

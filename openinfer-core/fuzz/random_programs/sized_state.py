@@ -16,6 +16,7 @@ class State:
     """The persistent variables of a program.
 
     Attributes:
+        marks: a counter of statements that were reached.
         place: a temporary with the entries that earlier steps have written.
         size: how many a step writes.
     """
@@ -24,20 +25,38 @@ class State:
     table: str
     total: str
     ring: str
+    marks: str
     place: str
     size: str
 
 
 def declare_state(writer: SizeWriter) -> State:
-    """Declare persistent variables: a counter, a table that grows, a plain one and a ring."""
-    names = [writer.name(start) for start in ("n", "K", "p", "R", "at")]
-    counter, table, total, ring, place = names
+    """Declare persistent variables: two counters, a table that grows, a plain one and a ring."""
+    names = [writer.name(start) for start in ("n", "K", "p", "R", "m", "at")]
+    counter, table, total, ring, marks, place = names
     builder = writer.builder
     builder.persistent(counter, writer.random.choice(("i32", "i64")))
     builder.persistent(table, "f32", [4], formals=["t"], table=True)
     builder.persistent(total, "f32", [4])
     builder.persistent(ring, "f32", [4], formals=["r"], table=True, fixed={"r": RING})
-    return State(counter, table, total, ring, place, writer.random.choice(("T", "T", "U")))
+    builder.persistent(marks, "i32")
+    return State(counter, table, total, ring, marks, place, writer.random.choice(("T", "T", "U")))
+
+
+def read_before(writer: SizeWriter, state: State) -> list[str]:
+    """Write statements that read what earlier steps left, those that were refused included; return what was read."""
+    accesses = [state.marks, state.counter, state.total, f"{state.ring}[0..{RING}]"]
+    names = [writer.name("before") for _ in accesses]
+    for access, name in zip(accesses, names, strict=True):
+        writer.builder.cache_read(access, name)
+    entries = writer.name("before")
+    writer.builder.cache_read(f"{state.table}[0..{names[1]}]", entries)
+    return [*names, entries]
+
+
+def mark(writer: SizeWriter, state: State) -> None:
+    """Write a statement that counts how often it is reached."""
+    writer.builder.cache_increment(state.marks, 1)
 
 
 def write_state(writer: SizeWriter, state: State) -> None:

@@ -10,6 +10,9 @@ from random_programs.changing_sizes import SizeWriter, Value, canonical, joined
 
 UNARY = {"f32": ("neg", "abs", "square", "relu", "identity", "tanh"), "i32": ("neg", "abs", "square", "identity")}
 BINARY = ("add", "sub", "mul", "max", "min")
+DEEPEST = 2
+"""Most loops and blocks around a statement that may be another loop."""
+
 FOLDS = ("sum_axis", "sum_axis", "mean_axis", "max_axis", "min_axis")
 
 
@@ -264,7 +267,34 @@ def _loop(writer: SizeWriter) -> None:
             writer.builder.op("add", target.name, writer.like(target).name, outputs=target.name)
 
 
+def _turns(writer: SizeWriter) -> None:
+    """Write some statements in a loop that may have no iteration."""
+    if writer.depth >= DEEPEST:
+        return
+    start, end = writer.random.choice((("0", "T"), ("1", "T"), ("T", "U"), ("0", "2"), ("U", "3")))
+    with writer.builder.loop("turns", writer.name("i"), start, end), writer.inside():
+        for _ in range(writer.random.choice((1, 1, 2))):
+            write_op(writer)
+
+
+def _branch(writer: SizeWriter) -> None:
+    """Branch to a block, or to one of two as an input says."""
+    if not writer.blocks:
+        return
+    then, other = writer.random.choice(writer.blocks), writer.random.choice(writer.blocks)
+    if writer.chance(0.3):
+        writer.builder.branch(then)
+    else:
+        writer.builder.branch_if(writer.input("i32", (), below=2).name, then, other)
+
+
+def _transfer(writer: SizeWriter) -> None:
+    value = writer.some()
+    writer.builder.transfer(value.name, writer.result(value.dtype, value.dims))
+
+
 _DRAWN: tuple[Callable[[SizeWriter], None], ...] = (
     *(_unary, _binary, _outer, _unequal, _fold, _fold, _along, _greatest, _product, _product, _concat, _concat),
     *(_slice, _slice, _narrow, _select, _count, _reshape, _transpose, _larger, _rows, _window, _where, _cast, _loop),
+    *(_turns, _branch, _branch, _transfer),
 )

@@ -63,7 +63,7 @@ def demands(steps):
         ("op narrow(g, axis=0, start=0, length=T) >> y;", ["narrow: U must be at least T"]),
         ("op split(x, axis=0, sizes=[U, T-U]) >> y, z;", ["split: T must be at least U"]),
         ("op sum_axis(x, axes=[1]) >> row; op add(row, g) >> y;", ["add: T and U must be equal, or one of them 1"]),
-        ("op max_axis(x, axes=[0]) >> y;", ["max_axis: T must not be 0"]),
+        ("op max_axis(x, axes=[0]) >> y;", ["max_axis: T must be at least 1"]),
         ("op slice(x, axes=[0], starts=[U], ends=[p]) >> y;", []),
         ("op iota() >> y;", []),
         ("op range(start=p, limit=p+T) >> y;", []),

@@ -261,14 +261,18 @@ class Index(Arithmetic):
             terms += (product * factor).terms
         return _merged(terms)
 
-    def is_within(self, low: int, extent: int | Index) -> bool:
-        """Return whether ``low <= self < extent`` is certain, whatever the parameters are."""
+    def is_within(self, low: int, extent: int | Index, around: Iterable[Var] = ()) -> bool:
+        """Return whether ``low <= self < extent`` is certain, whatever the parameters are.
+
+        Args:
+            around: variables of loops in which the index is used: where it is, each of these runs.
+        """
         bounds, size = self.interval, extent if isinstance(extent, int) else extent.constant
         if size is not None and bounds.low is not None and bounds.high is not None and FACTS.get() is None:
             return low <= bounds.low and bounds.high < size
         facts = FACTS.get()
         if facts is not None:
-            facts = facts.where_run(_loop_extents((self, Index.of(extent))))
+            facts = facts.where_run(_loop_extents((self, Index.of(extent), *map(Index.of, around))))
         return _is_never_negative(self - low, facts) and _is_never_negative(Index.of(extent) - 1 - self, facts)
 
     def evaluate(self, values: Mapping[str, int]) -> int:

@@ -195,7 +195,7 @@ class _StageCheck:
         if any(var.extent == 0 for var in (*self.stage.axes, *used)):
             return
         for dim, (index, extent) in enumerate(zip(at, tensor.shape, strict=True)):
-            if not index.is_within(0, extent):
+            if not index.is_within(0, extent) and not index.is_within(0, extent, self.stage.axes):
                 place = f"{tensor.name} at {index} along dim {dim}"
                 raise ComputationError(f"{what} {place}, which may lie outside of 0 to {extent} (exclusive)")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer import dims
 from openinfer.dims import from_end, joined, one_of, surely
 from openinfer.ops.schema import OpTypeError
 
@@ -87,6 +88,13 @@ def axes_of(axes: SettingValue, rank: int) -> Shape:
             f"axes {shown([integer(a, 'axes') for a in given])} name one dim twice (rank {rank})", settings=("axes",)
         )
     return tuple(sorted(found))
+
+
+def folds_nothing(shape: Shape, axes: Sequence[int]) -> bool:
+    """Whether the result of a fold over some axes has an element, and its slices have none."""
+    # One question for each axis: a program with sizes is refused where one of two answers leads to an error.
+    one_if_filled = dims.min((1, *reduced(shape, tuple(axes), keepdims=False)))
+    return any(shape[axis] < one_if_filled for axis in axes)
 
 
 def reduced(shape: Shape, axes: Shape, *, keepdims: bool) -> Shape:

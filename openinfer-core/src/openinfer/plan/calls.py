@@ -12,6 +12,7 @@ from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation, fold_computation
+from openinfer.ops.shapes import folds_nothing
 from openinfer.plan.findings import at_node
 from openinfer.plan.steps import ComputeStep, CopyStep, KernelStep, LoopProgramStep, ValueRef
 from openinfer.plugins.selection import (
@@ -168,8 +169,7 @@ class CallLowering:
         given, source = call.inputs[0], inputs[0]
         if given is None or source is None:
             raise at_node("arity", f"{call.op} needs an input", at.origin.block, at.node)
-        folded = [given.shape[axis] for axis in chosen.axes]
-        if chosen.fold.start is None and 0 in folded and call.outputs[0].count:
+        if chosen.fold.start is None and folds_nothing(given.shape, chosen.axes):
             message = f"{call.op} over {given}: nothing can be said of an empty slice"
             raise at_node("shape-mismatch", message, at.origin.block, at.node)
 

@@ -231,7 +231,7 @@ class _BlockLowering:
         if written or (isinstance(source, ValueRef) and self._draft.varies(source.value)):
             resolved = self._resolved
             entry = None if isinstance(source, ValueRef) else resolved.tables[ref.name].type.shape
-            yield from self._varying.transfer(source, entry, output, origin)
+            yield from self._varying.transfer(source, entry, output, node, origin)
         elif source != ValueRef(output):
             yield CopyStep(origin=origin, source=source, output=output)
 

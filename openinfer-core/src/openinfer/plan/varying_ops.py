@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from openinfer.affine import Index
+    from openinfer.ir.nodes import Node
     from openinfer.plan.calls import Operation
     from openinfer.plan.counted_results import CountedResults
     from openinfer.plan.draft import Draft
@@ -102,21 +103,43 @@ class VaryingOps:
         if results:
             yield SetStep(origin=at.origin, values=tuple(results))
 
-    def transfer(self, source: Operand, entry: tuple[int, ...] | None, output: int, origin: Origin) -> Iterator[Step]:
+    def transfer(
+        self, source: Operand, entry: tuple[int, ...] | None, output: int, node: Node, origin: Origin
+    ) -> Iterator[Step]:
         """Yield the steps of a copy between values whose shape varies; unequal shapes are an error at run time.
+
+        A variable that no declaration gives a shape takes that of the source.
 
         Args:
             entry: the shape of a source that is an entry of a table.
         """
         if source == ValueRef(output):
             return
-        given = self._persistent.extents_of(source) or entry or ()
-        wanted = self._persistent.extents_of(ValueRef(output)) or ()
-        for left, right in zip(given, wanted, strict=True):
-            if left != right:
-                yield self._draft.equal(origin, "transfer", left, right)
-        count = product(tuple(self._draft.size(extent) for extent in given))
-        yield CopyStep(origin=origin, source=source, output=output, count=count)
+        shape = self._persistent.extents_of(source) or entry or ()
+        variable = self._draft.values[output].variable
+        is_inferred = variable is not None and variable.inferred
+        if is_inferred and isinstance(source, ValueRef):
+            known = tuple(extent if isinstance(extent, int) else None for extent in shape)
+            given = tuple(None if self._may_change(extent) else extent for extent in shape)
+            room = self._draft.values[source.value].type.shape
+            wanted = self._persistent.varies(output, known, room, node, origin.block, given)
+        else:
+            wanted = self._persistent.extents_of(ValueRef(output)) or ()
+        taken: list[tuple[int, IndexExpr]] = []
+        for extent, own in zip(wanted, shape, strict=True):
+            if extent == own:
+                continue
+            if isinstance(extent, Register) and self._may_change(extent) and is_inferred:
+                taken.append((extent.number, self._draft.size(own)))
+            else:
+                yield self._draft.equal(origin, "transfer", own, extent)
+        yield CopyStep(origin=origin, source=source, output=output, count=product(tuple(map(self._draft.size, shape))))
+        if taken:
+            yield SetStep(origin=origin, values=tuple(taken))
+
+    def _may_change(self, extent: int | Register) -> bool:
+        """Whether steps of the program may change an extent."""
+        return isinstance(extent, Register) and not self._draft.is_given(extent)
 
     def _is_fixed(self, value: int) -> bool:
         """Whether a variable has the shape of its declaration throughout: nothing gives it the shape of a cache."""

@@ -25,7 +25,7 @@ from openinfer.ops.schema import (
     SettingSpec,
     SettingType,
 )
-from openinfer.ops.shapes import axes_of, axis_of, integer, needed, reduced, shown
+from openinfer.ops.shapes import axes_of, axis_of, folds_nothing, integer, needed, reduced, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +94,7 @@ def _extremum_types(
 
 def _refuse_empty(x: TensorType, axes: Sequence[int]) -> None:
     """Raise OpTypeError if the result has an element and its slice has none."""
-    if any(x.shape[axis] == 0 for axis in axes) and 0 not in reduced(x.shape, tuple(axes), keepdims=False):
+    if folds_nothing(x.shape, axes):
         raise OpTypeError(f"the slices of shape {shown(x.shape)} along axes {shown(axes)} are empty")
 
 
