@@ -128,6 +128,42 @@ def test_what_is_wrong_at_one_size_is_found_and_shrunk(programs: Any, monkeypatc
     assert len(list(small.graph.nodes())) < len(list(sample.graph.nodes()))
 
 
+EDGES = {
+    "folds of no rows to no columns": """
+        dynamic { x: f32[T, 4]; u: f32[U]; }
+        persistent { K(t): f32[4] @table; }
+        block entry {
+          op matmul(x, x, trans_b=true) >> pairs; op expand(u, shape=[T, U]) >> rows; cache.write x >> K[0..T];
+          op max_axis(rows, axes=[0]) >> most; op argmax_axis(rows, axis=0) >> place;
+          op cast(pairs, to=i32) >> whole; op mean_axis(whole, axes=[1]) >> mean;
+          return most, place, mean;
+        }""",
+    "transfers of shapes that no declaration has": """
+        dynamic { x: f32[T, 4]; u: f32[U]; }
+        volatile { rows: f32[T, 4]; }
+        persistent { n: i32; K(t): f32[4] @table; }
+        block entry {
+          cache.read n >> at; cache.write x >> K[at..at+T]; cache.read K[at..at+T] >> rows; cache.read K[0..at] >> past;
+          transfer rows >> row; transfer past >> other; op slice(x, axes=[1], starts=[U], ends=[4]) >> part;
+          transfer part >> third; cache.increment T n;
+          return row, other, third;
+        }""",
+}
+
+
+@needs_gcc
+def test_shapes_that_steps_decide_are_those_of_cpu(programs: Any) -> None:
+    sizes = ((3, 2), (0, 0), (1, 1), (0, 2), (2, 0), (6, 5))
+    samples = {number: sample_of(programs, text, *sizes) for number, text in enumerate(EDGES.values())}
+    examining, build = programs("examining"), programs("c_batches").Build("gcc", "O0")
+    tally = programs("tally").Tally()
+
+    found = examining.examine(samples, examining.Plan(Environment.default(), builds=(build,)), tally)
+
+    assert found == []
+    assert tally.ran == {"cpu": len(EDGES), f"c, {build}": len(EDGES)}
+
+
 REFUSED = """
 dynamic { x: f32[T, 4]; u: f32[U]; }
 volatile { y: f32[T, 4]; unused: f32[2+T-U]; }

@@ -76,3 +76,26 @@ def test_a_list_of_integers_takes_a_variable_that_is_called_like_an_element_type
         with Simulator(oi.Model.from_arrays({}), program).make_executor() as executor:
             executor.step(x=np.arange(4, dtype=np.float32), **{name: 1})
             assert executor.fetch("y").tolist() == [1, 2, 3]
+
+
+@pytest.mark.rule("language.temporaries.1")
+@pytest.mark.parametrize("device", ["cpu", "c"])
+def test_a_transfer_gives_a_temporary_the_shape_of_the_moment(device: str) -> None:
+    if device == "c":
+        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+    text = """
+    dynamic { x: f32[2]; }
+    persistent { n: i32; K(t): f32[2] @table; }
+    block entry {
+      cache.write x >> K[n];
+      cache.increment n;
+      cache.read K[0..n] >> rows;
+      transfer rows >> copy;
+      return copy;
+    }
+    """
+    simulator = oi.Simulator(oi.Model.from_arrays({}), text, device=device, limits={"t": 8})
+    with simulator.make_executor() as executor:
+        for count in (1, 2, 3):
+            executor.step(x=np.full(2, count, np.float32))
+            assert executor.outputs()["copy"].tolist() == [[number] * 2 for number in range(1, count + 1)]

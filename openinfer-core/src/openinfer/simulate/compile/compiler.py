@@ -213,7 +213,8 @@ class _Compiler:
             case Assign(name):
                 return self._zeros(name), [], [name]
             case Transfer(src, dst):
-                return self._operators.copy(src, self._target(dst), names), [src], [dst]
+                takes_shape = self._memory.variables[dst].inferred
+                return self._operators.copy(src, self._target(dst), names, takes_shape=takes_shape), [src], [dst]
             case CacheRead(src, dst):
                 return self._cache_read(src, dst, names), [], [dst]
             case CacheWrite(src, dst):

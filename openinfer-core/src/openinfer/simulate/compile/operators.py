@@ -101,12 +101,18 @@ class OperatorCompiler:
         found = self._operand(ref, names, before)
         return before, (found if isinstance(found, Late) else lambda: found)
 
-    def copy(self, source: Ref, target: Buffer | Varying, names: Names) -> BoundCall:
-        """Return a call that copies a value into a buffer, or to a varying variable of the same type."""
+    def copy(self, source: Ref, target: Buffer | Varying, names: Names, *, takes_shape: bool = False) -> BoundCall:
+        """Return a call that copies a value into a buffer, or to a varying variable of the same type.
+
+        Args:
+            takes_shape: whether a varying variable takes the shape of the value: no declaration gives it one.
+        """
         before: list[BoundCall] = []
         found = self._operand(source, names, before)
         if isinstance(found, _Entry) and not isinstance(target, Varying):
             return _entry_copy(found, target, self._backend)
+        if isinstance(target, Varying) and takes_shape:
+            return in_order([*before, lambda: self._hold(found() if isinstance(found, Late) else found, target)])
         if isinstance(found, Late):
             return in_order([*before, lambda: self._copy_now(found(), target, source.name)])
         if isinstance(target, Varying):
