@@ -179,7 +179,8 @@ block entry {
   branch several long short;
   branch always;
   cache.read K[0..before] >> past;
-  return y, before, past;
+  op max_axis(past, axes=[0]) >> most;
+  return y, before, past, most;
 }
 block short { cache.increment n; op narrow(x, axis=0, start=2, length=1) >> part; op neg(part) >> other; }
 block long { return; }

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import members, walk, writes
 from openinfer.plan.indices import constant
-from openinfer.plan.steps import BarrierStep, CallStep, ComputeStep, LoopProgramStep, LoopStep, ReturnStep
+from openinfer.plan.steps import (
+    BarrierStep,
+    CallStep,
+    ComputeStep,
+    EqualStep,
+    LoopProgramStep,
+    LoopStep,
+    PlaceStep,
+    ReturnStep,
+)
 from openinfer.plan.values import NoMemory
 from openinfer.synth.c_host.integers import declare_integers
 from openinfer.synth.c_host.lines import Lines
@@ -135,7 +144,7 @@ class BlockWriter:
                 self._close()
                 self._control(step)
                 continue
-            if self._open is not None and self._reads_any(step, self._open.written):
+            if self._open is not None and self._has_to_follow(step, self._open.written):
                 self._close()
             write_step(self._program, self._segment(), step)
             if self._program.plan.states and _may_fail(step):
@@ -156,12 +165,23 @@ class BlockWriter:
         turns = _turns(step)
         if turns is None or turns > MOST_COMMANDS:
             return False
-        return not self._reads_any(step, [place for each in inner for place in self._written(each)])
+        return not self._has_to_follow(step, [place for each in inner for place in self._written(each)])
 
     def _written(self, step: Step) -> list[Place]:
         values, places = self._program.plan.values, self._program.places
         numbers = [number for number in members(writes(step)) if not isinstance(values[number].memory, NoMemory)]
         return [places.value(number) for number in numbers]
+
+    def _has_to_follow(self, step: Step, written: Sequence[Place]) -> bool:
+        """Whether a step comes after commands that write some places: numbers and tests of a segment come before them.
+
+        A test that ends a step of the program leaves what was written to states before it.
+        """
+        if self._reads_any(step, written):
+            return True
+        places, states = self._program.places, self._program.plan.states
+        refuses = any(map(_refuses, [step, *walk(step.body)] if isinstance(step, LoopStep) else [step]))
+        return refuses and any(meets_any(places.value(state.value), written) for state in states)
 
     def _reads_any(self, step: Step, written: Sequence[Place]) -> bool:
         """Whether the integer expressions of a step, or of its body, read a place that commands write."""
@@ -217,6 +237,13 @@ def _turns(step: LoopStep) -> int | None:
             return None
         inner += turns
     return max(end - start, 0) * inner
+
+
+def _refuses(step: Step) -> bool:
+    """Whether a step tests sizes."""
+    if isinstance(step, PlaceStep):
+        return step.range.least is not None or step.range.most is not None
+    return isinstance(step, EqualStep)
 
 
 def _may_fail(step: Step) -> bool:

@@ -219,10 +219,10 @@ class _BlockLowering:
 
     def _assign(self, name: str, node: Node) -> Iterator[Step]:
         origin, output = origin_of(self._block, node), self._value(name, node)
-        yield from declared_checks(self._draft, self._resolved.variables[name], origin)
-        if self._draft.varies(output):
-            shape = self._resolved.variables[name].type.shape
-            yield from self._persistent.reshaped(output, shape, node, origin, self._around())
+        variable = self._resolved.variables[name]
+        yield from declared_checks(self._draft, variable, origin)
+        if variable.varying and self._draft.varies(output):
+            yield from self._persistent.reshaped(output, variable.type.shape, node, origin, self._around())
         yield FillStep(origin=origin, output=output, value=self._zero(name))
 
     def _transfer(self, ref: Ref, output: int, node: Node) -> Iterator[Step]:
