@@ -51,8 +51,10 @@ def _random_step(source: random.Random, known: list[Expr]) -> Expr:
     if kind < 0.4 and x.dtype is not BOOL:
         return getattr(tree, source.choice(COMPARISONS))(x, source.choice(alike))
     if x.dtype is I32 and kind < 0.5:
-        dot = source.choice((tree.dot4, tree.sdot4))
-        return tree.clip8(x) if kind < 0.42 else dot(x, source.choice(alike), source.choice(alike))
+        dot = source.choice((tree.dot2, tree.dot4, tree.sdot4))
+        if kind < 0.44:
+            return tree.clip8(x) if kind < 0.42 else tree.widen(x, source.choice(alike))
+        return dot(x, source.choice(alike), source.choice(alike))
     if x.dtype in (I8, U8) and kind < 0.5:
         return tree.word(x, *(source.choice(alike) for _ in range(3)))
     if x.dtype in (U8, U32) and kind < 0.6:

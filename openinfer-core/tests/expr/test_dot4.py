@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import shutil
 import struct
 import subprocess
@@ -29,14 +30,16 @@ A, B, C = (
 PROGRAMS = {
     "<4B": linearise(tree.dot4(*(tree.Input(number, I32) for number in range(3)))),
     "<4b": linearise(tree.sdot4(*(tree.Input(number, I32) for number in range(3)))),
+    "<2h": linearise(tree.dot2(*(tree.Input(number, I32) for number in range(3)))),
 }
-"""The products by the form of the bytes of their first operand."""
+"""The products by the form of the parts of their first operand."""
 
 
 def expected(form: str) -> list[int]:
     found: list[int] = []
     for a, b, c in zip(A.tolist(), B.tolist(), C.tolist(), strict=True):
-        codes = zip(struct.unpack(form, struct.pack("<i", a)), struct.unpack("<4b", struct.pack("<i", b)), strict=True)
+        other = "<2h" if form == "<2h" else "<4b"
+        codes = zip(struct.unpack(form, struct.pack("<i", a)), struct.unpack(other, struct.pack("<i", b)), strict=True)
         total = (c + sum(x * y for x, y in codes)) % 2**32
         found.append(total - 2**32 if total >= 2**31 else total)
     return found
@@ -68,13 +71,22 @@ def test_c(form: str, tmp_path: Path) -> None:
     assert found.tolist() == expected(form)
 
 
-@pytest.mark.parametrize(("form", "helper"), [("<4B", "oi_dot4_i32"), ("<4b", "oi_sdot4_i32")])
+@pytest.mark.parametrize(("form", "helper"), [("<4B", "oi_dot4_i32"), ("<4b", "oi_sdot4_i32"), ("<2h", "oi_dot2_i32")])
 def test_glsl_has_it(form: str, helper: str) -> None:
     from openinfer.expr import glsl_renderer
 
     fragment = glsl_renderer.render(PROGRAMS[form], {0: "a", 1: "b", 2: "c"})
 
     assert fragment.helpers == (helper,)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, -1])
+def test_two_bytes_of_a_word_are_widened_to_its_halves(number: int) -> None:
+    out = np.empty_like(A)
+    compile_program(linearise(tree.widen(tree.Input(0, I32), tree.literal(number, I32))))([A], out)
+
+    halves = [struct.unpack("<4b", struct.pack("<i", word))[number & 1 :: 2] for word in A.tolist()]
+    assert out.tolist() == [struct.unpack("<i", struct.pack("<2h", *pair))[0] for pair in halves]
 
 
 @pytest.mark.parametrize(("dtype", "code"), [(U8, "<4B"), (I8, "<4b")])
@@ -92,7 +104,8 @@ def test_words_are_made_of_bytes() -> None:
         tree.word(*(tree.Input(number, I32) for number in range(4)))
 
 
-@pytest.mark.parametrize("build", [tree.dot4, tree.sdot4])
+@pytest.mark.parametrize("build", [tree.dot4, tree.sdot4, tree.dot2, tree.widen])
 def test_only_words_of_i32_have_bytes(build: Callable[..., tree.Expr]) -> None:
-    with pytest.raises(tree.ExprError, match="dot4 is not defined on f32"):
-        build(*(tree.Input(number, F32) for number in range(3)))
+    operands = len(inspect.signature(build).parameters)
+    with pytest.raises(tree.ExprError, match=f"{build.__name__} is not defined on f32"):
+        build(*(tree.Input(number, F32) for number in range(operands)))

@@ -202,6 +202,8 @@ _INTEGER: dict[str, Writer] = {
     "from_bits": call_of_helper("from_bits"),
     "dot4": call_of_helper("dot4"),
     "sdot4": call_of_helper("sdot4"),
+    "dot2": call_of_helper("dot2"),
+    "widen": call_of_helper("widen"),
     "clip8": call_of_helper("clip8"),
     "word": call_of_helper("word"),
 }
@@ -256,6 +258,8 @@ def helpers() -> dict[str, Helper]:
     }
     found |= _function(I32, "dot4", "a b c", *_dot4("left"), needs=("oi_wrap_i32",))
     found |= _function(I32, "sdot4", "a b c", *_SDOT4, needs=("oi_wrap_i32",))
+    found |= _function(I32, "dot2", "a b c", *_DOT2, needs=("oi_wrap_i32",))
+    found |= _function(I32, "widen", "x n", *_WIDEN, needs=("oi_wrap_i32",))
     found |= _function(I32, "clip8", "x", *_CLIP8)
     found |= {f"oi_word_{dtype}": _word(dtype) for dtype in (I8, U8)}
     for dtype in FLOATS:
@@ -303,6 +307,40 @@ _SDOT4 = (
     "return c;",
     "#else",
     *_dot4("(left - ((left & 128u) << 1))"),
+    "#endif",
+)
+
+
+_DOT2 = (
+    "#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP)",
+    '__asm__("smlad %0, %1, %2, %0" : "+r"(c) : "r"(a), "r"(b));',
+    "return c;",
+    "#else",
+    "uint32_t total = (uint32_t)c;",
+    "for (int low = 0; low < 32; low += 16) {",
+    "    const uint32_t left = (uint32_t)a >> low & 65535u;",
+    "    const uint32_t right = (uint32_t)b >> low & 65535u;",
+    "    total += (left - ((left & 32768u) << 1)) * (right - ((right & 32768u) << 1));",
+    "}",
+    "return oi_wrap_i32(total);",
+    "#endif",
+)
+
+
+_WIDEN = (
+    "#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP)",
+    "int32_t pair;",
+    "if (n & 1) {",
+    '    __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(x));',
+    "} else {",
+    '    __asm__("sxtb16 %0, %1" : "=r"(pair) : "r"(x));',
+    "}",
+    "return pair;",
+    "#else",
+    "const uint32_t bytes = (uint32_t)x >> ((uint32_t)n & 1u) * 8u;",
+    "const uint32_t low = ((bytes & 255u) ^ 128u) - 128u;",
+    "const uint32_t high = ((bytes >> 16 & 255u) ^ 128u) - 128u;",
+    "return oi_wrap_i32((low & 65535u) | high << 16);",
     "#endif",
 )
 

@@ -165,6 +165,8 @@ _INTEGER: dict[str, Writer] = {
     "shl": call_of_helper("shl"),
     "dot4": call_of_helper("dot4"),
     "sdot4": call_of_helper("sdot4"),
+    "dot2": call_of_helper("dot2"),
+    "widen": call_of_helper("widen"),
     "clip8": lambda _dtype, x: Call(f"clamp({x[0]}, -128, 127)"),
     "word": call_of_helper("word"),
     "from_bits": lambda _dtype, x: Call(f"uintBitsToFloat({x[0]})"),
@@ -209,6 +211,8 @@ def helpers() -> dict[str, Helper]:
     found = {**FUNCTIONS, **low_float_helpers(), **_bit_functions_f32(), **_functions_f64()}
     found["oi_dot4_i32"] = _function("int", "oi_dot4_i32", "int a, int b, int c", *_dot4("uint(a)"))
     found["oi_sdot4_i32"] = _function("int", "oi_sdot4_i32", "int a, int b, int c", *_dot4("a"))
+    found["oi_dot2_i32"] = _function("int", "oi_dot2_i32", "int a, int b, int c", *_DOT2)
+    found["oi_widen_i32"] = _function("int", "oi_widen_i32", "int x, int n", *_WIDEN)
     for dtype, kind in ((I8, "int"), (U8, "uint")):
         name = f"oi_word_{dtype}"
         found[name] = _function("int", name, ", ".join(f"{kind} {letter}" for letter in "abcd"), *_WORD)
@@ -306,6 +310,22 @@ def _dot4(left: str) -> tuple[str, ...]:
         "}",
         "return int(total);",
     )
+
+
+_DOT2 = (
+    "uint total = uint(c);",
+    "for (int low = 0; low < 32; low += 16) {",
+    "    total += uint(bitfieldExtract(a, low, 16)) * uint(bitfieldExtract(b, low, 16));",
+    "}",
+    "return int(total);",
+)
+
+
+_WIDEN = (
+    "int first = (n & 1) * 8;",
+    "uint low = uint(bitfieldExtract(x, first, 8)) & 65535u;",
+    "return int(bitfieldInsert(low, uint(bitfieldExtract(x, first + 16, 8)), 16, 16));",
+)
 
 
 _WORD = (

@@ -250,6 +250,32 @@ def _dot4(out: Array, scratch: Sequence[Array], a: Array, b: Array, c: Array, si
     np.copyto(out, total)
 
 
+def _dot2(out: Array, scratch: Sequence[Array], a: Array, b: Array, c: Array) -> None:
+    total, left, right = scratch
+    np.copyto(total, c)
+    for low in (0, 16):
+        for half, of in ((left, a), (right, b)):
+            np.left_shift(of, 16 - low, out=half)
+            np.right_shift(half, 16, out=half)
+        np.multiply(left, right, out=left)
+        np.add(total, left, out=total)
+    np.copyto(out, total)
+
+
+def _widen(out: Array, scratch: Sequence[Array], x: Array, n: Array) -> None:
+    total, byte, count = scratch
+    np.bitwise_and(n, 1, out=count)
+    np.left_shift(count, 3, out=count)
+    np.right_shift(x, count, out=total)
+    np.left_shift(total, 8, out=byte)
+    np.right_shift(byte, 24, out=byte)
+    np.left_shift(byte, 16, out=byte)
+    np.left_shift(total, 24, out=total)
+    np.right_shift(total, 24, out=total)
+    np.bitwise_and(total, 0xFFFF, out=total)
+    np.bitwise_or(total, byte, out=out)
+
+
 def _clip8(out: Array, _scratch: Sequence[Array], x: Array) -> None:
     np.clip(x, -128, 127, out=out)
 
@@ -303,6 +329,8 @@ _INTEGER_ROUTINES: dict[str, Callable[[DType], Routine]] = {
     "div": _divide_integers,
     "dot4": lambda _operand: Routine(_dot4, (np.dtype(np.int32),) * 3),
     "sdot4": lambda _operand: Routine(partial(_dot4, signed=True), (np.dtype(np.int32),) * 3),
+    "dot2": lambda _operand: Routine(_dot2, (np.dtype(np.int32),) * 3),
+    "widen": lambda _operand: Routine(_widen, (np.dtype(np.int32),) * 3),
     "clip8": lambda _operand: Routine(_clip8, atomic=True),
     "word": lambda _operand: Routine(_word, (np.dtype(np.int32),) * 2),
     "from_bits": _reinterpret,

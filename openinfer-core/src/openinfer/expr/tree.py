@@ -27,6 +27,8 @@ power(a, b)             of unsigned integers: exact result modulo 2^width
 fma(a, b, c)            a * b + c of floats, rounded once (the operator of this name rounds twice)
 dot4(a, b, c)           c + the sum of four products modulo 2^32: the bytes of the i32 a as u8, those of the i32 b as i8
 sdot4(a, b, c)          the same with the bytes of both as i8
+dot2(a, b, c)           c + the sum of two products modulo 2^32: the halves of the i32 a and b as i16
+widen(x, n)             the i32 whose halves are two bytes of the i32 x as i8: 0 and 2 where n is even, else 1 and 3
 clip8(x)                the i32 x where it lies from -128 to 127, else the nearer of these
 word(a, b, c, d)        the i32 that four i8 or u8 are the bytes of, ``a`` the lowest
 floor, ceil, trunc,     IEEE, the sign of zero is kept; ``round_even`` rounds halves to even
@@ -403,6 +405,16 @@ def dot4(a: Expr, b: Expr, c: Expr) -> Apply:
 def sdot4(a: Expr, b: Expr, c: Expr) -> Apply:
     _need("sdot4", _same("sdot4", a, b, c) is I32, a.dtype)
     return Apply("sdot4", (a, b, c), I32)
+
+
+def dot2(a: Expr, b: Expr, c: Expr) -> Apply:
+    _need("dot2", _same("dot2", a, b, c) is I32, a.dtype)
+    return Apply("dot2", (a, b, c), I32)
+
+
+def widen(x: Expr, n: Expr) -> Apply:
+    _need("widen", _same("widen", x, n) is I32, x.dtype)
+    return Apply("widen", (x, n), I32)
 
 
 def clip8(x: Expr) -> Apply:

@@ -289,7 +289,7 @@ def _next(fold: Fold, number: int, fused: bool) -> Expr:
                 pass
     if joining(total) == "add":
         match total.term:
-            case tree.Apply("dot4" | "sdot4" as function, (a, b, tree.Literal(0)), dtype):
+            case tree.Apply("dot2" | "dot4" | "sdot4" as function, (a, b, tree.Literal(0)), dtype):
                 return tree.Apply(function, (a, b, tree.Input(~0, dtype)), dtype)
             case _:
                 pass
