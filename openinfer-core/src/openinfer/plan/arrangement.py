@@ -18,6 +18,7 @@ from openinfer.lower.fused import needed
 from openinfer.plan.accesses import mask, operands, reads, walk
 from openinfer.plan.bands import banded, window_layouts
 from openinfer.plan.borders import left_out
+from openinfer.plan.columns import with_columns
 from openinfer.plan.dot_products import in_words, unaligned_images, with_dot_products
 from openinfer.plan.exact_sums import with_exact_sums
 from openinfer.plan.halos import is_narrow, room
@@ -100,8 +101,10 @@ def arranged(
     procedures = row_wise(banded(procedures, laid_out, target), laid_out, target)
     if found is not None:
         procedures, laid_out = over_their_images(procedures, laid_out, wanted, found.limit, target)
+    data = PlanData(list(laid_out), list(weights), list(tables))
+    procedures = with_columns(procedures, data, target)
     given = GivenSchedules(schedules or ScheduleFile(()), procedures, target)
-    arranging = _Arranging(list(laid_out), list(weights), list(tables), target, given, overlaps=overlaps, room=found)
+    arranging = _Arranging(data.values, data.weights, data.tables, target, given, overlaps=overlaps, room=found)
     made = with_steps(procedures, lambda step: (arranging.step(step),))
     return _without_unread(Arranged(made, tuple(arranging.values), tuple(arranging.weights), tuple(arranging.tables)))
 
@@ -138,10 +141,10 @@ class _Arranging:
     def _computed(self, given_step: ComputeStep) -> ComputeStep:
         step = replace(given_step, arrangement=self._given.under(given_step))
         if (self._target.dot4 or self._target.dsp) and not step.arrangement.fusion:
-            step = with_dot_products(step, self._data, signed=self._target.dsp)
+            step = with_dot_products(step, self._data, signed=self._target.dsp, are_made=not self._target.dsp)
         if self._target.dot4 and not step.arrangement.fusion:
             step = with_word_results(step, self.values)
-        if self._target.plain:
+        if self._target.plain and not step.arrangement.schedules:
             free = packable(step, self._is_constant)
             known = {name: at for name, at in self._layouts(step).items() if name not in free}
             step = with_sums_along_rows(step, known, self.values)
@@ -155,7 +158,7 @@ class _Arranging:
         schedules: list[Schedule] = []
         inputs = list(step.inputs)
         numbers = {tensor.name: number for number, tensor in enumerate(computation.inputs)}
-        given = self._given.of(given_step, computation)
+        given = dict(enumerate(step.arrangement.schedules)) | self._given.of(given_step, computation)
         for place, stage in enumerate(of_equal_extents(computation).stages):
             read = stage.tensors_read & free
             schedule = given.get(place) or self._chosen(step, stage, layouts, read, parts[place] if parts else None)

@@ -31,18 +31,19 @@ if TYPE_CHECKING:
     from openinfer.plan.words import Array
 
 
-def with_dot_products(step: ComputeStep, data: PlanData, *, signed: bool = False) -> ComputeStep:
+def with_dot_products(step: ComputeStep, data: PlanData, *, signed: bool = False, are_made: bool = True) -> ComputeStep:
     """Return a step whose products of bytes are dot products; the data of its plan grows by the constants that it has.
 
     The layouts of values are known. A tensor of the computation may be words of a value of bytes: `in_words` is its
     layout then.
 
     Args:
-        signed: whether the machine multiplies two bytes with sign; it then has no use for words that are made of bytes.
+        signed: whether the machine multiplies two bytes with sign.
+        are_made: whether words may be made of bytes that do not lie in a row.
     """
     for place, stage in enumerate(step.computation.stages):
         products = dot_products_of(stage, _constants(step, data), signed=signed)
-        possible = [p for p in products if _is_possible(step, stage, p, data) and not (signed and p.image_dim is None)]
+        possible = [p for p in products if _is_possible(step, stage, p, data) and (are_made or p.image_dim is not None)]
         if possible:
             best = min(possible, key=lambda p: p.image_dim is None and not _is_in_row(step, stage, p, data))
             step = _rewritten(step, place, best, data)

@@ -28,6 +28,14 @@ def merged(stage: Stage, layouts: Mapping[str, Layout]) -> Stage:
     Args:
         layouts: where the tensors of the stage lie, by name.
     """
+    return stage if stage.fold is not None else _merged(stage, used_layouts(stage, layouts))
+
+
+def merged_places(stage: Stage, layouts: Mapping[str, Layout]) -> Stage:
+    """Return a stage that visits the same places along fewer axes, those of its fold left as they are.
+
+    The arguments are those of `merged`.
+    """
     return _merged(stage, used_layouts(stage, layouts))
 
 
@@ -35,7 +43,8 @@ def merged(stage: Stage, layouts: Mapping[str, Layout]) -> Stage:
 def _merged(stage: Stage, used: tuple[tuple[str, Layout], ...]) -> Stage:
     layouts = dict(used)
     extents = {axis: axis.extent for axis in stage.axes if isinstance(axis.extent, int)}
-    is_free = stage.fold is None and not (stage.lookups or stage.checks or stage.is_sequential)
+    is_running = stage.fold is not None and stage.fold.running
+    is_free = not (is_running or stage.lookups or stage.checks or stage.is_sequential)
     if not is_free or len(extents) < len(stage.axes) or len(extents) < 2 or 0 in extents.values():
         return stage
     indices = list(_indices(stage, layouts))

@@ -1,0 +1,180 @@
+"""Products of bytes in columns, on machines that multiply pairs of 16 bits: a few places at a time, for all channels.
+
+The columns of these places (`openinfer.compute.columns`) are a buffer that the next places use again. A tile has two
+channels and as many places as the registers hold totals for; its loads of a column lie next to one another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.affine import Index, Var, extent_of
+from openinfer.compute import Read, Tensor
+from openinfer.compute.columns import HALVES, columns_of, in_columns, without_single_places
+from openinfer.dtypes import I32
+from openinfer.ir.types import TensorType
+from openinfer.layout import row_major
+from openinfer.loops import Bind
+from openinfer.plan.dot_products import in_words, with_dot_products
+from openinfer.plan.rewriting import with_steps
+from openinfer.plan.steps import Arrangement, ComputeStep, ValueRef
+from openinfer.plan.values import NoMemory, PlanValue, Role
+from openinfer.schedule import Loop, Schedule
+from openinfer.schedule.merging import merged_places
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    import numpy.typing as npt
+
+    from openinfer.arch import TargetInfo
+    from openinfer.compute.columns import InColumns
+    from openinfer.layout import Layout
+    from openinfer.plan.plan_data import PlanData
+    from openinfer.plan.steps import Procedure, Step
+
+    Array = npt.NDArray[Any]
+
+OPERANDS = 4
+"""Registers of a tile in addition to its totals: the weights of two channels, and two pairs of columns."""
+
+LEAST_CHANNELS = 4
+"""Fewest channels that are worth the columns: one costs about two instructions for each pair of bytes."""
+
+WRITTEN_OUT = 8
+"""Most pairs of a column whose products are written out in one iteration."""
+
+
+def with_columns(procedures: Sequence[Procedure], data: PlanData, target: TargetInfo) -> tuple[Procedure, ...]:
+    """Return the program whose products of bytes are computed in columns; the data of its plan grows by these.
+
+    The layouts of values are known.
+    """
+    places = (target.for_totals(I32).registers - OPERANDS) // HALVES
+    if not target.dsp or places < HALVES:
+        return tuple(procedures)
+
+    def changed(step: Step) -> Step:
+        return (_rewritten(step, places, data) or step) if isinstance(step, ComputeStep) else step
+
+    return with_steps(procedures, lambda step: (changed(step),))
+
+
+def _rewritten(step: ComputeStep, most: int, data: PlanData) -> ComputeStep | None:
+    """Return a step in columns of at most so many places at a time; None: its products are not of this form."""
+    computation = step.computation
+    if step.arrangement.fusion or step.temporaries or step.arguments or len(computation.stages) != 1:
+        return None
+    if not all(isinstance(axis.extent, int) for axis in computation.stages[0].all_axes):
+        return None
+    worded = with_dot_products(step, data, signed=True)
+    stage = without_single_places(worded.computation.stages[0])
+    stage = merged_places(stage, _layouts(worded, data))
+    parts = columns_of(stage)
+    if parts is None or extent_of(parts.channels) < LEAST_CHANNELS:
+        return None
+    tile = _tile(extent_of(parts.places[-1]), most)
+    if tile < HALVES:
+        return None
+    computation = worded.computation
+    names = {tensor.name for tensor in (*computation.inputs, *computation.outputs)}
+    name = next(n for number in range(len(names) + 1) if (n := f"columns{number}") not in names)
+    made = in_columns(stage, parts, name)
+    weight, inputs, tensors = stage.elements[parts.weight], list(worded.inputs), list(computation.inputs)
+    if not isinstance(weight, Read):
+        raise TypeError("weights are read")
+    position = [tensor.name for tensor in tensors].index(weight.tensor)
+    shape = [extent_of(axis) for axis in (made.channels[0], *made.folded)]
+    inputs[position] = data.constant([inputs[position]], partial(pair_words, made.order, shape), I32)
+    tensors[position] = Tensor(weight.tensor, I32, tuple(map(Index.of, shape)))
+    loops = (*(Loop(axis) for axis in parts.places[:-1]), Loop(parts.places[-1], tile))
+    schedules = (_widening(made, parts.places, tile), _products(made, parts.places, tile))
+    return replace(
+        worded,
+        computation=replace(
+            computation,
+            inputs=tuple(tensors),
+            temporaries=(made.columns,),
+            stages=(made.widening, made.products),
+        ),
+        inputs=tuple(inputs),
+        temporaries=(_value(made, step, data),),
+        arrangement=Arrangement(fusion=loops, schedules=schedules),
+    )
+
+
+def pair_words(order: Sequence[int], shape: Sequence[int], words: Array) -> Array:
+    """Return words of weights for two channels each, as the second stage of `in_columns` reads them.
+
+    Args:
+        order: dimensions of ``words``, that of the channels first; others have one place.
+        shape: of the result, whose last dimension counts the pairs of a word too.
+        words: four bytes of one channel each.
+    """
+    rest = [dim for dim in range(words.ndim) if dim not in order]
+    moved = words.view(np.uint32).transpose(*order, *rest).reshape([words.shape[dim] for dim in order])
+    first, second = moved[::HALVES], moved[1::HALVES]
+    made = np.zeros((*first.shape, HALVES), np.uint32)
+    for half in range(HALVES):
+        for place, (of, byte) in enumerate(((first, half), (second, half), (first, half + 2), (second, half + 2))):
+            made[..., half] |= (of >> np.uint32(8 * byte) & np.uint32(255)) << np.uint32(8 * place)
+    return made.view(np.int32).reshape(shape)
+
+
+def _tile(extent: int, most: int) -> int:
+    """Return how many places a tile has, so that the loads of weights for all tiles are fewest."""
+    return min(range(1, most + 1), key=lambda tile: (-(-extent // tile), tile))
+
+
+def _widening(made: InColumns, places: Sequence[Var], tile: int) -> Schedule:
+    """Return the schedule that widens the words of a tile, each word once."""
+    *dims, halves = made.dims
+    along = next(dim for dim in dims if places[-1] in dim.index.variables())
+    reach = along.index.substituted({places[-1]: Index.of(Var(places[-1].name, tile))}).interval.high or 0
+    serial = (Loop(dim.axis, reach + 1 if dim is along else 1) for dim in dims)
+    return Schedule((*serial, Loop(along.axis, 1, Bind.UNROLL), Loop(halves.axis, 1, Bind.UNROLL)))
+
+
+def _products(made: InColumns, places: Sequence[Var], tile: int) -> Schedule:
+    """Return the schedule that multiplies the columns of a tile with the weights of two channels after two."""
+    (both, each), (*outer, row) = made.channels, made.folded
+    step = max(step for step in range(1, WRITTEN_OUT + 1) if extent_of(row) % step == 0)
+    own = (*(Loop(axis) for axis in places[:-1]), Loop(places[-1], tile), Loop(both))
+    copies = (Loop(axis, 1, Bind.UNROLL) for axis in (row, places[-1], each))
+    return Schedule((*own, *map(Loop, outer), Loop(row, step), *copies))
+
+
+def _value(made: InColumns, step: ComputeStep, data: PlanData) -> int:
+    """Return the number of the value that the columns are."""
+    extents = tuple(extent_of(dim.axis) for dim in made.dims)
+    (result,) = step.outputs
+    data.values.append(
+        PlanValue(
+            number=len(data.values),
+            name=f"{data.values[result].name}.columns",
+            type=TensorType(I32, extents),
+            role=Role.TEMPORARY,
+            memory=NoMemory(),
+            layout=row_major(made.columns.shape),
+        )
+    )
+    return len(data.values) - 1
+
+
+def _layouts(step: ComputeStep, data: PlanData) -> Mapping[str, Layout]:
+    """Return where the tensors of a step lie."""
+    computation = step.computation
+    found: dict[str, Layout] = {}
+    operands = (*step.inputs, *map(ValueRef, step.outputs))
+    for tensor, operand in zip((*computation.inputs, *computation.outputs), operands, strict=True):
+        value = data.values[operand.value] if isinstance(operand, ValueRef) else None
+        layout = None if value is None else value.layout
+        if value is not None and layout is not None and value.type.dtype is not tensor.dtype:
+            layout = in_words(layout, tensor.shape)
+        found[tensor.name] = layout or row_major(tensor.shape)
+    return found
