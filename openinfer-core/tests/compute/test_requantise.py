@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import inf
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -79,10 +79,20 @@ def test_halves_go_to_the_even_code() -> None:
         (tree.cast(tree.trunc(scaled(0.5)), I8), {~0: 1.0}),  # rounds toward zero
         (tree.cast(tree.add(tree.round_even(scaled(0.5)), tree.literal(0.5, F32)), I8), {~0: 1.0}),
         (code_of(scaled(0.5), 0, I32), {~0: 1.0}),
+        (tree.cast(tree.add(tree.round_even(scaled(0.5)), tree.literal(inf, F32)), I8), {~0: 1.0}),
+        (tree.cast(tree.add(tree.round_even(scaled(0.5)), tree.literal(nan, F32)), I8), {~0: 1.0}),
     ],
 )
 def test_what_is_not_proved_to_be_small_stays(value: tree.Expr, magnitudes: dict[int, float]) -> None:
     assert linearise(requantised(value, magnitudes)) == linearise(value)
+
+
+def test_bounds_of_one_channel_are_not_those_of_another() -> None:
+    value = code_of(tree.mul(tree.cast(tree.Input(~0, I32), F32), tree.Input(0, F32)), 0, I8)
+    totals, multipliers = np.array([2.0**30, 1000.0]), np.array([2.0**-12, 0.5])
+
+    assert "round_even" not in functions(requantised(value, {~0: totals, 0: multipliers}))
+    assert "round_even" in functions(requantised(value, {~0: totals, 0: multipliers[::-1]}))
 
 
 def test_a_code_within_a_larger_expression_is_found() -> None:

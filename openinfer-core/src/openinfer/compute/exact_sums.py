@@ -100,18 +100,23 @@ def _limit(factor: Expr) -> int | None:
     """Return the largest magnitude of a factor; None: it is not small."""
     match factor:
         case tree.Apply("cast", (tree.Input(_, dtype),), _):
-            return _magnitude(dtype)
+            return _small(dtype)
         case tree.Apply(
             "sub", (tree.Apply("cast", (tree.Input(_, a),), _), tree.Apply("cast", (tree.Input(_, b),), _)), _
         ):
-            ends = (_magnitude(a), _magnitude(b))
+            ends = (_small(a), _small(b))
             return None if ends[0] is None or ends[1] is None else ends[0] + ends[1]
         case _:
             return None
 
 
-def _magnitude(dtype: DType) -> int | None:
-    if not dtype.is_integer or dtype.bits > 16 or dtype.minimum is None or dtype.maximum is None:
+def _small(dtype: DType) -> int | None:
+    return largest_of(dtype) if dtype.is_integer and dtype.bits <= 16 else None
+
+
+def largest_of(dtype: DType) -> int | None:
+    """Return the largest magnitude of a type; None: it is not one of integers."""
+    if dtype.is_float or dtype.minimum is None or dtype.maximum is None:
         return None
     return max(-int(dtype.minimum), int(dtype.maximum))
 

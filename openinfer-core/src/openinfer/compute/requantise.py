@@ -3,7 +3,7 @@
 ``cast(round_even(v) + zero)`` is what `quantize_linear` stands for once its operands are known. Where ``v`` is proved
 to be below `LARGEST`, adding `SHIFT` rounds it to an integer, half to even, which then is the low bits of the sum: the
 same code by one addition of f32 and arithmetic of i32, without functions of the C library and without the tests of a
-conversion that saturates.
+conversion that saturates. An even zero point is part of the same addition: halves still go to even numbers.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ from __future__ import annotations
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from openinfer.compute.exact_sums import largest_of
 from openinfer.dtypes import F32, F64, I8, I32, U8
 from openinfer.expr import tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy.typing as npt
+
     from openinfer.expr.tree import Expr
+
+    Bound = npt.NDArray[np.float64] | np.float64
 
 SHIFT = 12582912.0
 """1.5 * 2^23: numbers from 2^23 to 2^24 are integers, and the last 22 bits of those near it count up from zero."""
@@ -32,11 +39,12 @@ _ROUNDING = 1 + 2.0**-20
 """More than one operation of f32 adds to a magnitude."""
 
 
-def requantised(value: Expr, magnitudes: Mapping[int, float]) -> Expr:
+def requantised(value: Expr, magnitudes: Mapping[int, Bound]) -> Expr:
     """Return an expression with the codes that it rounds to in the form of this module, as far as that is proved.
 
     Args:
-        magnitudes: by number of an input, what no finite value of it exceeds; others are only bounded by their type.
+        magnitudes: by number of an input, what no finite value of it exceeds, for all channels or for each of them;
+            others are only bounded by their type.
     """
     if not isinstance(value, tree.Apply):
         return value
@@ -46,7 +54,7 @@ def requantised(value: Expr, magnitudes: Mapping[int, float]) -> Expr:
     return tree.Apply(value.function, tuple(requantised(arg, magnitudes) for arg in value.args), value.dtype)
 
 
-def _code(value: tree.Apply, magnitudes: Mapping[int, float]) -> Expr | None:
+def _code(value: tree.Apply, magnitudes: Mapping[int, Bound]) -> Expr | None:
     match value:
         case tree.Apply("cast", (tree.Apply("trunc", (rounded,), _),), dtype) if dtype in (I8, U8):
             pass
@@ -61,43 +69,51 @@ def _code(value: tree.Apply, magnitudes: Mapping[int, float]) -> Expr | None:
             zero = 0
         case _:
             return None
-    if kind is not F32 or zero != int(zero) or abs(zero) >= LARGEST / 2 or magnitude(number, magnitudes) >= LARGEST:
+    if kind is not F32 or not abs(zero) < LARGEST / 2 or zero != int(zero):
         return None
-    bits = tree.to_bits(tree.add(number, tree.literal(SHIFT, F32)))
+    added, after = (0, int(zero)) if zero % 2 else (int(zero), 0)
+    if not (magnitude(number, magnitudes) + abs(added) < LARGEST).all():
+        return None
+    bits = tree.to_bits(tree.add(number, tree.literal(SHIFT + added, F32)))
     unused = tree.literal(UNUSED_BITS, I32)
-    number = tree.shr(tree.shl(tree.cast(bits, I32), unused), unused)
-    code = tree.add(number, tree.literal(int(zero), I32)) if zero else number
+    code = tree.shr(tree.shl(tree.cast(bits, I32), unused), unused)
+    code = tree.add(code, tree.literal(after, I32)) if after else code
     if value.dtype is I8:
         return tree.cast(tree.clip8(code), I8)
     low, high = (tree.literal(int(limit or 0), I32) for limit in (value.dtype.minimum, value.dtype.maximum))
     return tree.cast(tree.minimum(tree.maximum(code, low), high), value.dtype)
 
 
-def magnitude(expr: Expr, magnitudes: Mapping[int, float]) -> float:
-    """Return what the magnitude of an expression does not exceed; infinity: it may overflow, or is not known."""
+def magnitude(expr: Expr, magnitudes: Mapping[int, Bound]) -> Bound:
+    """Return what the magnitude of an expression does not exceed; infinity: it may overflow, or is not known.
+
+    Bounds of elements that differ from channel to channel have an element for each of them, and so has the result.
+    """
     match expr:
-        case tree.Input(number, dtype):
+        case tree.Input(number):
             return magnitudes.get(number, _of_type(expr))
         case tree.Literal(value):
-            return abs(float(value)) if isfinite(value) else inf
+            return np.float64(abs(float(value)) if isfinite(value) else inf)
         case tree.Apply("cast", (operand,), dtype):
-            most = inf if operand.dtype.is_float and not dtype.is_float else magnitude(operand, magnitudes)
+            most = np.float64(inf)
+            if dtype.is_float or not operand.dtype.is_float:
+                most = magnitude(operand, magnitudes)
         case tree.Apply("add" | "sub", (a, b), dtype):
             most = magnitude(a, magnitudes) + magnitude(b, magnitudes)
         case tree.Apply("mul", (a, b), dtype):
-            most = magnitude(a, magnitudes) * magnitude(b, magnitudes)
+            left, right = magnitude(a, magnitudes), magnitude(b, magnitudes)
+            with np.errstate(invalid="ignore"):
+                most = left * right
         case tree.Apply("div", (a, tree.Literal(value)), dtype) if dtype.is_float and value:
             most = magnitude(a, magnitudes) / abs(float(value))
         case _:
             return _of_type(expr)
     # Low floats round by more, and overflow: f16 beyond 65,519.
-    if dtype in (F32, F64) and most == most:
-        return most * _ROUNDING
-    return most if dtype is I32 and most < 2.0**31 else _of_type(expr)
+    if dtype in (F32, F64):
+        return np.where(np.isnan(most), inf, most * _ROUNDING)
+    return most if dtype is I32 and (most < 2.0**31).all() else _of_type(expr)
 
 
-def _of_type(expr: Expr) -> float:
-    dtype = expr.dtype
-    if dtype.is_float or dtype.minimum is None or dtype.maximum is None:
-        return inf
-    return float(max(-dtype.minimum, dtype.maximum))
+def _of_type(expr: Expr) -> Bound:
+    largest = largest_of(expr.dtype)
+    return np.float64(inf if largest is None else largest)

@@ -82,7 +82,7 @@ def own_places(weight: Read, fold: Fold) -> tuple[Index, ...]:
 
 
 def _is_border(stage: Stage, computation: Computation, image: int, zero: int | None) -> bool:
-    """Whether a zero point counts where its image is read, and neither counts past the border."""
+    """Whether a zero point counts where its image is read, and neither counts past the border, which it can fill."""
     x = stage.elements[image]
     if not isinstance(x, Read):
         return False
@@ -95,7 +95,7 @@ def _is_border(stage: Stage, computation: Computation, image: int, zero: int | N
         return x.fill is None and z.fill is None
     border = map(Within, x.at, computation.tensor(x.tensor).shape)
     is_same = {test for test in border if not test.is_certain} == {test for test in z.guards if not test.is_certain}
-    return is_same and x.fills_zeros and z.fills_zeros and not x.guards
+    return is_same and x.fills_zeros and z.fills_zeros and not x.guards and z.dtype is x.dtype
 
 
 def _is_read_whole(stage: Stage, computation: Computation, number: int) -> bool:

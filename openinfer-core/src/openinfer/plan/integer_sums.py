@@ -21,7 +21,7 @@ from openinfer.dtypes import I8, I32, U8
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.plan.rewriting import with_steps
-from openinfer.plan.steps import ComputeStep
+from openinfer.plan.steps import ComputeStep, TableRef
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from openinfer.compute import Fold, Stage
     from openinfer.compute.zero_points import OffsetSum
+    from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr
     from openinfer.plan.plan_data import PlanData
     from openinfer.plan.steps import Operand, Procedure, Step
@@ -43,11 +44,28 @@ class _Summed:
     """A step after its sums were rewritten.
 
     Attributes:
-        largest: by number of the stage, what no total exceeds in magnitude.
+        totals: by number of the stage, what bounds its totals.
     """
 
     step: ComputeStep
-    largest: Mapping[int, float]
+    totals: Mapping[int, _Totals]
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    """What the totals of a stage begin with, and what none of them exceeds.
+
+    Attributes:
+        start: the operand that they begin with, a bias less what the zero point takes away.
+        zero: the zero point of the image.
+        own: places of the weights in the dimensions that no folded axis walks.
+        largest: the largest magnitude of a total at each of these places, for each entry of the table of ``start``.
+    """
+
+    start: Operand
+    zero: int
+    own: tuple[Index, ...]
+    largest: Array
 
 
 def with_integer_sums(procedures: Sequence[Procedure], data: PlanData) -> tuple[Procedure, ...]:
@@ -62,7 +80,7 @@ def _rewritten(step: Step, data: PlanData) -> Step:
     step = summed.step
     operands = dict(zip((tensor.name for tensor in step.computation.inputs), step.inputs, strict=True))
     stages = tuple(
-        _in_codes(stage, operands, summed.largest.get(place), data)
+        _in_codes(stage, operands, summed.totals.get(place), data)
         for place, stage in enumerate(step.computation.stages)
     )
     return _with_used_inputs(replace(step, computation=replace(step.computation, stages=stages)))
@@ -70,7 +88,7 @@ def _rewritten(step: Step, data: PlanData) -> Step:
 
 def _with_biases(step: ComputeStep, data: PlanData) -> _Summed:
     """Return a step whose sums of products of codes have no zero point, and begin with their bias."""
-    largest: dict[int, float] = {}
+    totals: dict[int, _Totals] = {}
     for place, stage in enumerate(step.computation.stages):
         computation, fold = step.computation, stage.fold
         parts = offset_sum(stage, computation)
@@ -80,33 +98,33 @@ def _with_biases(step: ComputeStep, data: PlanData) -> _Summed:
         made = _start(stage, fold, parts, operands, data)
         if made is None:
             continue
-        start, zero, largest[place] = made
+        totals[place] = made
         names = {t.name for t in (*computation.inputs, *computation.outputs, *computation.temporaries)}
         name = next(n for number in range(len(names) + 1) if (n := f"x{number}") not in names)
-        shape = tuple(map(Index.of, _shape(start, data)))
+        shape = tuple(map(Index.of, _shape(made.start, data)))
         stages = list(computation.stages)
-        stages[place] = without_zero_point(stage, parts, zero, name)
+        stages[place] = without_zero_point(stage, parts, made.zero, name)
         tensors = (*computation.inputs, Tensor(name, I32, shape))
         step = replace(
             step,
             computation=replace(computation, inputs=tensors, stages=tuple(stages)),
-            inputs=(*step.inputs, start),
+            inputs=(*step.inputs, made.start),
         )
-    return _Summed(step, largest)
+    return _Summed(step, totals)
 
 
 def _start(
     stage: Stage, fold: Fold, parts: OffsetSum, operands: Mapping[str, Operand], data: PlanData
-) -> tuple[Operand, int, float] | None:
-    """Return what the totals of a sum begin with, the zero point of its image, and what no total exceeds.
-
-    None: the weights, the zero point or the bias are not constants that go together.
-    """
+) -> _Totals | None:
+    """Return what bounds the totals of a sum; None: weights, zero point or bias are not constants that go together."""
     image, weight = stage.elements[parts.image], stage.elements[parts.weight]
     zero_read, bias = (None if n is None else stage.elements[n] for n in (parts.zero, parts.bias))
     if not isinstance(weight, Read) or not isinstance(bias, Read | None):
         return None
-    zero = data.scalar(operands[zero_read.tensor]) if isinstance(zero_read, Read) else 0
+    zero = 0
+    if isinstance(zero_read, Read):
+        # A temporary of the computation is no operand.
+        zero = data.scalar(operands[zero_read.tensor]) if zero_read.tensor in operands else None
     read = [weight] if bias is None else [weight, bias]
     if zero is None or not all(e.tensor in operands and data.arrays(operands[e.tensor]) for e in read):
         return None
@@ -127,10 +145,16 @@ def _start(
     codes, begins = data.arrays(operands[weight.tensor]), None if start is None else data.arrays(start)
     if start is None or codes is None or begins is None:
         return None
-    most = max(-(image.dtype.minimum or 0), image.dtype.maximum or 0)
-    sums = (np.abs(array.astype(np.int64)).sum(axis=folded).max(initial=0) for array in codes)
-    first = max(int(np.abs(array.astype(np.int64)).max(initial=0)) for array in begins)
-    return start, int(zero), float(first + int(most) * int(max(sums)))
+    largest = [_largest(first, array, folded, image.dtype) for first, array in zip(begins, codes, strict=True)]
+    return _Totals(start, int(zero), own, np.array(largest))
+
+
+def _largest(first: Array, codes: Array, folded: tuple[int, ...], dtype: DType) -> Array:
+    """Return the largest magnitude of totals that begin with ``first``, for any image of a type."""
+    wide = codes.astype(np.int64)
+    ends = [wide * int(limit or 0) for limit in (dtype.minimum, dtype.maximum)]
+    low, high = (first + extremum(*ends).sum(axis=folded) for extremum in (np.minimum, np.maximum))
+    return np.maximum(np.abs(low), np.abs(high))
 
 
 def _dims(bias: Read, own: Sequence[Index]) -> tuple[int, ...] | None:
@@ -154,9 +178,9 @@ def _shape(operand: Operand, data: PlanData) -> tuple[int, ...]:
     return arrays[0].shape
 
 
-def _in_codes(stage: Stage, operands: Mapping[str, Operand], largest: float | None, data: PlanData) -> Stage:
+def _in_codes(stage: Stage, operands: Mapping[str, Operand], totals: _Totals | None, data: PlanData) -> Stage:
     """Return a stage that rounds to codes as `openinfer.compute.requantise` does, if it is one of codes."""
-    if stage.lookups or stage.checks or (largest is None and stage.value.dtype not in (I8, U8)):
+    if stage.lookups or stage.checks or (totals is None and stage.value.dtype not in (I8, U8)):
         return stage
     literals: dict[int, Expr] = {}
     for number, element in enumerate(stage.elements):
@@ -168,23 +192,40 @@ def _in_codes(stage: Stage, operands: Mapping[str, Operand], largest: float | No
     magnitudes = {
         number: bound
         for number in linearise(value).inputs
-        if number >= 0 and (bound := _bound(stage, number, operands, data)) is not None
+        if number >= 0 and (bound := _bound(stage, number, totals, operands, data)) is not None
     }
-    if largest is not None:
-        magnitudes[~0] = largest
+    if totals is not None:
+        magnitudes[~0] = totals.largest.astype(np.float64)
     return with_used_elements(replace(stage, value=requantised(value, magnitudes)))
 
 
-def _bound(stage: Stage, number: int, operands: Mapping[str, Operand], data: PlanData) -> float | None:
-    """Return the largest magnitude of a constant that an expression reads; None: it is none, or not finite."""
+def _bound(
+    stage: Stage, number: int, totals: _Totals | None, operands: Mapping[str, Operand], data: PlanData
+) -> Array | None:
+    """Return the largest magnitude of a constant that an expression reads; None: it is none, or not finite.
+
+    It has the dimensions of ``totals.largest``, of one element where it does not depend on the entry or the place.
+    """
     element = stage.elements[number]
     if not isinstance(element, Read) or element.tensor not in operands or element.fill is not None:
         return None
-    arrays = data.arrays(operands[element.tensor])
+    operand = operands[element.tensor]
+    arrays = data.arrays(operand)
     if arrays is None or any(array.dtype.kind not in "iuf" for array in arrays):
         return None
-    largest = max((float(np.abs(array.astype(np.float64)).max(initial=0)) for array in arrays), default=0.0)
-    return largest if np.isfinite(largest) else None
+    largest = np.abs(np.array(arrays, np.float64))
+    if not np.isfinite(largest).all():
+        return None
+    if totals is None:
+        return largest.max(initial=0)
+    tables = [reference for reference in (totals.start, operand) if isinstance(reference, TableRef)]
+    if len(tables) < 2 or not data.go_together(tables):
+        largest = largest.max(axis=0, keepdims=True)
+    dims = [next((dim for dim, at in enumerate(element.at, 1) if at == index), None) for index in totals.own]
+    kept = [dim for dim in dims if dim is not None]
+    others = tuple(dim for dim in range(1, largest.ndim) if dim not in kept)
+    ordered = largest.max(axis=others, initial=0).transpose([0, *(1 + sorted(kept).index(dim) for dim in kept)])
+    return ordered.reshape([largest.shape[0], *(1 if dim is None else largest.shape[dim] for dim in dims)])
 
 
 def _without_units(expr: Expr) -> Expr:

@@ -67,10 +67,10 @@ class PlanData:
         references = [operand for operand in operands if isinstance(operand, TableRef)]
         if not references:
             return ValueRef(self._value([self._only(operand) for operand in operands], operands[0], function, dtype))
-        tables = [self._table(operand) for operand in references]
-        if len({(ref.indices, ref.checked) for ref in references}) > 1 or len(set(map(_places, tables))) > 1:
+        if not self.go_together(references):
             return None
-        (first, *_), reference = tables, references[0]
+        reference = references[0]
+        first = self._table(reference)
 
         def entry(at: int | None, fixed: int | None) -> int | None:
             numbers = [self._entry(operand, at, fixed) for operand in operands]
@@ -93,6 +93,11 @@ class PlanData:
         )
         self.tables.append(table)
         return replace(reference, table=table.number)
+
+    def go_together(self, references: Sequence[TableRef]) -> bool:
+        """Return whether entries of tables always have one place: that of the same indices."""
+        places = {_places(self._table(reference)) for reference in references}
+        return len({(ref.indices, ref.checked) for ref in references}) <= 1 and len(places) <= 1
 
     def _numbers(self, operand: Operand) -> list[int] | None:
         if isinstance(operand, TableRef):
