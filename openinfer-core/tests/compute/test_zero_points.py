@@ -83,7 +83,7 @@ def test_a_border_holds_the_zero_point() -> None:
         (", 0 <= j + q - 1 < 4), i32)", "), i32)"),
         ("j + q - 1], i8(0))", "j + q - 1], i8(1))"),
         ("fill(z[()], i8(0)", "fill(z[()], i8(1)"),
-        ("z: i8[()]", "z: u8[()]"),  # 200 is no element of the image
+        ("z: i8[()]", "z: u8[()]"),  # the image cannot hold 200
         ("start(i32(0))", "start(i32(1))"),
         ("total0 + term0", "maximum(total0, term0)"),
         ("cast(w[o, c, p, q], i32)", "cast(fill(w[o, c, p, q], i8(0)), i32)"),

@@ -123,7 +123,7 @@ def _start(
         return None
     zero = 0
     if isinstance(zero_read, Read):
-        # A temporary of the computation is no operand.
+        # A temporary of the computation is not an operand.
         zero = data.scalar(operands[zero_read.tensor]) if zero_read.tensor in operands else None
     read = [weight] if bias is None else [weight, bias]
     if zero is None or not all(e.tensor in operands and data.arrays(operands[e.tensor]) for e in read):
