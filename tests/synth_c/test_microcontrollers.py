@@ -178,6 +178,53 @@ def test_layers_are_computed_in_integers(model: Model) -> None:
     assert all(step.inputs for step in steps)
 
 
+SEPARABLE = """
+dynamic { image: i8[1, 32, 6, 5]; }
+constant {
+  depth(l): i8[32, 1, 3, 3] @pattern("depth.{l}");
+  point(l): i8[32, 32, 1, 1] @pattern("point.{l}");
+  scale: f32 @init(0.006); one: f32 @init(1.0); low: i8 @init(-128);
+}
+volatile { y: i8[1, 32, 6, 5]; }
+block entry {
+  assign h: i8[1, 32, 6, 5];
+  op flip(image, axes=[2]) >> h;
+  loop layers (l in 0..2) {
+    op conv_integer(h, depth[l], x_zero=low, padding=1, groups=32) >> total;
+    op cast(total, to=f32) >> real;
+    op mul(real, scale) >> scaled;
+    assign deep: i8[1, 32, 6, 5];
+    op quantize_linear(scaled, one, zero_point=low) >> deep;
+    op conv_integer(deep, point[l], x_zero=low) >> total;
+    op cast(total, to=f32) >> real;
+    op mul(real, scale) >> scaled;
+    op quantize_linear(scaled, one, zero_point=low) >> h;
+  }
+  op flip(h, axes=[2]) >> y;
+  return y;
+}
+"""
+
+
+@needs_gcc
+def test_layers_are_computed_in_place() -> None:
+    """Depthwise from a plane of one channel, pointwise from columns of few places: one image and these are enough."""
+    numbers = np.random.default_rng(7)
+    kinds = {"depth": (32, 1, 3, 3), "point": (32, 32, 1, 1)}
+    arrays = {f"{k}.{n}": numbers.integers(-127, 128, s).astype(np.int8) for k, s in kinds.items() for n in range(2)}
+    model, x = Model.from_arrays(arrays), numbers.integers(-128, 128, (1, 32, 6, 5)).astype(np.int8)
+    executor = Simulator(model, graph(SEPARABLE), device="cpu").make_executor()
+    executor.step(image=x)
+    expected = np.asarray(executor.fetch("y"))
+    assert len(np.unique(expected)) > 9
+
+    synthesis = Synthesizer("c", arch=device(fpu="single", dsp=True)).synthesize(model, graph(SEPARABLE))
+
+    plane, columns = 8 * 7, 4 * 32 * 2
+    assert synthesis.plan.arena_nbytes <= x.size + 64 + -(-max(plane, columns) // 64) * 64
+    np.testing.assert_array_equal(run_sanitised(synthesis, {"image": x})["y"].reshape(expected.shape), expected)
+
+
 DENSE = """
 dynamic { x: i8[1, 16]; }
 constant { w: i8[16, 5]; b: i32[5]; s: f32 @init(0.004); one: f32 @init(1.0); low: i8 @init(-128); }

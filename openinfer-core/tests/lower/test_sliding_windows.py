@@ -189,6 +189,28 @@ def test_the_order_of_reads_and_writes(statements: str, expected: bool) -> None:
     assert is_read_before_written(kernel, "y", "x") is expected
 
 
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        # A guard keeps what lies outside from being read.
+        ("i + 1", True),
+        # The second byte of a word is written after the first one, from the same word.
+        ("i", False),
+        ("i - 1", False),
+    ],
+)
+def test_words_are_read_before_their_bytes_are_written(word: str, expected: bool) -> None:
+    kernel = parse_kernel(f"""
+def f(x: GLOBAL[i32, 2], y: GLOBAL[i8, 8]):
+    for i in SERIAL(2):
+        a = guarded(x[{word}], i32(0), 0 <= {word} < 2)
+        for j in SERIAL(4):
+            y[4*i + j] = cast(a, i8)
+""")
+
+    assert is_read_before_written(kernel, "y", "x") is expected
+
+
 def test_a_step_that_leaves_a_rest_does_not_slide() -> None:
     with pytest.raises(ScheduleError, match="i slides in steps of 4, which leave a rest"):
         slid(parse_computation(TWICE), ("i", 4))

@@ -19,7 +19,7 @@ from openinfer.plan.accesses import mask, operands, reads, walk
 from openinfer.plan.bands import banded, window_layouts
 from openinfer.plan.borders import left_out
 from openinfer.plan.columns import with_columns
-from openinfer.plan.dot_products import in_words, unaligned_images, with_dot_products
+from openinfer.plan.dot_products import in_bytes, in_words, unaligned_images, with_dot_products
 from openinfer.plan.exact_sums import with_exact_sums
 from openinfer.plan.halos import is_narrow, room
 from openinfer.plan.layouts import layouts_of, movable
@@ -89,7 +89,7 @@ def arranged(
     types = [value.type for value in values]
     layouts, found = layouts_of(procedures, types, free, target), None
     if overlaps and is_narrow(target):
-        found = room(layouts, procedures, Liveness(procedures, wanted), types, free)
+        found = room(layouts, procedures, Liveness(procedures, wanted), types, free, target)
         layouts = dict(found.layouts)
     borders = Borders(layouts, weights, free, target, found)
     procedures, values = bordered(procedures, values, borders)
@@ -171,7 +171,9 @@ class _Arranging:
         own = {tensor: layout for tensor, layout in layouts.items() if layout != row_major(layout.shape)}
         if fusion:
             for value, layout in window_layouts(step, layouts).items():
-                self.values[value] = replace(self.values[value], layout=layout)
+                words = step.computation.temporaries[step.temporaries.index(value)].dtype.bits
+                is_worded = words > self.values[value].type.dtype.bits
+                self.values[value] = replace(self.values[value], layout=in_bytes(layout) if is_worded else layout)
         sliding = step.arrangement.sliding
         arrangement = Arrangement(tuple(own.items()), tuple(schedules), self._target, fusion, sliding)
         return replace(step, computation=computation, inputs=tuple(inputs), arrangement=arrangement)

@@ -15,11 +15,12 @@ import numpy as np
 from openinfer.affine import Index, Var, extent_of
 from openinfer.compute import Read, Tensor
 from openinfer.compute.columns import HALVES, columns_of, in_columns, without_single_places
-from openinfer.dtypes import I32
+from openinfer.compute.dot_products import BYTES
+from openinfer.dtypes import I8, I32
 from openinfer.ir.types import TensorType
 from openinfer.layout import row_major
 from openinfer.loops import Bind
-from openinfer.plan.dot_products import in_words, with_dot_products
+from openinfer.plan.dot_products import in_bytes, in_words, with_dot_products
 from openinfer.plan.rewriting import with_steps
 from openinfer.plan.steps import Arrangement, ComputeStep, ValueRef
 from openinfer.plan.values import NoMemory, PlanValue, Role
@@ -150,17 +151,17 @@ def _products(made: InColumns, places: Sequence[Var], tile: int) -> Schedule:
 
 
 def _value(made: InColumns, step: ComputeStep, data: PlanData) -> int:
-    """Return the number of the value that the columns are."""
+    """Return the number of the value that the columns are: bytes, which share memory with images."""
     extents = tuple(extent_of(dim.axis) for dim in made.dims)
     (result,) = step.outputs
     data.values.append(
         PlanValue(
             number=len(data.values),
             name=f"{data.values[result].name}.columns",
-            type=TensorType(I32, extents),
+            type=TensorType(I8, (*extents[:-1], extents[-1] * BYTES)),
             role=Role.TEMPORARY,
             memory=NoMemory(),
-            layout=row_major(made.columns.shape),
+            layout=in_bytes(row_major(made.columns.shape)),
         )
     )
     return len(data.values) - 1

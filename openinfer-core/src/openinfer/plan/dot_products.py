@@ -57,6 +57,13 @@ def in_words(layout: Layout, shape: tuple[Index, ...]) -> Layout:
     return Layout(shape, (*outer, words), layout.halo, repeated_byte(layout.fill))
 
 
+def in_bytes(layout: Layout) -> Layout:
+    """Return the layout of the bytes of a tensor of words in row-major order, which `in_words` takes back."""
+    *outer, last = layout.digits
+    shape = (*layout.shape[:-1], layout.shape[-1] * BYTES)
+    return Layout(shape, (*outer, Digit(last.dim, 1, last.extent * BYTES)))
+
+
 def _constants(step: ComputeStep, data: PlanData) -> frozenset[str]:
     pairs = zip(step.computation.inputs, step.inputs, strict=True)
     return frozenset(tensor.name for tensor, operand in pairs if data.arrays(operand))

@@ -32,7 +32,8 @@ def is_narrow(target: TargetInfo) -> bool:
 
 
 SMALL = 1 << 14
-"""Bytes up to which an arena is left as it is: loops at borders make the program longer by more than that."""
+"""Bytes up to which an arena is left as it is: loops at borders make the program longer by more than that. With SMLAD
+there are none: what is past a border is found where bytes are widened, or copied into a plane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +44,18 @@ class Room:
         layouts: of values.
         nbytes: that the arena takes at least, however far results overlap operands.
         used: bytes of the values that are there while a step runs, by identity of the step.
+        small: bytes up to which an arena is left as it is.
     """
 
     layouts: Mapping[int, Layout]
     nbytes: int
     used: Mapping[int, int]
+    small: int
 
     @property
     def limit(self) -> int:
         """Bytes up to which the arena does not grow, or is small."""
-        return max(self.nbytes, SMALL)
+        return max(self.nbytes, self.small)
 
     def has(self, step: Step, nbytes: int) -> bool:
         """Whether there is room for more bytes while a step runs."""
@@ -65,6 +68,7 @@ def room(
     liveness: Liveness,
     types: Sequence[TensorType],
     free: int,
+    target: TargetInfo,
 ) -> Room:
     """Return the room of the arena, with layouts without halos for images that are live when it is fullest.
 
@@ -72,7 +76,7 @@ def room(
         types: type of each value.
         free: values in the arena, as bits.
     """
-    found = dict(layouts)
+    found, small = dict(layouts), 0 if target.dsp else SMALL
     uses = [_use(step, liveness, free) for procedure in procedures for step in walk(procedure.steps)]
     while True:
         sizes = {value: stored_type(types[value], found.get(value)).nbytes for use in uses for value in use.values}
@@ -80,8 +84,8 @@ def room(
         least = max((used[id(use.step)] - use.shared(sizes) for use in uses), default=0)
         crowded = {value for use in uses if used[id(use.step)] >= least for value in use.values}
         bordered = [value for value in crowded if value in found and found[value].halo]
-        if not bordered or least <= SMALL:
-            return Room(found, least, used)
+        if not bordered or least <= small:
+            return Room(found, least, used, small)
         found |= {value: _without_halo(found[value]) for value in bordered}
 
 

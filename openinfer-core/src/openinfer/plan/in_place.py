@@ -37,7 +37,7 @@ def overwritten(step: Step, output: int) -> int:
     name = step.computation.outputs[step.outputs.index(output)].name
     layouts = dict(step.arrangement.layouts)
     tensors = {t for t in overwritable(step.computation, name) if layouts.get(t) == layouts.get(name)}
-    if step.arrangement.sliding:
+    if step.arrangement.fusion:
         tensors |= _kept(step, name)
     free = kept = 0
     for tensor, operand in zip(step.computation.inputs, step.inputs, strict=True):
@@ -50,19 +50,23 @@ def overwritten(step: Step, output: int) -> int:
 
 def _kept(step: ComputeStep, output: str) -> set[str]:
     """Return the inputs of which a step has a copy of what it needs when its result is stored over them."""
-    target, layouts = step.computation.tensor(output), dict(step.arrangement.layouts)
-    alike = [each.name for each in step.computation.inputs if (each.shape, each.dtype) == (target.shape, target.dtype)]
-    there = [name for name in alike if layouts.get(name) == layouts.get(output)]
-    return {name for name in there if is_read_before_written(loop_program(step), output, name)}
+    kernel = loop_program(step)
+    sizes = {buffer.name: (buffer.size.constant or 0) * buffer.dtype.bits for buffer in kernel.buffers}
+    alike = [each.name for each in step.computation.inputs if sizes.get(each.name) == sizes[output]]
+    if step.computation.tensor(output).dtype.is_packed:
+        return set()
+    return {name for name in alike if is_read_before_written(kernel, output, name)}
 
 
 @lru_cache(maxsize=1024)
 def is_read_before_written(kernel: Kernel, output: str, operand: str) -> bool:
-    """Return whether each element of an operand is read for the last time before that of a result is written.
+    """Return whether each byte of an operand is read for the last time before that of a result is written.
 
     What one iteration of two nested loops does may happen in any order. False: it is not so, or not known.
     """
+    itemsizes = {buffer.name: max(buffer.dtype.bits // 8, 1) for buffer in kernel.buffers}
     size = next(buffer.size.constant for buffer in kernel.buffers if buffer.name == output) or 0
+    size *= itemsizes[output]
     stored, loaded = np.full(size, NEVER, np.int64), np.full(size, -1, np.int64)
     count = 0
     for access in _accesses_of(kernel.body, DEPTH):
@@ -73,10 +77,15 @@ def is_read_before_written(kernel: Kernel, output: str, operand: str) -> bool:
         turns = None if places is None else _values(access.turn, access.loops)
         if places is None or turns is None:
             return False
-        if access.is_store:
-            np.minimum.at(stored, places, turns)
-        else:
-            np.maximum.at(loaded, places, turns)
+        itemsize = itemsizes[access.buffer]
+        # What lies outside is not accessed: a guard is before it.
+        inside = (places >= 0) & (places < size // itemsize)
+        places, turns = places[inside] * itemsize, turns[inside]
+        for byte in range(itemsize):
+            if access.is_store:
+                np.minimum.at(stored, places + byte, turns)
+            else:
+                np.maximum.at(loaded, places + byte, turns)
     return bool((loaded < stored).all())
 
 

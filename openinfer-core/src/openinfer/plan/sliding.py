@@ -8,12 +8,15 @@ image (`openinfer.plan.overlap`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var, Within
+from openinfer.affine import Index, Var, Within, extent_of
 from openinfer.compute import Read, Stage, Tensor
+from openinfer.dtypes import I32
 from openinfer.expr import tree
-from openinfer.layout import Layout
+from openinfer.layout import Digit, Layout
+from openinfer.loops import Bind
 from openinfer.plan.accesses import mask, members, reads, writes
 from openinfer.plan.layouts import slides
 from openinfer.plan.liveness import Liveness
@@ -21,7 +24,7 @@ from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.rewriting import with_steps
 from openinfer.plan.steps import Arrangement, ComputeStep, ValueRef
 from openinfer.plan.values import NoMemory, PlanValue, Role
-from openinfer.schedule import Loop
+from openinfer.schedule import Loop, Schedule
 from openinfer.schedule.folds import is_tileable
 
 if TYPE_CHECKING:
@@ -32,6 +35,12 @@ if TYPE_CHECKING:
 
 LEAST_GAIN = 32
 """A ring has to make the arena smaller by one part in so many: it costs a copy of every row."""
+
+SMALL_PLANE = 16
+"""A plane of one channel takes at most one part in so many of an image."""
+
+MOVING = 3
+"""Registers for an element of a plane, its product and its address."""
 
 _ROWS = 2
 """The dimension of rows in an image: batch, channels, rows, columns."""
@@ -63,8 +72,8 @@ class _Windows:
         operand, result: the images, which have one layout.
         element: number of the read of the operand.
         channels, rows: the axes of the result.
-        first: the least row that a window begins at.
-        count: how many rows windows touch, those past the border among them.
+        first: the least row and column that a window begins at.
+        count: how many rows and columns windows touch, those past the border among them.
         ahead: elements from the farthest one that a window reads to the place that it writes.
     """
 
@@ -74,8 +83,8 @@ class _Windows:
     element: int
     channels: Var
     rows: Var
-    first: int
-    count: int
+    first: tuple[int, int]
+    count: tuple[int, int]
     ahead: int
 
 
@@ -128,21 +137,24 @@ class _Sliding:
     ) -> _Windows | None:
         layout = self.values[operand].layout
         axes = [tuple(index.variables()) for index in stage.at]
-        if layout is None or element.guards or (element.fill is not None and not element.fills_zeros):
+        is_zero = element.fill is None or element.fills_zeros
+        if layout is None or element.guards or not (is_zero or self._target.dsp):
             return None
         if [Index.of(axis) for (axis, *_) in axes[1:]] != list(stage.at[1:]) or not _is_zero(stage.at[0]):
             return None
         (channels,), (rows,) = axes[1], axes[_ROWS]
         lanes = self._target.lanes(max(tensor.dtype.bits // 8, 1))
         row = element.at[_ROWS]
-        low, high = row.interval.low, row.interval.high
+        reach = [(index.interval.low, index.interval.high) for index in element.at[_ROWS:]]
+        lows, highs = ([end for end in ends if end is not None] for ends in zip(*reach, strict=True))
         ahead = (layout.address(stage.at) - layout.address(element.at)).interval.high
         is_own = _is_zero(element.at[1] - stage.at[1]) and _is_zero(element.at[0]) and row.coefficient(rows) == 1
-        if not is_own or low is None or high is None or ahead is None:
+        if not is_own or len(lows) < len(reach) or len(highs) < len(reach) or ahead is None:
             return None
         if not isinstance(channels.extent, int) or channels.extent % lanes:
             return None
-        return _Windows(operand, result, tensor, number, channels, rows, low, high - low + 1, ahead)
+        first, count = (lows[0], lows[1]), (highs[0] - lows[0] + 1, highs[1] - lows[1] + 1)
+        return _Windows(operand, result, tensor, number, channels, rows, first, count, ahead)
 
     def _gains(self, step: ComputeStep, windows: _Windows) -> bool:
         """Whether the arena would be larger with the result before its image than with a ring."""
@@ -151,6 +163,8 @@ class _Sliding:
         after = self._live.after(step) & self._free
         if after >> windows.operand & 1:
             return False
+        if self._target.dsp:
+            return prod(windows.count) * SMALL_PLANE <= self.values[windows.operand].stored.nbytes
         itemsize = max(windows.tensor.dtype.bits // 8, 1)
         there = after | (reads(step) | writes(step)) & self._free
         others = sum(self.values[value].stored.nbytes for value in members(there & ~(1 << windows.operand)))
@@ -160,49 +174,79 @@ class _Sliding:
     def _ring_nbytes(self, windows: _Windows) -> int:
         """Return the bytes of the rows that a window reads, of the channels that are computed at a time."""
         *_, columns = self.values[windows.operand].type.shape
-        height = windows.count - (windows.rows.extent if isinstance(windows.rows.extent, int) else 0) + 1
+        height = windows.count[0] - (windows.rows.extent if isinstance(windows.rows.extent, int) else 0) + 1
         return height * columns * self._target.vector_nbytes
 
     def _slid(self, step: ComputeStep, windows: _Windows) -> ComputeStep:
-        """Return a step that copies rows into a ring, and computes from there."""
+        """Return a step that copies rows into a ring, or a channel into a plane, and computes from there."""
         (stage,), value = step.computation.stages, self.values[windows.operand]
-        shape = tuple(windows.count if dim == _ROWS else extent for dim, extent in enumerate(value.type.shape))
-        ring = Tensor("ring", windows.tensor.dtype, tuple(map(Index.of, shape)))
+        is_plane = self._target.dsp
+        first = (0, 0, *windows.first) if is_plane else (0, 0, windows.first[0], 0)
+        shape = list(value.type.shape)
+        shape[_ROWS] = windows.count[0]
+        if is_plane:
+            shape[_ROWS + 1] = windows.count[1]
+        ring = Tensor("plane" if is_plane else "ring", windows.tensor.dtype, tuple(map(Index.of, shape)))
         axes = tuple(Var(f"r{dim}", extent) for dim, extent in enumerate(shape))
         at = tuple(map(Index.of, axes))
-        source = tuple(index + windows.first if dim == _ROWS else index for dim, index in enumerate(at))
+        source = tuple(index + begin for index, begin in zip(at, first, strict=True))
         element = stage.elements[windows.element]
-        fill = None
         if not isinstance(element, Read) or value.layout is None:
             raise TypeError(f"element {windows.element} of {stage.tensor} is not read from an image")
-        if not Within(source[_ROWS], windows.tensor.shape[_ROWS]).is_certain:
-            fill = element.fill
+        borders = map(Within, source, windows.tensor.shape)
+        fill = None if all(test.is_certain for test in borders) else element.fill
         taken = Read(windows.tensor.name, source, ring.dtype, fill)
-        copy = Stage("ring", axes, (taken,), tree.Input(0, ring.dtype), at)
-        rows = tuple(index - windows.first if dim == _ROWS else index for dim, index in enumerate(element.at))
-        is_inside = all(Within(index, extent).is_certain for index, extent in zip(rows, ring.shape, strict=True))
-        read = replace(element, tensor="ring", at=rows, fill=None if is_inside else element.fill)
+        copy = Stage(ring.name, axes, (taken,), tree.Input(0, ring.dtype), at)
+        places = tuple(index - begin for index, begin in zip(element.at, first, strict=True))
+        is_inside = all(Within(index, extent).is_certain for index, extent in zip(places, ring.shape, strict=True))
+        read = replace(element, tensor=ring.name, at=places, fill=None if is_inside else element.fill)
         elements = tuple(read if n == windows.element else other for n, other in enumerate(stage.elements))
         computation = replace(
             step.computation,
             temporaries=(ring,),
             stages=(copy, replace(stage, elements=elements)),
         )
-        digits = tuple(replace(d, extent=Index.of(windows.count)) if d.dim == _ROWS else d for d in value.layout.digits)
+        order = range(len(shape)) if is_plane else (digit.dim for digit in value.layout.digits)
         made = replace(
             value,
             name=f"{self.values[windows.result].name}.rows",
             number=len(self.values),
-            type=replace(value.type, shape=shape),
+            type=replace(value.type, shape=tuple(shape)),
             role=Role.TEMPORARY,
             memory=NoMemory(),
-            layout=Layout(ring.shape, digits),
+            layout=Layout(ring.shape, tuple(Digit(dim, 1, ring.shape[dim]) for dim in order)),
         )
         self.values.append(made)
         lanes = self._target.lanes(max(ring.dtype.bits // 8, 1))
-        loops = (Loop(windows.channels, lanes), Loop(windows.rows))
-        arrangement = Arrangement(fusion=loops, sliding=True)
+        rows = (Loop(windows.channels, lanes), Loop(windows.rows))
+        arrangement = Arrangement(fusion=rows, sliding=True)
+        if is_plane:
+            schedules = (_copied(copy), _sums(stage, windows, self._target))
+            arrangement = Arrangement(fusion=(Loop(windows.channels),), schedules=schedules)
         return replace(step, computation=computation, temporaries=(made.number,), arrangement=arrangement)
+
+
+def _copied(copy: Stage) -> Schedule:
+    """Return the schedule of a copy into a plane, a row at once."""
+    return Schedule((*map(Loop, copy.axes[:-1]), Loop(copy.axes[-1], 1, Bind.UNROLL)))
+
+
+def _sums(stage: Stage, windows: _Windows, target: TargetInfo) -> Schedule:
+    """Return the schedule of windows over a plane: the totals of neighbouring columns, past which its elements move."""
+    element = stage.elements[windows.element]
+    if stage.fold is None or not isinstance(element, Read):
+        raise TypeError(f"{stage.tensor} has no windows")
+    along = element.at[_ROWS + 1].variables()
+    (columns,) = (axis for axis in stage.axes if axis in along)
+    taps = [axis for axis in stage.fold.axes if axis in along]
+    others = [axis for axis in stage.fold.axes if axis not in along]
+    # Each total of a row takes a register, and so does each weight of it.
+    most = target.for_totals(I32).registers - prod(map(extent_of, taps)) - MOVING
+    extent = extent_of(columns)
+    tile = min(range(1, max(most, 1) + 1), key=lambda count: (-(-extent // count), count))
+    serial = (Loop(axis, tile if axis == columns else 1) for axis in (*stage.axes, *others))
+    written = (Loop(axis, 1, Bind.UNROLL) for axis in (*taps, columns))
+    return Schedule((*serial, *written), stream=windows.element)
 
 
 def _has_rows(layout: Layout | None) -> bool:
