@@ -46,16 +46,19 @@ def exact(total: int, multiplier: float, zero: int, dtype: DType) -> int:
     return min(max(round(product) + zero, int(dtype.minimum or 0)), int(dtype.maximum or 0))
 
 
+@pytest.mark.parametrize("has_floats", [True, False])
 @given(st.data(), MULTIPLIERS, ZEROS, st.sampled_from([I8, U8]), st.booleans())
 def test_codes_are_those_of_a_product_rounded_to_even(
-    data: st.DataObject, multiplier: float, zero: int, dtype: DType, truncated: bool
+    has_floats: bool, data: st.DataObject, multiplier: float, zero: int, dtype: DType, truncated: bool
 ) -> None:
     most = int(min(2**31 - 1, (LARGEST - 8) / multiplier / 1.01))
     near = st.builds(lambda code: max(-most, min(most, round((code + 0.5) / multiplier))), st.integers(-400, 400))
     totals = data.draw(st.lists(st.integers(-most, most) | near, min_size=1, max_size=50))
 
-    made = requantised(code_of(scaled(multiplier), zero, dtype, truncated=truncated), {~0: float(most)})
+    code = code_of(scaled(multiplier), zero, dtype, truncated=truncated)
+    made = requantised(code, {~0: np.float64(most)}, has_floats=has_floats)
 
+    assert ("scale" in functions(made)) is not has_floats
     assert "round_even" not in functions(made)
     assert "trunc" not in functions(made)
     assert evaluated(made, totals) == [exact(total, multiplier, zero, dtype) for total in totals]

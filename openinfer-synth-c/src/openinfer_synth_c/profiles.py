@@ -148,6 +148,24 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
         dialect="c99",
         memories=(("dtcm", 64 * _KIB, "tcm"), ("sram", 256 * _KIB, "sram"), ("flash", 1024 * _KIB, "flash")),
     ),
+    # No floats; one cycle for a multiply-add; memories of an STM32F103.
+    "cortex-m3": partial(
+        _document,
+        "cortex-m3",
+        {**_SCALAR, "registers": 8, "integer_registers": 12, "fma": False, "fpu": "none"},
+        ("-mcpu=cortex-m3", "-mthumb", *_ONE_TOTAL),
+        dialect="c99",
+        memories=(("sram", 64 * _KIB, "sram"), ("flash", 512 * _KIB, "flash")),
+    ),
+    # No floats, no multiply-add, and most instructions reach 8 registers only; memories of an RP2040.
+    "cortex-m0plus": partial(
+        _document,
+        "cortex-m0plus",
+        {**_SCALAR, "registers": 8, "integer_registers": 6, "fma": False, "fpu": "none"},
+        ("-mcpu=cortex-m0plus", "-mthumb", *_ONE_TOTAL),
+        dialect="c99",
+        memories=(("sram", 264 * _KIB, "sram"), ("flash", 2048 * _KIB, "flash")),
+    ),
     # Helium: 8 registers of 16 bytes, half of one in each cycle; memories of a Corstone-300.
     "cortex-m55": partial(
         _document,
@@ -160,8 +178,8 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "rv32imc": partial(
         _document,
         "rv32imc",
-        {**_SCALAR, "registers": 16, "fma": False},
-        ("-march=rv32imc", "-mabi=ilp32"),
+        {**_SCALAR, "registers": 16, "integer_registers": 20, "fma": False, "fpu": "none"},
+        ("-march=rv32imc", "-mabi=ilp32", *_ONE_TOTAL),
         dialect="c99",
         memories=(("sram", 320 * _KIB, "sram"), ("flash", 4096 * _KIB, "flash")),
     ),

@@ -4,6 +4,9 @@
 to be below `LARGEST`, adding `SHIFT` rounds it to an integer, half to even, which then is the low bits of the sum: the
 same code by one addition of f32 and arithmetic of i32, without functions of the C library and without the tests of a
 conversion that saturates. An even zero point is part of the same addition: halves still go to even numbers.
+
+Without an FPU each of these operations is a function of a library. There the product is one of integers, `scale`, which
+computes in floats only where f32 might round to another side of a half.
 """
 
 from __future__ import annotations
@@ -35,26 +38,31 @@ UNUSED_BITS = 10
 LARGEST = float(1 << 21)
 """Below this magnitude 22 bits hold an integer with its sign."""
 
+FARTHEST_ZERO = 256
+"""With such a zero point, what `scale` limits is past either limit of a byte."""
+
 _ROUNDING = 1 + 2.0**-20
 """More than one operation of f32 adds to a magnitude."""
 
 
-def requantised(value: Expr, magnitudes: Mapping[int, Bound]) -> Expr:
+def requantised(value: Expr, magnitudes: Mapping[int, Bound], *, has_floats: bool = True) -> Expr:
     """Return an expression with the codes that it rounds to in the form of this module, as far as that is proved.
 
     Args:
         magnitudes: by number of an input, what no finite value of it exceeds, for all channels or for each of them;
             others are only bounded by their type.
+        has_floats: whether the machine computes in floats.
     """
     if not isinstance(value, tree.Apply):
         return value
-    made = _code(value, magnitudes)
+    made = _code(value, magnitudes, has_floats=has_floats)
     if made is not None:
         return made
-    return tree.Apply(value.function, tuple(requantised(arg, magnitudes) for arg in value.args), value.dtype)
+    args = tuple(requantised(arg, magnitudes, has_floats=has_floats) for arg in value.args)
+    return tree.Apply(value.function, args, value.dtype)
 
 
-def _code(value: tree.Apply, magnitudes: Mapping[int, Bound]) -> Expr | None:
+def _code(value: tree.Apply, magnitudes: Mapping[int, Bound], *, has_floats: bool) -> Expr | None:
     match value:
         case tree.Apply("cast", (tree.Apply("trunc", (rounded,), _),), dtype) if dtype in (I8, U8):
             pass
@@ -71,17 +79,38 @@ def _code(value: tree.Apply, magnitudes: Mapping[int, Bound]) -> Expr | None:
             return None
     if kind is not F32 or not abs(zero) < LARGEST / 2 or zero != int(zero):
         return None
-    added, after = (0, int(zero)) if zero % 2 else (int(zero), 0)
+    code = _rounded(number, int(zero), magnitudes) if has_floats else _scaled(number, int(zero), magnitudes)
+    if code is None:
+        return None
+    if value.dtype is I8:
+        return tree.cast(tree.clip8(code), I8)
+    low, high = (tree.literal(int(limit or 0), I32) for limit in (value.dtype.minimum, value.dtype.maximum))
+    return tree.cast(tree.minimum(tree.maximum(code, low), high), value.dtype)
+
+
+def _rounded(number: Expr, zero: int, magnitudes: Mapping[int, Bound]) -> Expr | None:
+    """Return a number, rounded to even, and a zero point as an i32; None: its range is not proved."""
+    added, after = (0, zero) if zero % 2 else (zero, 0)
     if not (magnitude(number, magnitudes) + abs(added) < LARGEST).all():
         return None
     bits = tree.to_bits(tree.add(number, tree.literal(SHIFT + added, F32)))
     unused = tree.literal(UNUSED_BITS, I32)
     code = tree.shr(tree.shl(tree.cast(bits, I32), unused), unused)
-    code = tree.add(code, tree.literal(after, I32)) if after else code
-    if value.dtype is I8:
-        return tree.cast(tree.clip8(code), I8)
-    low, high = (tree.literal(int(limit or 0), I32) for limit in (value.dtype.minimum, value.dtype.maximum))
-    return tree.cast(tree.minimum(tree.maximum(code, low), high), value.dtype)
+    return tree.add(code, tree.literal(after, I32)) if after else code
+
+
+def _scaled(number: Expr, zero: int, magnitudes: Mapping[int, Bound]) -> Expr | None:
+    """Return the same by a product of integers, as far as it is a code; None: it is not a product with an i32."""
+    match number:
+        case tree.Apply("mul", (tree.Apply("cast", (x,), _), m) | (m, tree.Apply("cast", (x,), _)), _) if (
+            x.dtype is I32 and m.dtype is F32
+        ):
+            pass
+        case _:
+            return None
+    if abs(zero) > FARTHEST_ZERO or not (magnitude(number, magnitudes) < LARGEST).all():
+        return None
+    return tree.add(tree.scale(m, x), tree.literal(zero, I32))
 
 
 def magnitude(expr: Expr, magnitudes: Mapping[int, Bound]) -> Bound:

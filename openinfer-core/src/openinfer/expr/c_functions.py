@@ -204,6 +204,7 @@ _INTEGER: dict[str, Writer] = {
     "sdot4": call_of_helper("sdot4"),
     "dot2": call_of_helper("dot2"),
     "widen": call_of_helper("widen"),
+    "scale": call_of_helper("scale"),
     "clip8": call_of_helper("clip8"),
     "word": call_of_helper("word"),
 }
@@ -261,6 +262,7 @@ def helpers() -> dict[str, Helper]:
     found |= _function(I32, "dot2", "a b c", *_DOT2, needs=("oi_wrap_i32",))
     found |= _function(I32, "widen", "x n", *_WIDEN, needs=("oi_wrap_i32",))
     found |= _function(I32, "clip8", "x", *_CLIP8)
+    found["oi_scale_i32"] = Helper(_SCALE, ("oi_to_bits_f32", "oi_wrap_i32", "oi_shr_i32"))
     found |= {f"oi_word_{dtype}": _word(dtype) for dtype in (I8, U8)}
     for dtype in FLOATS:
         found |= _float_helpers(dtype)
@@ -343,6 +345,41 @@ _WIDEN = (
     "return oi_wrap_i32((low & 65535u) | high << 16);",
     "#endif",
 )
+
+
+_SCALE = """\
+static int32_t oi_scale_by_float(float m, int32_t x)
+{
+    const float y = m * (float)x;
+    if (y >= 511.0f) { return 511; }
+    if (y <= -512.0f) { return -512; }
+    return oi_wrap_i32(oi_to_bits_f32(y + 12582912.0f) - 0x4B400000u);
+}
+
+/* Below 512 f32 rounds a product by less than 2^-14: farther from a half than that, integers round it to the same. */
+static int oi_scale_is_half(int64_t product, int shift)
+{
+    const uint64_t half = (uint64_t)1 << (shift + 31);
+    const uint64_t above = ((uint64_t)product & (2 * half - 1)) - half;
+    return above + (half >> 13) <= half >> 12;
+}
+
+static inline int32_t oi_scale_i32(float m, int32_t x)
+{
+    const uint32_t bits = oi_to_bits_f32(m);
+    const int shift = 125 - (int)(bits >> 23);
+    if (shift < 1 || shift > 30) { return oi_scale_by_float(m, x); }
+    const int32_t factor = (int32_t)((bits & 0x7FFFFFu) << 7 | 0x40000000u);
+    const int64_t product = (int64_t)x * factor;
+    const uint32_t high = (uint32_t)((uint64_t)product >> 32);
+    const uint32_t half = (uint32_t)1 << (shift - 1);
+    const uint32_t margin = (half >> 13) + 1u;
+    const uint32_t above = (high & (2u * half - 1u)) - half;
+    if (above + margin <= 2u * margin && oi_scale_is_half(product, shift)) { return oi_scale_by_float(m, x); }
+    const int32_t y = oi_shr_i32(oi_wrap_i32(high + half), shift);
+    return y < -512 ? -512 : y > 511 ? 511 : y;
+}
+"""
 
 
 _CLIP8 = (

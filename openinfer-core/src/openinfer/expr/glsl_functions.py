@@ -167,6 +167,7 @@ _INTEGER: dict[str, Writer] = {
     "sdot4": call_of_helper("sdot4"),
     "dot2": call_of_helper("dot2"),
     "widen": call_of_helper("widen"),
+    "scale": lambda _dtype, x: Call(f"int(clamp(roundEven({x[0]} * float({x[1]})), -512.0, 511.0))"),
     "clip8": lambda _dtype, x: Call(f"clamp({x[0]}, -128, 127)"),
     "word": call_of_helper("word"),
     "from_bits": lambda _dtype, x: Call(f"uintBitsToFloat({x[0]})"),

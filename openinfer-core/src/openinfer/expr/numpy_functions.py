@@ -276,6 +276,16 @@ def _widen(out: Array, scratch: Sequence[Array], x: Array, n: Array) -> None:
     np.bitwise_or(total, byte, out=out)
 
 
+def _scale(out: Array, scratch: Sequence[Array], m: Array, x: Array) -> None:
+    (product,) = scratch
+    np.copyto(product, x, casting="unsafe")
+    with np.errstate(over="ignore"):
+        np.multiply(product, m, out=product)
+    np.rint(product, out=product)
+    np.clip(product, -512, 511, out=product)
+    np.copyto(out, product, casting="unsafe")
+
+
 def _clip8(out: Array, _scratch: Sequence[Array], x: Array) -> None:
     np.clip(x, -128, 127, out=out)
 
@@ -331,6 +341,7 @@ _INTEGER_ROUTINES: dict[str, Callable[[DType], Routine]] = {
     "sdot4": lambda _operand: Routine(partial(_dot4, signed=True), (np.dtype(np.int32),) * 3),
     "dot2": lambda _operand: Routine(_dot2, (np.dtype(np.int32),) * 3),
     "widen": lambda _operand: Routine(_widen, (np.dtype(np.int32),) * 3),
+    "scale": lambda _operand: Routine(_scale, (np.dtype(np.float32),)),
     "clip8": lambda _operand: Routine(_clip8, atomic=True),
     "word": lambda _operand: Routine(_word, (np.dtype(np.int32),) * 2),
     "from_bits": _reinterpret,

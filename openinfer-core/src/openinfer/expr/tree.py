@@ -29,6 +29,8 @@ dot4(a, b, c)           c + the sum of four products modulo 2^32: the bytes of t
 sdot4(a, b, c)          the same with the bytes of both as i8
 dot2(a, b, c)           c + the sum of two products modulo 2^32: the halves of the i32 a and b as i16
 widen(x, n)             the i32 whose halves are two bytes of the i32 x as i8: 0 and 2 where n is even, else 1 and 3
+scale(m, x)             the product of the f32 m and the i32 x, as f32, rounded to f32 and then to even, where that lies
+                        from -512 to 511, else the nearer of these; m is positive and finite
 clip8(x)                the i32 x where it lies from -128 to 127, else the nearer of these
 word(a, b, c, d)        the i32 that four i8 or u8 are the bytes of, ``a`` the lowest
 floor, ceil, trunc,     IEEE, the sign of zero is kept; ``round_even`` rounds halves to even
@@ -415,6 +417,12 @@ def dot2(a: Expr, b: Expr, c: Expr) -> Apply:
 def widen(x: Expr, n: Expr) -> Apply:
     _need("widen", _same("widen", x, n) is I32, x.dtype)
     return Apply("widen", (x, n), I32)
+
+
+def scale(m: Expr, x: Expr) -> Apply:
+    _need("scale", x.dtype is I32, x.dtype)
+    _need("scale", m.dtype is F32, m.dtype)
+    return Apply("scale", (m, x), I32)
 
 
 def clip8(x: Expr) -> Apply:

@@ -68,19 +68,25 @@ class _Totals:
     largest: Array
 
 
-def with_integer_sums(procedures: Sequence[Procedure], data: PlanData) -> tuple[Procedure, ...]:
-    """Return a program whose quantised layers are computed in integers; the data of its plan grows by their biases."""
-    return with_steps(procedures, lambda step: (_rewritten(step, data),))
+def with_integer_sums(
+    procedures: Sequence[Procedure], data: PlanData, *, has_floats: bool = True
+) -> tuple[Procedure, ...]:
+    """Return a program whose quantised layers are computed in integers; the data of its plan grows by their biases.
+
+    Args:
+        has_floats: whether the machine computes in floats.
+    """
+    return with_steps(procedures, lambda step: (_rewritten(step, data, has_floats=has_floats),))
 
 
-def _rewritten(step: Step, data: PlanData) -> Step:
+def _rewritten(step: Step, data: PlanData, *, has_floats: bool) -> Step:
     if not isinstance(step, ComputeStep) or step.arguments:
         return step
     summed = _with_biases(step, data)
     step = summed.step
     operands = dict(zip((tensor.name for tensor in step.computation.inputs), step.inputs, strict=True))
     stages = tuple(
-        _in_codes(stage, operands, summed.totals.get(place), data)
+        _in_codes(stage, operands, summed.totals.get(place), data, has_floats=has_floats)
         for place, stage in enumerate(step.computation.stages)
     )
     return _with_used_inputs(replace(step, computation=replace(step.computation, stages=stages)))
@@ -178,7 +184,9 @@ def _shape(operand: Operand, data: PlanData) -> tuple[int, ...]:
     return arrays[0].shape
 
 
-def _in_codes(stage: Stage, operands: Mapping[str, Operand], totals: _Totals | None, data: PlanData) -> Stage:
+def _in_codes(
+    stage: Stage, operands: Mapping[str, Operand], totals: _Totals | None, data: PlanData, *, has_floats: bool
+) -> Stage:
     """Return a stage that rounds to codes as `openinfer.compute.requantise` does, if it is one of codes."""
     if stage.lookups or stage.checks or (totals is None and stage.value.dtype not in (I8, U8)):
         return stage
@@ -196,7 +204,7 @@ def _in_codes(stage: Stage, operands: Mapping[str, Operand], totals: _Totals | N
     }
     if totals is not None:
         magnitudes[~0] = totals.largest.astype(np.float64)
-    return with_used_elements(replace(stage, value=requantised(value, magnitudes)))
+    return with_used_elements(replace(stage, value=requantised(value, magnitudes, has_floats=has_floats)))
 
 
 def _bound(

@@ -195,9 +195,9 @@ def _arranged(
         return Arranged(tuple(procedures), values, tuple(store.weights), tuple(tables))
     small = worded(procedures, values, store.weights)
     data = PlanData(list(small.values), list(small.weights), list(tables))
-    has_price = options.machine.fpu is not None
+    has_price, has_floats = options.machine.fpu is not None, options.machine.fpu != "none"
     return arranged(
-        with_integer_sums(small.procedures, data) if has_price else small.procedures,
+        with_integer_sums(small.procedures, data, has_floats=has_floats) if has_price else small.procedures,
         data.values,
         data.weights,
         data.tables,
