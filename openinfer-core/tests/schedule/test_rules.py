@@ -94,6 +94,22 @@ def test_schedules_that_do_not_fit(order: str, text: str, message: str) -> None:
         verify(schedule(text, stage), stage)
 
 
+def test_totals_of_integers_fit_the_registers_of_integers() -> None:
+    stage = parse_computation("""
+def products(x: i32[6, 4], /, y: i32[6]):
+    for i in grid(6):
+        for k in unordered(4):
+            total0 = start(i32(0))
+            term0 = x[i, k]
+            total0 = total0 + term0
+        y[i] = total0
+""").stages[0]
+    wide = schedule("i:6 k i=unroll", stage)
+    verify(wide, stage, TargetInfo(registers=5, integer_registers=6))
+    with pytest.raises(ScheduleError, match="6 totals at once, the target has 5 registers"):
+        verify(wide, stage, TargetInfo(registers=6, integer_registers=5))
+
+
 def test_totals_fit_the_registers() -> None:
     stage = product()
     wide = schedule("j:4 i:6 k m i=unroll j=lanes", stage)

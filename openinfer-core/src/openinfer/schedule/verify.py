@@ -55,8 +55,10 @@ class _Check:
         padded = padded_factor(self._stage)
         if self._schedule.skip is not None and (padded is None or padded[0] != self._schedule.skip):
             raise self._error(f"terms past the border of element {self._schedule.skip} are not zero for certain")
-        most = None if target is None else target.registers
-        if most is not None and self._totals() > most:
+        if target is None or self._fold is None:
+            return
+        most = target.for_totals(self._fold.totals[0].dtype).registers
+        if self._totals() > most:
             raise self._error(f"{self._totals()} totals at once, the target has {most} registers")
 
     def _steps(self, axes: tuple[Var, ...], *, is_tiled: bool) -> None:
