@@ -5,35 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.diagnostics import counted
-from openinfer.dsl import graph
-from openinfer.errors import ModelImportError, OpenInferError
-from openinfer.importers.imported import ImportedModel, ImportOptions, ImportReport
-from openinfer.importers.onnx_files.batch_norms import without_batch_norms
-from openinfer.importers.onnx_files.default_sizes import model_with_sizes
-from openinfer.importers.onnx_files.head_splits import with_heads_before_splits
-from openinfer.importers.onnx_files.idiom_search import with_idioms
-from openinfer.importers.onnx_files.loops import Loop
+from openinfer.importers.imported import ImportedModel, ImportOptions
+from openinfer.importers.onnx_files.finishing import Origin, finished
 from openinfer.importers.onnx_files.merging import without_repetitions
-from openinfer.importers.onnx_files.positions import NotKeptError, with_positions
-from openinfer.importers.onnx_files.printing import printed
+from openinfer.importers.onnx_files.positions import NotKeptError
 from openinfer.importers.onnx_files.reading import read_model
-from openinfer.importers.onnx_files.rolling import rolled
-from openinfer.importers.onnx_files.sizes import expressions
 from openinfer.importers.onnx_files.states import with_states
 from openinfer.importers.onnx_files.translating import translate
-from openinfer.importers.onnx_files.unused import without_unused
-from openinfer.importers.onnx_files.weight_names import with_weight_names
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.source import SourceModel
-    from openinfer.importers.onnx_files.values import Program
-    from openinfer.ir.graph import Graph
     from openinfer.plugins.environment import Environment
-    from openinfer.symbolic import IntExpr
 
 
 def load(path: Path, options: ImportOptions, environment: Environment) -> ImportedModel:
@@ -68,69 +52,5 @@ def _imported(model: SourceModel, options: ImportOptions, environment: Environme
     # Only then an output that is a copy of an input is that input.
     without_repetitions(program)
     with_states(program, options.feeds, options.kept_inputs)
-    without_unused(program)
-    with_idioms(program)
-    with_heads_before_splits(program)
-    norms = 0 if options.keep_norms else without_batch_norms(program)
-    producer = f", made by {model.producer}" if model.producer else ""
-    with_positions(program)
-    with_weight_names(program, environment)
-    statements = rolled(program) if options.roll else program.calls
-    result = printed(program, environment, f"{model.name}: imported from ONNX{producer}", statements)
-    fed = {output: value.name for value, output, _ in program.states}
-    fed |= {output: cache.name for cache, output in program.caches}
-    report = ImportReport(
-        format="onnx",
-        nodes=translation.nodes,
-        statements=sum(len(each.calls) if isinstance(each, Loop) else 1 for each in statements),
-        folded=translation.folded,
-        inputs=result.inputs,
-        outputs=result.outputs,
-        values=result.values,
-        feeds=fed,
-        starts=_starts(program),
-        states=result.states,
-        notes=(
-            *model.notes,
-            *(
-                f"`{value.name}` is a state: each step takes what `{output}` was before, the first one zeros "
-                f"(--initial gives it others, --no-feed {value.name} leaves it an input)"
-                for value, output, _ in program.states
-            ),
-            *_cache_notes(program),
-            *((f"{counted(norms, 'batch norm')} folded into the weights before",) if norms else ()),
-            *program.notes,
-        ),
-    )
-    program_graph = _parsed(result.text, model.name)
-    weights = model_with_sizes(program_graph, result.weights, program.sizes, environment)
-    return ImportedModel(graph=program_graph, text=result.text, model=weights, report=report)
-
-
-def _parsed(text: str, name: str) -> Graph:
-    """Parse a program that was made of a model.
-
-    Raises:
-        ModelImportError: the language has no such program.
-    """
-    try:
-        return graph(text, check=True, name=name)
-    except OpenInferError as error:
-        message = f"the model needs a program that the language cannot express: {error}"
-        raise ModelImportError(message, code="import-unsupported", diagnostics=list(error.diagnostics)) from error
-
-
-def _cache_notes(program: Program) -> list[str]:
-    if not program.caches:
-        return []
-    first, output = program.caches[0]
-    return [f"{counted(len(program.caches), 'cache')}: each step extends `{first.name}` to `{output}`, and keeps it"]
-
-
-def _starts(program: Program) -> dict[str, tuple[DType, tuple[IntExpr, ...]]]:
-    """Return what states hold before the first step, by the names of inputs."""
-    found = {value.name: (value.dtype, expressions(value.dims)) for value, _, _ in program.states}
-    for cache, _ in program.caches:
-        dims = tuple(0 if axis == cache.axis else dim for axis, dim in enumerate(cache.dims))
-        found[cache.name] = cache.dtype, expressions(dims)
-    return found
+    origin = Origin("onnx", "ONNX", model.producer, translation.nodes, translation.folded, model.notes)
+    return finished(program, origin, options, environment)
