@@ -43,12 +43,16 @@ def openinfer_runners() -> Iterable[RunnerSpec]:
 
 @hookimpl
 def openinfer_importers() -> Iterable[ImporterSpec]:
-    for name, summary in (("onnx", "ONNX models"), ("tflite", "TensorFlow Lite models")):
+    for name, summary, suffix in (
+        ("onnx", "ONNX models", ".onnx"),
+        ("tflite", "TensorFlow Lite models", ".tflite"),
+        ("torch", "programs of torch.export", ".pt2"),
+    ):
         files = f"openinfer.importers.{name}_files"
         yield ImporterSpec(
             name=name,
             summary=summary,
-            suffixes=(f".{name}",),
+            suffixes=(suffix,),
             load=f"{files}.loading:load",
             original=f"{files}.originals:opened",
         )

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 _HEAD_NBYTES = 64
 
-_PYTORCH = "export it from PyTorch as ONNX: `torch.onnx.export(model, args, 'model.onnx', dynamo=True)`"
+_PYTORCH = (
+    "export it from PyTorch, either as a program: `torch.export.save(torch.export.export(model, args), 'model.pt2')`, "
+    "or as ONNX: `torch.onnx.export(model, args, 'model.onnx', dynamo=True)`"
+)
 
 
 _KERAS = (
@@ -169,8 +172,8 @@ def _recipe(file: Path, head: bytes) -> str | None:
     suffix = file.suffix.lower()
     if head.startswith(b"OINF\0"):
         return "a container of weights without a program: run it with a program of yours (`openinfer run`)"
-    if head.startswith(b"PK\x03\x04") and suffix in (".pt", ".pth", ".pt2", ".torchscript", ".jit"):
-        return f"a PyTorch archive (TorchScript, or saved weights), which holds no ONNX graph: {_PYTORCH}"
+    if head.startswith(b"PK\x03\x04") and suffix in (".pt", ".pth", ".torchscript", ".jit"):
+        return f"a PyTorch archive (TorchScript, or saved weights), which has no graph of operators: {_PYTORCH}"
     if head[4:8] == b"TFL3" and suffix != ".tflite":
         return "a TFLite model, expected a name that ends with .tflite: rename it"
     if head.startswith(b"\x89HDF\r\n\x1a\n"):

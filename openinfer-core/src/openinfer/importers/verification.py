@@ -263,14 +263,21 @@ class _Drawing:
         return all(bool(np.isfinite(array).all()) for array in floats)
 
 
-def _zeros(imported: ImportedModel) -> dict[str, Array]:
-    """Return what states start with, by the names of the model's inputs."""
-    return {
-        name: np.zeros(
-            tuple(symbolic.evaluate(dim, imported.model.sizevars.__getitem__) for dim in dims), storage_dtype(dtype)
-        )
-        for name, (dtype, dims) in imported.report.starts.items()
-    }
+def _starts(imported: ImportedModel) -> dict[str, Array]:
+    """Return what states start with, by the names of the model's inputs: what the program says, else zeros."""
+    starts: dict[str, Array] = {}
+    for name, (dtype, dims) in imported.report.starts.items():
+        shape = tuple(symbolic.evaluate(dim, imported.model.sizevars.__getitem__) for dim in dims)
+        starts[name] = np.zeros(shape, storage_dtype(dtype))
+        declared = imported.graph.vars.get(imported.report.states.get(name, ""))
+        if declared is None:
+            continue
+        tensor = declared.ref or declared.name
+        if declared.init is not None:
+            starts[name] += starts[name].dtype.type(declared.init)
+        elif tensor in imported.model.tensors:
+            starts[name] = np.array(imported.model.tensor_store().values(tensor))
+    return starts
 
 
 def _first_values(imported: ImportedModel, initial: Mapping[str, Any]) -> dict[str, Array]:
@@ -279,7 +286,7 @@ def _first_values(imported: ImportedModel, initial: Mapping[str, Any]) -> dict[s
     Raises:
         ModelImportError: a name is not that of a state, or a value does not fit it.
     """
-    values, states = _zeros(imported), imported.report.states
+    values, states = _starts(imported), imported.report.states
     for name, value in initial.items():
         if name not in states:
             what = "is a cache, which starts empty" if name in values else "is not a state"

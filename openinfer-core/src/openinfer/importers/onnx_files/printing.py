@@ -83,7 +83,7 @@ class _Printer:
         result.states = {value.name: name for name, value in states}
         for name, value in states:
             self._of[id(value)] = self._names.new(f"{name}_now")
-        self._persistent += [f"  {name}: {typed(v.dtype, v.dims)};" for name, v in states]
+        self._persistent += [self._state(name, value) for name, value in states]
         counters, reads, counts = counter_lines(program, self._names)
         self._persistent += counters
         outputs = self._name_outputs()
@@ -94,8 +94,8 @@ class _Printer:
             f"  {name}: {typed(value.dtype, value.dims)};" for name, value, _ in outputs if self._is_sized(value)
         ]
         body += [f"  transfer {self._ref(value)} >> {name};" for name, value, is_copy in outputs if is_copy]
-        for (name, _), (_, output, _) in zip(states, program.states, strict=True):
-            body.append(f"  cache.write {result.outputs[output]} >> {name};")
+        for (name, _), (_, output, after) in zip(states, program.states, strict=True):
+            body.append(f"  cache.write {result.outputs.get(output) or self._ref(after)} >> {name};")
         body += counts
         names = ", ".join(name for name, _, _ in outputs)
         sections = [
@@ -133,6 +133,8 @@ class _Printer:
         written = {id(value) for call in self._program.calls for value in call.outputs}
         found: list[tuple[str, Value, bool]] = []
         for name, value in self._program.outputs:
+            if name in self._program.internal:
+                continue
             own = self._names.new(legal(name, "y"))
             self._result.outputs[name] = own
             is_copy = id(value) not in written or id(value) in self._of
@@ -147,6 +149,23 @@ class _Printer:
         values += [value for _, value in self._program.outputs]
         weights = [v.name for v in {id(v): v for v in values}.values() if v.payload is not None and v.name]
         self._stems = Stems(weights, (call.stage for call in self._program.calls))
+
+    def _state(self, name: str, value: Value) -> str:
+        """Return the declaration of a state, with the tensor that it starts with."""
+        kind, payload = typed(value.dtype, value.dims), self._program.initial.get(value.name)
+        if payload is None:
+            return f"  {name}: {kind};"
+        number = uniform(payload)
+        if number is not None:
+            return f"  {name}: {kind} @init({scalar_text(value.dtype, number)});"
+        stored = plain_name(value.name) or name
+        self._result.weights[stored] = payload
+        return f"  {name}: {kind}{self._link(name, stored)};"
+
+    @staticmethod
+    def _link(name: str, stored: str) -> str:
+        """Return the attribute that names the tensor of a variable, where that has another name."""
+        return "" if stored == name else f" @ref({quoted(stored)})"
 
     # Constants
 
@@ -171,7 +190,7 @@ class _Printer:
         while stored in self._result.weights or not stored.strip("._-"):
             stored = f"{stored}_{name}"
         self._result.weights[stored] = payload
-        link = "" if stored == name else f" @ref({quoted(stored)})"
+        link = self._link(name, stored)
         note = "" if stored == value.name or not value.name else f"  // {comment(quoted(value.name))}"
         self._constants.append(f"  {name}: {kind}{link};{note}")
         return name

@@ -148,6 +148,8 @@ class Program:
         counts: numbers of rows that operators count, by the size that they are.
         own_extents: sizes of inputs that have to fit what caches hold.
         notes: what a reader should know about results, one sentence each.
+        initial: what states hold before the first step, by their names, of those that do not start with zeros.
+        internal: names of outputs that are the next values of states only, and no results.
     """
 
     name: str
@@ -164,6 +166,8 @@ class Program:
     counts: dict[str, Value] = field(default_factory=dict[str, Value])
     own_extents: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
+    initial: dict[str, Payload] = field(default_factory=dict[str, Payload])
+    internal: set[str] = field(default_factory=set[str])
 
 
 def known(array: Array, dtype: DType, name: str = "") -> Value:

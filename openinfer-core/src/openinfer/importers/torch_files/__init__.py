@@ -1,0 +1,1 @@
+"""Imports programs that `torch.export` saved."""

@@ -1,0 +1,1 @@
+"""Translators of ATen operators: each module registers those of one family."""

@@ -1,0 +1,65 @@
+"""Element types of PyTorch in OpenInfer, and the numbers of its tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.array_types import storage_dtype
+from openinfer.dtypes import BOOL, BY_NAME, DType
+from openinfer.errors import ModelImportError
+from openinfer.importers.torch_files.package import torch_module
+
+if TYPE_CHECKING:
+    from openinfer.importers.onnx_files.source import Array
+
+NAMES = {
+    "bfloat16": "bf16",
+    "bool": "bool",
+    "float8_e5m2": "f8",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+}
+"""Element types by the names of PyTorch; OpenInfer has no counterpart for the others."""
+
+_BITS = {"bf16": "int16", "f8": "uint8"}
+"""Types without a counterpart in NumPy, and the integers that their bits are moved in."""
+
+
+def element_type(dtype: Any) -> DType:
+    """Return the element type of a `torch.dtype`.
+
+    Raises:
+        ModelImportError: OpenInfer has none for it.
+    """
+    name = str(dtype).removeprefix("torch.")
+    if name not in NAMES:
+        raise ModelImportError(f"OpenInfer has no element type for {dtype}", code="import-unsupported")
+    return BY_NAME[NAMES[name]]
+
+
+def array_of(tensor: Any) -> Array:
+    """Return the numbers of a tensor, with the bits that it has."""
+    dense = tensor.detach().cpu().contiguous()
+    dtype = element_type(dense.dtype)
+    bits = _BITS.get(dtype.name)
+    if bits is None:
+        return np.asarray(dense.numpy())
+    return np.asarray(dense.view(getattr(torch_module(), bits)).numpy()).view(storage_dtype(dtype))
+
+
+def tensor_of(array: Array, dtype: DType) -> Any:
+    """Return an array as a tensor."""
+    torch = torch_module()
+    held = np.ascontiguousarray(array).reshape(array.shape)
+    bits = _BITS.get(dtype.name)
+    if dtype is BOOL:
+        return torch.from_numpy(held.astype(np.bool_))
+    if bits is None:
+        return torch.from_numpy(held.copy())
+    whole = torch.from_numpy(held.view(bits).copy())
+    return whole.view(getattr(torch, next(name for name, ours in NAMES.items() if ours == dtype.name)))
