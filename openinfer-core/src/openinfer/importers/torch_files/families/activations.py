@@ -32,7 +32,7 @@ def _elu(node: Node) -> Value:
     return made if scale == 1 else node.call("mul", made, node.number(scale, x.dtype))
 
 
-@translates("selu", "hardsigmoid", "log_sigmoid", "tanhshrink", "softsign")
+@translates("selu", "hardsigmoid", "log_sigmoid")
 def _fixed(node: Node) -> Value:
     x = node.tensor()
     match node.op:
@@ -40,12 +40,8 @@ def _fixed(node: Node) -> Value:
             return node.call("selu", x)
         case "hardsigmoid":
             return node.call("hard_sigmoid", x, alpha=1 / 6, beta=0.5)
-        case "log_sigmoid":
-            return node.call("neg", node.call("softplus", node.call("neg", x)))
-        case "softsign":
-            return node.call("div", x, node.call("add", node.call("abs", x), node.number(1.0, x.dtype)))
         case _:
-            return node.call("sub", x, node.call("tanh", x))
+            return node.call("neg", node.call("softplus", node.call("neg", x)))
 
 
 @translates("celu")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @translates("embedding")
 def _embedding(node: Node) -> Value:
-    return node.call("embedding", node.tensor("weight"), node.tensor("indices"))
+    return node.call("embedding", node.tensor("indices"), node.tensor("weight"))
 
 
 @translates("index_select")

@@ -24,7 +24,7 @@ OPEN_END = 1 << 62
 """Least number that stands for an open end: PyTorch writes the largest integer."""
 
 
-@translates("clone", "contiguous", "alias", "detach", "lift_fresh_copy", "lift_fresh", "positive", "expand_as_copy")
+@translates("clone", "contiguous", "alias", "detach", "lift_fresh_copy", "lift_fresh", "positive")
 def _same(node: Node) -> Value:
     return node.tensor()
 
@@ -165,7 +165,7 @@ def _place(x: Value, axis: int, place: Size) -> Size:
 @translates("slice.Tensor", "slice_copy.Tensor", "narrow", "narrow_copy")
 def _slice(node: Node) -> Value:
     x, axis = node.tensor(), node.axis()
-    if node.op == "narrow":
+    if node.op.startswith("narrow"):
         return node.call("narrow", x, axis=axis, start=_place(x, axis, node.size("start")), length=node.size("length"))
     start, end, step = _bounds(node, x.dims[axis])
     if step == 1 and not _is_plain(start, end) and is_number(start) and start >= 0:
@@ -353,7 +353,7 @@ def _unfold(node: Node) -> Value:
 # Creation
 
 
-@translates("full", "full_like", "new_full", "scalar_tensor", "full.names")
+@translates("full", "full_like", "new_full", "scalar_tensor")
 def _full(node: Node) -> Value:
     name = "s" if node.op == "scalar_tensor" else "fill_value"
     number = node.of_type(node.operand(name), node.dtype)

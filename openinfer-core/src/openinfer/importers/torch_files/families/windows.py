@@ -204,11 +204,13 @@ def _mode(node: Node) -> dict[str, Any]:
             "coordinate_transformation_mode": transformation,
             "nearest_mode": "round_prefer_ceil" if is_exact else "floor",
         }
+    is_smooth = node.op.endswith("_aa")
     transformation = "align_corners" if node.flag("align_corners") else "pytorch_half_pixel"
     return {
         "mode": mode,
-        "coordinate_transformation_mode": transformation,
-        "antialias": int(node.op.endswith("_aa")),
+        "coordinate_transformation_mode": "half_pixel" if is_smooth else transformation,
+        "antialias": int(is_smooth),
+        "exclude_outside": int(is_smooth),
         "cubic_coeff_a": -0.75,
     }
 
