@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any, cast
 
 from openinfer.importers.onnx_files.failures import NUMERIC, broken
@@ -30,7 +31,7 @@ def check_archive(path: Path, torch: Any) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             _check(archive, path.name, torch)
-    except (OSError, zipfile.BadZipFile, ValueError, KeyError) as error:
+    except (OSError, zipfile.BadZipFile, zlib.error, *NUMERIC) as error:
         raise broken(f"{str(path)!r} is not a program of torch.export: {error}") from error
 
 

@@ -58,13 +58,13 @@ def translate(source: TorchProgram, options: ImportOptions, environment: Environ
     """
     values = dict(options.values)
     dimensions = Dimensions(SourceGraph(source.name, (), source.inputs, (), {}), values)
-    _limit(dimensions, source.ranges)
     emit = Emitter(environment, dimensions)
     scope: dict[str, Resolved] = {
         name: Value(weight.name, weight.payload.dtype, weight.payload.shape, weight.payload)
         for name, weight in source.weights.items()
     }
     inputs = [_input(info, dimensions, values, scope) for info in source.inputs]
+    _limit(dimensions, source.ranges)
     if values:
         listed = ", ".join(map(repr, values))
         available = ", ".join([*(info.name for info in source.inputs), *dimensions.names]) or "none"
