@@ -227,6 +227,8 @@ MOVED = [
     case("permute", X, [2, 0, -2]),
     case("permute_copy", X, [1, 0, 2]),
     case("transpose.int", X, 0, -1),
+    case("swapaxes", X, 1, 2),
+    case("swapdims", X, -1, 0),
     *(case(name, f(3, 4)) for name in ("t", "numpy_T", "mT")),
     case("movedim.int", X, 0, 2),
     case("movedim.intlist", X, [0, 1], [-1, 0]),

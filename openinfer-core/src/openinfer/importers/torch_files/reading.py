@@ -12,6 +12,7 @@ from openinfer.importers.torch_files.archive import check_archive
 from openinfer.importers.torch_files.package import torch_module
 from openinfer.importers.torch_files.registry import translators
 from openinfer.importers.torch_files.source import Argument, Buffer, Operator, Ref, TorchProgram, Weight
+from openinfer.importers.torch_files.symbolic_integers import CHECKS, FUNCTIONS
 from openinfer.importers.torch_files.symbols import Symbols
 from openinfer.importers.torch_files.tensors import array_of, element_type
 
@@ -63,9 +64,14 @@ def exported(path: Path) -> Any:
 def decomposed(program: Any) -> Any:
     """Return a program in which operators without a translation are left only where PyTorch has no definition of them.
 
+    One whose operators all have a translation, and write into no tensor, stays as it is: rewriting takes PyTorch longer
+    than all the rest of an import.
+
     Raises:
         ModelImportError: PyTorch cannot rewrite it.
     """
+    if all(_is_translated(node.target) for node in program.graph.nodes if node.op == "call_function"):
+        return program
     table: dict[Any, Any] = torch_module("torch.export").default_decompositions()
     kept = [op for op in table if str(op) in translators()]
     for op in kept:
@@ -77,6 +83,12 @@ def decomposed(program: Any) -> Any:
     except NUMERIC as error:
         message = f"PyTorch cannot write the program in Core ATen: {error}"
         raise ModelImportError(message, code="import-unsupported") from error
+
+
+def _is_translated(target: Any) -> bool:
+    """Whether an operator of a graph can be imported as it is; those that write into a tensor have no translation."""
+    name = _op_name(target)
+    return name in translators() or name in FUNCTIONS or name in CHECKS or name in ("getitem", *IGNORED)
 
 
 def program_of(program: Any, name: str) -> TorchProgram:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,14 +74,21 @@ def _permute(node: Node) -> Value:
     return node.transposed(x, tuple(axis % x.rank for axis in node.integers("dims")))
 
 
-@translates("transpose.int", "t", "numpy_T", "mT")
+_SWAPPED = MappingProxyType(
+    {"transpose": ("dim0", "dim1"), "swapdims": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1")}
+)
+"""Arguments that name two dims."""
+
+
+@translates("transpose.int", "swapaxes", "swapdims", "t", "numpy_T", "mT")
 def _transpose(node: Node) -> Value:
     x = node.tensor()
     if x.rank < 2:
         return x
     if node.op == "numpy_T":
         return node.transposed(x, tuple(reversed(range(x.rank))))
-    first, second = (node.axis("dim0"), node.axis("dim1")) if node.op == "transpose" else (x.rank - 2, x.rank - 1)
+    named = _SWAPPED.get(node.op)
+    first, second = (x.rank - 2, x.rank - 1) if named is None else (node.axis(name) for name in named)
     order = list(range(x.rank))
     order[first], order[second] = order[second], order[first]
     return node.transposed(x, tuple(order))
