@@ -113,6 +113,24 @@ def test_a_layer_of_attention_over_sequences_of_any_length(tmp_path: Path) -> No
     assert set(model.model.sizevars) == {"batch", "x_1"}
 
 
+def test_what_depends_on_constants_alone_is_computed_at_import(tmp_path: Path) -> None:
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            mask = x.new_zeros((3, 3))
+            mask[1:, :2] = float("-inf")
+            return (x @ self.weight.t().contiguous().t()) + mask.tril()
+
+    model = agreeing(saved(tmp_path, Masked(), torch.randn(3, 4)))
+
+    assert [line.split("(")[0].strip() for line in model.text.splitlines() if " op " in line] == ["op matmul", "op add"]
+    assert "weight: f32[4, 3];" in model.text
+    assert model.report.folded > 2
+
+
 def test_an_operator_without_a_translation_is_listed(tmp_path: Path) -> None:
     class Odd(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -40,5 +40,6 @@ def imported(source: TorchProgram, options: ImportOptions, environment: Environm
     if buffers:
         with_states(program, buffers)
     with_states(program, options.feeds, options.kept_inputs)
-    origin = Origin("torch", "PyTorch", source.producer.removeprefix("PyTorch "), len(source.operators))
+    nodes = len(source.operators) + source.folded
+    origin = Origin("torch", "PyTorch", source.producer.removeprefix("PyTorch "), nodes, source.folded)
     return finished(program, origin, options, environment)

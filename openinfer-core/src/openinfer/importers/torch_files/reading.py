@@ -9,6 +9,7 @@ from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.failures import NUMERIC, broken
 from openinfer.importers.onnx_files.source import Payload, TensorInfo
 from openinfer.importers.torch_files.archive import check_archive
+from openinfer.importers.torch_files.constants import constants
 from openinfer.importers.torch_files.package import torch_module
 from openinfer.importers.torch_files.registry import translators
 from openinfer.importers.torch_files.source import Argument, Buffer, Operator, Ref, TorchProgram, Weight
@@ -17,7 +18,7 @@ from openinfer.importers.torch_files.symbols import Symbols
 from openinfer.importers.torch_files.tensors import array_of, element_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from openinfer.importers.onnx_files.source import Dim
@@ -121,26 +122,32 @@ class _Reader:
         program, signature = self._program, self._program.graph_signature
         written = {spec.target: spec for spec in signature.output_specs if spec.kind.name == "BUFFER_MUTATION"}
         inputs: list[TensorInfo] = []
+        held: dict[str, Any] = {}
         weights: dict[str, Weight] = {}
         buffers: dict[str, Buffer] = {}
         for spec in signature.input_specs:
             kind, node = spec.kind.name, spec.arg.name
             if kind in _WEIGHTS:
-                payload = self._payload(spec)
+                tensor = self._tensor(spec)
                 if spec.target in written:
-                    buffers[node] = Buffer(spec.target, payload, Ref(written[spec.target].arg.name))
+                    buffers[node] = Buffer(spec.target, _payload(tensor), Ref(written[spec.target].arg.name))
                 else:
-                    weights[node] = Weight(spec.target, payload)
+                    held[node] = tensor
+                    weights[node] = Weight(spec.target, _payload(tensor))
             elif kind != "USER_INPUT":
                 message = f"input {node!r} is of kind {kind.lower()}, which OpenInfer does not have"
                 raise ModelImportError(message, code="import-unsupported")
             elif getattr(spec.arg, "value", None) is None and node in self._nodes:
                 inputs += self._input(node)
+        folded = constants(program, held)
+        tensors = {name: value for name, value in folded.items() if hasattr(value, "numel")}
+        weights |= {name: Weight(self._path(name, weights), _payload(value)) for name, value in tensors.items()}
         torch = torch_module()
         return TorchProgram(
             name=self._name,
             producer=f"PyTorch {torch.__version__}",
-            operators=tuple(self._operators()),
+            operators=tuple(self._operators(folded)),
+            folded=len(folded),
             inputs=tuple(inputs),
             outputs=tuple(self._outputs()),
             weights=weights,
@@ -158,20 +165,26 @@ class _Reader:
             message = f"input {name!r} is a number of type {kind} that varies: export it as a tensor of one element"
             raise ModelImportError(message, code="import-unsupported")
 
-    def _payload(self, spec: Any) -> Payload:
-        program, target = self._program, spec.target
-        tensor = program.state_dict.get(target)
-        if tensor is None:
-            tensor = program.constants[target]
-        dtype = element_type(tensor.dtype)
-        return Payload(dtype, tuple(tensor.shape), lambda: array_of(tensor))
+    def _path(self, name: str, weights: Mapping[str, Weight]) -> str:
+        """Return what a constant is called: as the weight that it was made of, if nothing else reads that."""
+        sources = self._nodes[name].all_input_nodes
+        while len(sources) == 1 and len(sources[0].users) == 1:
+            if sources[0].name in weights:
+                return weights[sources[0].name].name
+            sources = sources[0].all_input_nodes
+        return name
+
+    def _tensor(self, spec: Any) -> Any:
+        tensor = self._program.state_dict.get(spec.target)
+        return self._program.constants[spec.target] if tensor is None else tensor
 
     # Nodes
 
-    def _operators(self) -> Iterator[Operator]:
+    def _operators(self, folded: Collection[str]) -> Iterator[Operator]:
         for node in self._program.graph.nodes:
             if node.op == "call_function" and _op_name(node.target) not in IGNORED:
-                yield self._operator(node)
+                if node.name not in folded:
+                    yield self._operator(node)
             elif node.op not in ("placeholder", "output", "call_function"):
                 message = f"node {node.name!r} is of kind {node.op}, such as a part of control flow"
                 raise ModelImportError(f"{message}, which OpenInfer does not have", code="import-unsupported")
@@ -216,6 +229,10 @@ class _Reader:
                     yield name, self._argument(spec.arg.value)
                 continue
             yield name, Ref(spec.arg.name)
+
+
+def _payload(tensor: Any) -> Payload:
+    return Payload(element_type(tensor.dtype), tuple(tensor.shape), lambda: array_of(tensor))
 
 
 def _shape(node: Any) -> tuple[Any, ...] | None:

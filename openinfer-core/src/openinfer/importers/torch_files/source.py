@@ -75,6 +75,7 @@ class TorchProgram:
         buffers: those that the program writes, likewise.
         outputs: what people call each result, and the result.
         ranges: least and greatest value of each dimension that may vary, by its name; None without a limit.
+        folded: operators whose values are among the weights.
     """
 
     name: str
@@ -85,3 +86,4 @@ class TorchProgram:
     weights: Mapping[str, Weight] = field(default_factory=dict[str, Weight])
     buffers: Mapping[str, Buffer] = field(default_factory=dict[str, Buffer])
     ranges: Mapping[str, tuple[int, int | None]] = field(default_factory=dict[str, "tuple[int, int | None]"])
+    folded: int = 0
