@@ -19,7 +19,7 @@ from openinfer.importers.imported import ImportedModel
 from openinfer.importers.onnx_files.values import Value
 from openinfer.importers.torch_files.archive import check_archive
 from openinfer.importers.torch_files.promotion import promoted
-from openinfer.importers.torch_files.symbols import Symbols
+from openinfer.importers.torch_files.symbols import Range, Symbols
 from openinfer.plugins.environment import Environment
 
 runs = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
@@ -65,7 +65,7 @@ def joined(extents: list[Any], **values: Any) -> ImportedModel:
         integer("mul", "count", "%rows", "%columns"),
         op("view.default", "view", "f32", ["batch*x_1", 2], self="%x", size=("%count", 2)),
     ]
-    ranges = {"batch": (2, 64), "x_1": (1, None)}
+    ranges = {"batch": Range(2, 64), "x_1": Range(1)}
     source = program(operators, [info("x", "f32", extents)], ["view"], ranges=ranges)
     return imported_program(source, **values)
 
@@ -102,6 +102,38 @@ def test_symbols_are_named_after_the_dims_that_they_are() -> None:
     assert [symbols.dim(extent if isinstance(extent, int) else Text(extent)) for extent in extents] == [
         "batch", "ids_1", "scores_0", "sides_1", "2*ids_1 + batch", 4,
     ]  # fmt: skip
+
+
+class Limits:
+    """Stands for a range of PyTorch."""
+
+    def __init__(self, lower: int, upper: int | str) -> None:
+        self.lower, self.upper = lower, upper
+
+
+def test_a_multiple_of_a_symbol_is_a_dimension_with_the_multiples_as_values() -> None:
+    symbols = Symbols({"image": [1, Text("32*s7"), Text("2*s9 + 1"), Text("64*s7")], "row": [Text("s9")]})
+
+    dims = [symbols.dim(Text(text)) for text in ("32*s7", "64*s7", "2*s9 + 1", "s9")]
+    ranges = symbols.ranges({"s7": Limits(1, 8), "s9": Limits(2, "int_oo")})
+
+    assert dims == ["image_1", "64*(image_1 / 32)", "2*row_0 + 1", "row_0"]
+    assert ranges == {"image_1": Range(32, 256, 32), "row_0": Range(2)}
+
+
+@runs
+def test_an_extent_that_is_always_even_is_halved() -> None:
+    operators = [
+        integer("aten.sym_size.int", "rows", "%x", 0),
+        integer("floordiv", "half", "%rows", 2),
+        op("view.default", "view", "f32", ["batch", 6], self="%x", size=("%half", 6)),
+    ]
+    source = program(operators, [info("x", "f32", ["batch", 3])], ["view"], ranges={"batch": Range(2, 8, 2)})
+    model = imported_program(source)
+
+    x = RNG.standard_normal((4, 3)).astype(np.float32)
+    np.testing.assert_array_equal(results(model, x=x)["view"], x.reshape(2, 6))
+    assert model.model.sizevars == {"batch": 2}
 
 
 class Text:

@@ -15,6 +15,7 @@ from openinfer.importers.onnx_files.elements import array_type
 from openinfer.importers.onnx_files.source import Payload, TensorInfo
 from openinfer.importers.torch_files.loading import imported
 from openinfer.importers.torch_files.source import Argument, Buffer, Operator, Ref, TorchProgram, Weight
+from openinfer.importers.torch_files.symbols import Range
 from openinfer.plugins.environment import Environment
 
 Dims = Sequence[int | str]
@@ -53,7 +54,7 @@ def program(
     outputs: Sequence[str],
     weights: Mapping[str, Any] | None = None,
     buffers: Mapping[str, tuple[Any, str]] | None = None,
-    ranges: Mapping[str, tuple[int, int | None]] | None = None,
+    ranges: Mapping[str, Range] | None = None,
 ) -> TorchProgram:
     """Return a program.
 

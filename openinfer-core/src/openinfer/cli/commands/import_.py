@@ -98,7 +98,9 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
 )
 @click.option("--no-roll", is_flag=True, help="Write repeated layers one after the other, not as a loop.")
 @click.option("--keep-norms", is_flag=True, help="Do not fold batch norms into the layers before them.")
-@click.option("--verify", is_flag=True, help="Compare with the original, run by onnxruntime or by onnx itself.")
+@click.option(
+    "--verify", is_flag=True, help="Compare with the original, run by onnxruntime or onnx, LiteRT or PyTorch."
+)
 @input_option("With --verify: an input, as for `openinfer run`; the others are drawn to suit the program.")
 @tolerance_option("With --verify: accept this difference, absolute or of the largest magnitude of an output.")
 @click.option(

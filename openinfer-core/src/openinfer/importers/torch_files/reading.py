@@ -71,7 +71,9 @@ def decomposed(program: Any) -> Any:
     Raises:
         ModelImportError: PyTorch cannot rewrite it.
     """
-    if all(_is_translated(node.target) for node in program.graph.nodes if node.op == "call_function"):
+    targets = [node.target for node in program.graph.nodes if node.op == "call_function"]
+    others = sorted({_op_name(target) for target in targets if not _is_translated(target)})
+    if not others:
         return program
     table: dict[Any, Any] = torch_module("torch.export").default_decompositions()
     kept = [op for op in table if str(op) in translators()]
@@ -82,7 +84,7 @@ def decomposed(program: Any) -> Any:
             warnings.simplefilter("ignore")
             return program.run_decompositions(table)
     except NUMERIC as error:
-        message = f"PyTorch cannot write the program in Core ATen: {error}"
+        message = f"PyTorch cannot write {', '.join(others)} in other operators: {error}"
         raise ModelImportError(message, code="import-unsupported") from error
 
 

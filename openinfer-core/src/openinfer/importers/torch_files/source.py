@@ -10,6 +10,7 @@ from openinfer.dtypes import DType
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import Payload, TensorInfo
+    from openinfer.importers.torch_files.symbols import Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class TorchProgram:
         weights: by the name that operators read them under.
         buffers: those that the program writes, likewise.
         outputs: what people call each result, and the result.
-        ranges: least and greatest value of each dimension that may vary, by its name; None without a limit.
+        ranges: values of each dimension that may vary, by its name.
         folded: operators whose values are among the weights.
     """
 
@@ -85,5 +86,5 @@ class TorchProgram:
     outputs: tuple[tuple[str, Argument], ...]
     weights: Mapping[str, Weight] = field(default_factory=dict[str, Weight])
     buffers: Mapping[str, Buffer] = field(default_factory=dict[str, Buffer])
-    ranges: Mapping[str, tuple[int, int | None]] = field(default_factory=dict[str, "tuple[int, int | None]"])
+    ranges: Mapping[str, Range] = field(default_factory=dict[str, "Range"])
     folded: int = 0

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from openinfer.diagnostics import Diagnostic, counted, shortened
-from openinfer.dims import Dim, NeedsNumberError
+from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, index_of
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
+from openinfer.importers.onnx_files.demands import take
 from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.failures import broken
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import TensorInfo
     from openinfer.importers.torch_files.node import Resolved
     from openinfer.importers.torch_files.source import Argument, Operator, TorchProgram
+    from openinfer.importers.torch_files.symbols import Range
     from openinfer.plugins.environment import Environment
 
 MOST_LISTED = 100
@@ -102,14 +104,19 @@ def next_name(buffer: str) -> str:
     return f"{buffer}.next"
 
 
-def _limit(dimensions: Dimensions, ranges: Mapping[str, tuple[int, int | None]]) -> None:
+def _limit(dimensions: Dimensions, ranges: Mapping[str, Range]) -> None:
     """Take in what the program says of the sizes that it was exported for."""
     named = {dimensions.origins.get(name, name): name for name in dimensions.sizes}
-    for param, (low, high) in ranges.items():
+    for param, values in ranges.items():
         name = named.get(param)
-        if name is not None:
-            declared = dimensions.space.declared(name)
-            dimensions.space.size(name, max(low, declared.low or 0), declared.high if high is None else high)
+        if name is None:
+            continue
+        declared = dimensions.space.declared(name)
+        high = declared.high if values.high is None else values.high
+        size = dimensions.space.size(name, max(values.low, declared.low or 0), high)
+        if values.multiple > 1:
+            rest = (size - values.remainder) % values.multiple
+            take(dimensions.space, Condition(index_of(rest), Relation.EQUAL))
 
 
 def _input(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any], scope: dict[str, Resolved]) -> Value:

@@ -11,6 +11,7 @@ from openinfer.importers.torch_files.node import Node
 from openinfer.importers.torch_files.registry import translates
 
 if TYPE_CHECKING:
+    from openinfer.dims import Size
     from openinfer.importers.onnx_files.values import Setting, Value
 
 
@@ -75,22 +76,25 @@ def _variance(node: Node) -> tuple[Value, ...] | Value:
         correction = float(node.flag("unbiased"))
     else:
         correction = 1.0 if node.get("correction") is None else float(node.real("correction"))
-    made = node.call("mean_axis", centred, **_over(node))
-    if correction:
-        count = 1
-        for axis in axes:
-            extent = x.dims[axis]
-            if not is_number(extent):
-                node.refuse("a correction for a number of elements that depends on sizes")
-            count *= extent
-        if count <= correction:
-            node.refuse(f"correction={correction:g} of {count} elements")
-        made = node.call("mul", made, node.number(count / (count - correction), x.dtype))
+    made = _mean_of_squares(node, centred, axes, correction)
     if node.op.startswith("std"):
         made = node.call("sqrt", made)
     if not node.op.endswith("mean"):
         return made
     return made, mean if node.flag("keepdim") else node.call("squeeze", mean, axes=axes)
+
+
+def _mean_of_squares(node: Node, squares: Value, axes: tuple[int, ...], correction: float) -> Value:
+    """Return a sum over the number of elements less a correction."""
+    if not correction:
+        return node.call("mean_axis", squares, **_over(node))
+    count: Size = 1
+    for axis in axes:
+        count = count * squares.dims[axis]
+    if not is_number(count) and not correction.is_integer():
+        node.refuse(f"correction={correction:g} of a number of elements that depends on sizes")
+    divisor = count - correction if is_number(count) else count - int(correction)
+    return node.call("div", node.call("sum_axis", squares, **_over(node)), node.of_type(divisor, squares.dtype))
 
 
 @translates("cumsum")
