@@ -11,8 +11,8 @@ import pytest
 from torch_programs import imported_program, results
 
 from openinfer.importers.onnx_files.source import TensorInfo
-from openinfer.importers.torch_files.registry import translators
 from openinfer.importers.torch_files.source import Operator, Ref, TorchProgram
+from openinfer.importers.torch_files.translators import translators
 from openinfer.plugins.environment import Environment
 
 torch = pytest.importorskip("torch", reason="results are compared with those of the package torch")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openinfer.importers.torch_files.registry import translators
+from openinfer.importers.torch_files.translators import translators
 
 PAGE = Path(__file__).parents[3] / "docs" / "import-pytorch.md"
 HEAD = "Every line is written from the importer's table. A name without an overload is the default one.\n\n"

@@ -11,11 +11,11 @@ from openinfer.importers.onnx_files.source import Payload, TensorInfo
 from openinfer.importers.torch_files.archive import check_archive
 from openinfer.importers.torch_files.constants import constants
 from openinfer.importers.torch_files.package import torch_module
-from openinfer.importers.torch_files.registry import translators
 from openinfer.importers.torch_files.source import Argument, Buffer, Operator, Ref, TorchProgram, Weight
 from openinfer.importers.torch_files.symbolic_integers import CHECKS, FUNCTIONS
 from openinfer.importers.torch_files.symbols import Symbols
 from openinfer.importers.torch_files.tensors import array_of, element_type
+from openinfer.importers.torch_files.translators import translators
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

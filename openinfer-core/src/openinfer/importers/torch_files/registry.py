@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
-
-from openinfer.scanning import modules_in
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Value
@@ -31,10 +28,6 @@ def translates(*names: str) -> Callable[[_AnyTranslator], _AnyTranslator]:
     return register
 
 
-@cache
-def translators() -> Mapping[str, Translator]:
-    """Return every translator by the name of its operator."""
-    from openinfer.importers.torch_files import families
-
-    modules_in(families)
+def registered() -> Mapping[str, Translator]:
+    """Return the translators of the modules that are imported, by the name of the operator."""
     return MappingProxyType(_REGISTERED)

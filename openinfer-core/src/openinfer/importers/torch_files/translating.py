@@ -21,9 +21,9 @@ from openinfer.importers.onnx_files.sizes import is_number, shape_text, size_tex
 from openinfer.importers.onnx_files.source import SourceGraph
 from openinfer.importers.onnx_files.values import Program, Value, known, of_elements
 from openinfer.importers.torch_files.node import Node
-from openinfer.importers.torch_files.registry import translators
 from openinfer.importers.torch_files.source import Ref
 from openinfer.importers.torch_files.symbolic_integers import CHECKS, FUNCTIONS, computed
+from openinfer.importers.torch_files.translators import translators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
