@@ -2,68 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from torch_operators import Case, b, case, evaluated, f, first, i, tensors_of, u
 from torch_programs import imported_program, results
 
-from openinfer.importers.onnx_files.source import TensorInfo
-from openinfer.importers.torch_files.source import Operator, Ref, TorchProgram
 from openinfer.importers.torch_files.translators import translators
 from openinfer.plugins.environment import Environment
 
 torch = pytest.importorskip("torch", reason="results are compared with those of the package torch")
 
-from openinfer.importers.torch_files.tensors import array_of, element_type  # noqa: E402
+from openinfer.importers.torch_files.tensors import array_of  # noqa: E402
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
-
-GENERATOR = torch.Generator().manual_seed(34)
-
-
-def f(*shape: int) -> Any:
-    """Return floats around 0."""
-    return torch.randn(shape, generator=GENERATOR)
-
-
-def u(*shape: int) -> Any:
-    """Return floats between 0.1 and 0.9."""
-    return 0.1 + 0.8 * torch.rand(shape, generator=GENERATOR)
-
-
-def i(*shape: int, low: int = -5, high: int = 6) -> Any:
-    return torch.randint(low, high, shape, generator=GENERATOR)
-
-
-def b(*shape: int) -> Any:
-    return f(*shape) > 0
-
-
-@dataclass(frozen=True)
-class Case:
-    """An operator with its arguments; ``results`` are the positions of those that are compared."""
-
-    op: str
-    arguments: tuple[Any, ...]
-    named: dict[str, Any]
-    results: tuple[int, ...] | None = None
-
-    def __str__(self) -> str:
-        return self.op
-
-
-def case(op: str, *arguments: Any, **named: Any) -> Case:
-    return Case(op if "." in op else f"{op}.default", arguments, named)
-
-
-def first(op: str, *arguments: Any, **named: Any) -> Case:
-    """Return a case of which only the first result is compared."""
-    made = case(op, *arguments, **named)
-    return Case(made.op, made.arguments, made.named, (0,))
-
 
 X, Y, POSITIVE, INTEGERS, FLAGS = f(2, 3, 4), f(2, 3, 4), u(2, 3, 4), i(2, 3, 4), b(2, 3, 4)
 IMAGE, WEIGHT, BIAS = f(2, 4, 9, 8), f(6, 2, 3, 3), f(6)
@@ -519,7 +472,7 @@ UNDEFINED = {f"aten.{name}" for name in ("empty.memory_format", "empty_like.defa
 def test_an_operator_computes_what_pytorch_computes(tried: Case) -> None:
     wanted, source = evaluated(tried)
     model = imported_program(source)
-    arrays = {info.name: array_of(value) for info, value in zip(source.inputs, _tensors(tried), strict=True)}
+    arrays = {info.name: array_of(value) for info, value in zip(source.inputs, tensors_of(tried), strict=True)}
     found = results(model, **{name: array for name, array in arrays.items() if name in model.report.inputs})
     for name, value in wanted.items():
         expected = array_of(value)
@@ -535,66 +488,3 @@ def test_an_operator_computes_what_pytorch_computes(tried: Case) -> None:
 def test_every_translator_is_tried() -> None:
     tried = {f"aten.{each.op}" for each in CASES}
     assert set(translators()) == tried | UNDEFINED
-
-
-def _overload(name: str) -> Any:
-    op, _, overload = name.rpartition(".")
-    return getattr(getattr(torch.ops.aten, op), overload)
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, list | tuple):
-        return [part for each in value for part in _flat(each)]
-    return [value] if isinstance(value, torch.Tensor) else []
-
-
-def _tensors(tried: Case) -> list[Any]:
-    return _flat([tried.arguments, list(tried.named.values())])
-
-
-def evaluated(tried: Case) -> tuple[dict[str, Any], TorchProgram]:
-    """Return results by name, and a program of the one operator."""
-    overload = _overload(tried.op)
-    made = overload(*tried.arguments, **tried.named)
-    several = isinstance(made, list | tuple)
-    values = list(made) if several else [made]
-    read = _reader()
-    arguments: dict[str, Any] = {}
-    for place, spec in enumerate(overload._schema.arguments):
-        default = spec.default_value if spec.has_default_value() else None
-        given = tried.arguments[place] if place < len(tried.arguments) else tried.named.get(spec.name, default)
-        arguments[spec.name] = read(given)
-    infos = tuple(
-        TensorInfo(f"y_{place}", element_type(value.dtype), tuple(value.shape)) for place, value in enumerate(values)
-    )
-    operators = [Operator(f"aten.{tried.op}", "y", arguments, infos)]
-    positions = tried.results or tuple(range(len(values)))
-    names = {place: "y" if not several else f"r{place}" for place in positions}
-    if several:
-        operators += [
-            Operator("getitem", names[place], {"0": Ref("y"), "1": place}, (infos[place],)) for place in names
-        ]
-    inputs = tuple(
-        TensorInfo(f"x{place}", element_type(value.dtype), tuple(value.shape))
-        for place, value in enumerate(_tensors(tried))
-    )
-    outputs = tuple((name, Ref(name)) for name in names.values())
-    return (
-        {name: values[place] for place, name in names.items()},
-        TorchProgram("made", "PyTorch", tuple(operators), inputs, outputs),
-    )
-
-
-def _reader() -> Callable[[Any], Any]:
-    count = iter(range(1000))
-
-    def read(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return Ref(f"x{next(count)}")
-        if isinstance(value, list | tuple):
-            return tuple(map(read, value))
-        if isinstance(value, torch.dtype):
-            return element_type(value)
-        return value if isinstance(value, bool | int | float | str | None) else str(value)
-
-    return read

@@ -26,7 +26,7 @@ def info(name: str, dtype: str, dims: Dims) -> TensorInfo:
     return TensorInfo(name, BY_NAME[dtype], tuple(dims))
 
 
-def op(op: str, name: str, kind: str, dims: Dims, **arguments: Argument) -> Operator:
+def op(op: str, name: str, kind: str, dims: Dims, /, **arguments: Argument) -> Operator:
     """Return an operator of ATen with one result; names as text that starts with % are values of others."""
     read = {key: _read(value) for key, value in arguments.items()}
     return Operator(f"aten.{op}", name, read, (info(name, kind, dims),), "")
