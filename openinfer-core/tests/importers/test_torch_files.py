@@ -55,6 +55,18 @@ def test_a_network_of_convolutions(tmp_path: Path) -> None:
     assert "batch_norm(" not in model.text
 
 
+def test_a_program_that_was_saved_in_core_operators(tmp_path: Path) -> None:
+    path = tmp_path / "core.pt2"
+    torch.export.save(
+        torch.export.export(convolutional().eval(), (torch.randn(2, 3, 8, 8),)).run_decompositions(), path
+    )
+
+    model = agreeing(path)
+
+    assert "op conv2d(" in model.text
+    assert "op linear(" in model.text
+
+
 def test_a_dimension_and_an_input_that_are_fixed(tmp_path: Path) -> None:
     class Scaled(nn.Module):
         def forward(self, x: Tensor, scale: Tensor) -> dict[str, Tensor]:

@@ -185,7 +185,9 @@ class _Reader:
     def _operators(self, folded: Collection[str]) -> Iterator[Operator]:
         for node in self._program.graph.nodes:
             if node.op == "call_function" and _op_name(node.target) not in IGNORED:
-                if node.name not in folded:
+                # Saved programs have a node for every result, whether it is read or not.
+                is_unread = _op_name(node.target) == "getitem" and not node.users
+                if node.name not in folded and not is_unread:
                     yield self._operator(node)
             elif node.op not in ("placeholder", "output", "call_function"):
                 message = f"node {node.name!r} is of kind {node.op}, such as a part of control flow"

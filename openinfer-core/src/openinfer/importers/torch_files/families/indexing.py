@@ -141,12 +141,15 @@ def _index_put(node: Node) -> Value:
     if any(not (value.dtype.is_integer) for value in indices):
         node.refuse("indices of another type than integers")
     order = (*axes, *(axis for axis in range(x.rank) if axis not in axes))
-    if axes != list(range(len(axes))) and values.rank > 1:
-        node.refuse("indices of other dims than the first ones")
     shape = _broadcast(indices)
     moved = node.transposed(x, order)
-    update_shape = (*shape, *moved.dims[len(axes) :])
-    updates = values if values.dims == update_shape else node.call("expand", values, shape=update_shape)
+    # As what the same indices read: neighbours take the place of the first of their dims.
+    first = axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0
+    rest = moved.dims[len(axes) :]
+    wanted = (*rest[:first], *shape, *rest[first:])
+    updates = values if values.dims == wanted else node.call("expand", values, shape=wanted)
+    places = range(first, first + len(shape))
+    updates = node.transposed(updates, (*places, *(axis for axis in range(len(wanted)) if axis not in places)))
     settings = {"reduction": "add"} if node.flag("accumulate") else {}
     made = node.call("scatter_nd", moved, _places(node, indices, shape), updates, **settings)
     back = tuple(order.index(axis) for axis in range(x.rank))

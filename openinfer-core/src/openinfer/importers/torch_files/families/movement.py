@@ -41,6 +41,17 @@ def _view(node: Node) -> Value:
     return node.reshaped(node.tensor(), node.sizes("shape" if node.op == "reshape" else "size"))
 
 
+@translates("as_strided")
+def _as_strided(node: Node) -> Value:
+    """Elements as they lie in memory: of a row of them, whichever dims of 1 are around it, the same row."""
+    x, size, strides = node.tensor(), node.integers("size"), node.integers("stride")
+    rows = [stride for extent, stride in zip(size, strides, strict=True) if extent != 1]
+    is_row = len([dim for dim in x.dims if dim != 1]) <= 1 and rows in ([], [1])
+    if not is_row or node.get("storage_offset") or math.prod(size) != math.prod(x.dims):
+        node.refuse("elements as they lie in memory, other than in one row")
+    return node.reshaped(x, size)
+
+
 @translates("flatten.using_ints")
 def _flatten(node: Node) -> Value:
     x = node.tensor()
