@@ -1,10 +1,10 @@
-"""Import modules of PyTorch by both ways, as programs of torch.export and as ONNX, and compare them with PyTorch.
+"""Import modules of PyTorch by both ways, as programs of torch.export and as ONNX, and verify them.
 
     python benchmarks/torch_modules.py [NAME ...] [--ways pt2 onnx] [--keep FOLDER]
 
-Weights are random: nothing is downloaded. It needs `openinfer-core[onnx,torch]`, `openinfer-backend-cpu` and the packages
-`torchvision` and `onnxscript`. A row has the statements of each program, the seconds of import and verification, and the
-largest difference of an output from the original's, as a part of its largest magnitude.
+Weights are random: nothing is downloaded. It needs `openinfer-core[onnx,torch]`, `openinfer-backend-cpu` and the
+packages `torchvision` and `onnxscript`. A row has the statements of a program, the seconds of import and verification,
+and the largest difference of an output from the original's, as a part of its largest magnitude.
 """
 
 from __future__ import annotations
@@ -336,9 +336,8 @@ def main() -> None:
     torch.set_num_threads(1)
     counts = dict.fromkeys(options.ways, 0)
     names = options.names or list(MODULES)
-    print(
-        "| module | way | statements | import + verification, s | largest difference | agrees |\n|---|---|---|---|---|---|"
-    )
+    columns = ("module", "way", "statements", "import + verification, s", "largest difference", "agrees")
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

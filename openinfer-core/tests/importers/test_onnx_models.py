@@ -216,7 +216,7 @@ def test_graphs_that_are_nested_deeply_are_refused(tmp_path: Path) -> None:
         ("m.pkl", b"\x80\x04", "a pickle, which runs code"),
         ("m.onnx", b"\x80\x04", "a pickle"),
         ("m.h5", b"\x89HDF\r\n\x1a\n", "Keras"),
-        ("m.txt", b"hello", "known: onnx (.onnx), tflite (.tflite)"),
+        ("m.txt", b"hello", "known: onnx (.onnx), tflite (.tflite), torch (.pt2)"),
     ],
 )
 def test_other_files_are_named_with_what_to_do(name: str, head: bytes, said: str, tmp_path: Path) -> None:
