@@ -144,9 +144,9 @@ EDGES = {
         persistent { n: i32; K(t): f32[4] @table; }
         block entry {
           cache.read n >> at; cache.write x >> K[at..at+T]; cache.read K[at..at+T] >> rows; cache.read K[0..at] >> past;
-          transfer rows >> row; transfer past >> other; op slice(x, axes=[1], starts=[U], ends=[4]) >> part;
+          op slice(x, axes=[1], starts=[U], ends=[4]) >> part;
           transfer part >> third; cache.increment T n;
-          return row, other, third;
+          return rows, past, third;
         }""",
 }
 
