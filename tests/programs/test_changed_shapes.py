@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
-from openinfer.errors import DeviceError, ExecutionError
+from openinfer.errors import DeviceError, ExecutionError, SynthesisError
 
 PROGRAM = """
 dynamic {{ kept: bool[4]; x: f32[4]; }}
@@ -75,3 +75,11 @@ def test_copies_between_other_shapes_are_refused(device: str, case: str) -> None
                 executor.step(kept=np.array(mask, bool), x=X)
         executor.step(kept=np.ones(4, bool), x=X)
         assert executor.fetch("total").tolist() == [6.0]
+
+
+@pytest.mark.parametrize("target", ["c", "vulkan"])
+def test_a_shape_without_an_end_is_refused(target: str) -> None:
+    statements = f"{SELECT} loop turns (i in 0..3) {{ op concat(y, y, axis=0) >> y; }} {ADD}"
+    program = oi.graph(PROGRAM.format(statements=statements))
+    with pytest.raises(SynthesisError, match=r"no largest shape of `y`"):
+        oi.Synthesizer(target).synthesize(oi.Model.from_arrays({"W.0": X, "W.1": X}), program)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL
 from openinfer.errors import SynthesisError
@@ -59,6 +59,13 @@ class UniqueNames:
         return unique
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """An extent that steps change, up to a largest one."""
+
+    most: int
+
+
 @dataclass
 class Draft:
     """What lowering finds: values, tables, procedures (callees first), the names that ``entry`` returns, and why
@@ -70,8 +77,7 @@ class Draft:
         starts: registers that depend on these when a step starts, and that steps change, with their values.
         views: registers for the places of values that may be memory of a state.
         counts: registers that hold what integer scalars are that operators count, by value.
-        rooms: the largest extents, None where they are fixed, of variables that take other shapes, as a lowering before
-            this one has shown.
+        rooms: extents of variables that take other shapes within a step, as a lowering before this one has shown.
         settled: values that were taken in the shape of their declaration, though a statement may give them another.
         lengths: registers that hold the same at the statement that is lowered.
     """
@@ -88,7 +94,9 @@ class Draft:
     starts: list[tuple[int, IndexExpr]] = field(default_factory=list["tuple[int, IndexExpr]"])
     views: dict[int, int] = field(default_factory=dict[int, int])
     counts: dict[int, Register] = field(default_factory=dict[int, Register])
-    rooms: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict[str, "tuple[int | None, ...]"])
+    rooms: Mapping[str, tuple[int | Index | Room, ...]] = field(
+        default_factory=dict[str, "tuple[int | Index | Room, ...]"]
+    )
     settled: set[int] = field(default_factory=set[int])
     lengths: EqualLengths = field(default_factory=EqualLengths)
     _values: UniqueNames = field(default_factory=UniqueNames)
@@ -100,22 +108,30 @@ class Draft:
         value = self.numbers[variable.name] = len(self.values)
         is_state = variable.storage is Storage.PERSISTENT
         self.values.append(DraftValue(variable.name, variable.type, variable, is_state))
-        extents = None if self.given is None else self.given.extents(variable.dims, variable.type.shape)
-        if extents is not None:
+        extents = self.declared(variable)
+        if not all(isinstance(extent, int) for extent in extents):
             self.extents[value] = self._own(variable, extents) if variable.varying else extents
         elif variable.name in self.rooms:
             self._make_room(value, variable, self.rooms[variable.name])
         return value
 
-    def _make_room(self, value: int, variable: ResolvedVar, room: Sequence[int | None]) -> None:
-        """Let a variable have other shapes from the start, up to a largest one."""
-        axes = enumerate(zip(variable.type.shape, room, strict=True))
-        self.extents[value] = tuple(
-            extent
-            if most is None
-            else Register(self.register(f"{variable.name}.{axis}", initial=extent, most=max(extent, most)))
-            for axis, (extent, most) in axes
-        )
+    def declared(self, variable: ResolvedVar) -> tuple[int | Register, ...]:
+        """Return the extents that a variable is declared with."""
+        extents = None if self.given is None else self.given.extents(variable.dims, variable.type.shape)
+        return variable.type.shape if extents is None else extents
+
+    def _make_room(self, value: int, variable: ResolvedVar, planned: Sequence[int | Index | Room]) -> None:
+        """Let a variable have from the start the extents that it has in a lowering before this one."""
+        extents = list[int | Register]()
+        for axis, (declared, extent) in enumerate(zip(variable.type.shape, planned, strict=True)):
+            if isinstance(extent, Room):
+                most = max(declared, extent.most)
+                extents.append(Register(self.register(f"{variable.name}.{axis}", initial=declared, most=most)))
+            elif isinstance(extent, int):
+                extents.append(extent)
+            elif self.given is not None:
+                extents.append(self.given.extent(extent))
+        self.extents[value] = tuple(extents)
 
     def varies(self, value: int) -> bool:
         """Return whether the shape of a value is known at run time only.
@@ -128,25 +144,33 @@ class Draft:
             self.settled.add(value)
         return value in self.extents
 
-    def unsettled(self) -> dict[str, tuple[int | None, ...]]:
+    def unsettled(self) -> dict[str, tuple[int | Index | Room, ...]]:
         """Return `rooms` of variables that were taken in their declared shape, or as smaller, than a statement made.
 
         Lowering again with these gives every statement the shapes that the variables have.
         """
-        rooms = dict[str, tuple[int | None, ...]]()
+        rooms: dict[str, tuple[int | Index | Room, ...]] = {}
         for value, extents in self.extents.items():
             variable, shape = self.values[value].variable, self.values[value].type.shape
             if variable is None:
                 continue
-            own = [extent if self._is_own(extent) else None for extent in extents]
-            outgrown = (e is not None and self.registers[e.number].most < n for e, n in zip(own, shape, strict=True))
-            if (value in self.settled and any(own)) or any(outgrown):
-                pairs = zip(own, shape, strict=True)
-                rooms[variable.name] = tuple(None if extent is None else most for extent, most in pairs)
+            room = tuple(map(self._room, extents, shape))
+            own = [extent for extent in extents if isinstance(extent, Register) and not self.is_given(extent)]
+            outgrown = any(
+                isinstance(extent, Register)
+                and isinstance(most, Room)
+                and self.registers[extent.number].most < most.most
+                for extent, most in zip(extents, room, strict=True)
+            )
+            if (own and value in self.settled) or outgrown:
+                rooms[variable.name] = room
         return rooms
 
-    def _is_own(self, extent: int | Register) -> TypeGuard[Register]:
-        return isinstance(extent, Register) and not self.is_given(extent)
+    def _room(self, extent: int | Register, most: int) -> int | Index | Room:
+        if isinstance(extent, int):
+            return extent
+        of_sizes = None if self.given is None else self.given.extent_of(extent)
+        return Room(most) if of_sizes is None else of_sizes
 
     def _own(self, variable: ResolvedVar, extents: Sequence[int | Register]) -> tuple[int | Register, ...]:
         """Return extents of a variable that a step may change, with their values when it starts in `starts`."""

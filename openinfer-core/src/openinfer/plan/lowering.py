@@ -32,7 +32,7 @@ from openinfer.plan.call_order import callees_first
 from openinfer.plan.calls import CallLowering, Operation
 from openinfer.plan.consumers import HandOvers
 from openinfer.plan.counted_results import CountedResults
-from openinfer.plan.draft import Draft
+from openinfer.plan.draft import Draft, Room
 from openinfer.plan.findings import about, all_of, at_node, faults_at
 from openinfer.plan.indices import LoopScope, constant, interval, is_exact
 from openinfer.plan.origins import origin_of, placement_of
@@ -52,6 +52,7 @@ from openinfer.plan.steps import (
     Procedure,
     Register,
     ReturnStep,
+    SetStep,
     TableRef,
     ValueRef,
 )
@@ -65,6 +66,7 @@ from openinfer.symbolic import DivisionError, names
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from openinfer.affine import Index
     from openinfer.ir.graph import Block
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, RuntimeInts, SettingValue
@@ -85,6 +87,9 @@ OUTSIDE = (
     f"next step; or {ELSEWHERE}"
 )
 
+MOST_LOWERINGS = 8
+"""Times that a program is lowered: shapes settle in two or three; a loop that doubles a variable has no end."""
+
 DEEPEST_LOOPS = 64
 """Deepest nesting of loops; C compilers need not take more than 127 nested blocks."""
 
@@ -98,13 +103,17 @@ def lower(
         SynthesisError: statements, settings or operators cannot be carried out on the target; it has a diagnostic for
             each of the statements.
     """
-    rooms: Mapping[str, tuple[int | None, ...]] = {}
-    while True:
-        draft = _lowered(resolved, model, environment, table, options, rooms)
+    rooms: Mapping[str, tuple[int | Index | Room, ...]] = {}
+    draft = _lowered(resolved, model, environment, table, options, rooms)
+    for _ in range(MOST_LOWERINGS):
         unsettled = draft.unsettled()
         if not unsettled:
             return draft
         rooms = {**rooms, **unsettled}
+        draft = _lowered(resolved, model, environment, table, options, rooms)
+    names = ", ".join(f"`{name}`" for name in sorted(draft.unsettled()))
+    message = f"there is no largest shape of {names}: statements make it from a smaller one, over and over"
+    raise about("unsupported", message, "write each result to a variable of its own, declared as large as it gets")
 
 
 def _lowered(
@@ -113,7 +122,7 @@ def _lowered(
     environment: Environment,
     table: KernelTable,
     options: PlanOptions,
-    rooms: Mapping[str, tuple[int | None, ...]],
+    rooms: Mapping[str, tuple[int | Index | Room, ...]],
 ) -> Draft:
     draft = Draft(rooms=rooms)
     given = options.given
@@ -222,7 +231,14 @@ class _BlockLowering:
         variable = self._resolved.variables[name]
         yield from declared_checks(self._draft, variable, origin)
         if variable.varying and self._draft.varies(output):
-            yield from self._persistent.reshaped(output, variable.type.shape, node, origin, self._around())
+            pairs = zip(self._draft.extents[output], self._draft.declared(variable), strict=True)
+            values = tuple(
+                (extent.number, self._draft.size(declared))
+                for extent, declared in pairs
+                if isinstance(extent, Register) and extent != declared
+            )
+            if values:
+                yield SetStep(origin=origin, values=values)
         yield FillStep(origin=origin, output=output, value=self._zero(name))
 
     def _transfer(self, ref: Ref, output: int, node: Node) -> Iterator[Step]:
