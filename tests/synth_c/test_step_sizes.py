@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from generated_c import COMPILERS, needs_gcc, noise, printed_by, run_sanitised, synthesised
 
-from openinfer.errors import SynthesisError
+from openinfer.errors import ShapeError, SynthesisError
 from openinfer.plan.steps import ComputeStep
 from openinfer.simulate import Simulator
 from openinfer.synth.comparison import compare
@@ -263,6 +263,64 @@ def test_parts_that_lie_past_the_limit_have_no_rows():
     assert run_sanitised(synthesis, {"x": noise(3, 4)})["y"].shape == (0, 4)
 
 
+QUOTIENTS = """
+dynamic { x: f32[T]; half: f32[ceil(T / 2)]; }
+volatile { pairs: f32[T / 2, 2]; odd: f32[ceil((T - 1) / 2)]; rest: f32[4 * floor(T / 4)]; }
+block entry {
+  op reshape(x) >> pairs;
+  op slice(x, axes=[0], starts=[1], ends=[T], steps=[2]) >> odd;
+  op slice(x, axes=[0], starts=[0], ends=[T], steps=[2]) >> even;
+  op add(half, even) >> y;
+  op slice(x, axes=[0], starts=[0], ends=[T - T % 4]) >> rest;
+  return pairs, odd, y, rest;
+}
+"""
+
+
+def test_declared_extents_may_divide_sizes_where_quotients_have_values():
+    model, program, synthesis = synthesised(QUOTIENTS, {}, {"T": 2}, {"T": LIMIT})
+    with Simulator(model, program, device="cpu").make_executor() as executor:
+        for rows in (2, 6, LIMIT):
+            inputs = {"x": noise(rows, seed=rows), "half": noise(rows // 2, seed=1)}
+            executor.step(**inputs)
+            for name, array in run_sanitised(synthesis, inputs).items():
+                np.testing.assert_array_equal(array, executor.outputs()[name], f"{name}, {rows} rows")
+        for rows in (0, 3):  # `T - 1` is below 0, or `T` is odd
+            inputs = {"x": noise(rows), "half": noise((rows + 1) // 2)}
+            with pytest.raises(ShapeError, match="does not fit T = "):
+                executor.step(**inputs)
+            with pytest.raises(SynthesisError, match="known at run time only do not fit each other"):
+                run_sanitised(synthesis, inputs)
+
+
+def test_declared_extents_below_0_end_the_step():
+    text = """
+    dynamic { x: f32[T]; }
+    volatile { y: f32[T - 1]; }
+    block entry { op slice(x, axes=[0], starts=[1], ends=[T]) >> y; return y; }
+    """
+    _, _, synthesis = synthesised(text, {}, {"T": 2}, {"T": LIMIT})
+    assert run_sanitised(synthesis, {"x": noise(1)})["y"].shape == (0,)
+    with pytest.raises(SynthesisError, match="known at run time only do not fit each other"):
+        run_sanitised(synthesis, {"x": noise(0)})
+
+
+def test_windows_along_a_size_of_steps_have_a_declared_extent():
+    """As the importer declares results of convolutions: a quotient of a size, along the last dim of several."""
+    text = """
+    dynamic { x: f32[1, 2, T]; }
+    constant { w: f32[3, 2, 5]; }
+    volatile { y: f32[1, 3, floor((T - 2) / 3)]; }
+    block entry { op conv1d(x, w, stride=3) >> y; return y; }
+    """
+    model, program, synthesis = synthesised(text, {"w": noise(3, 2, 5)}, {"T": 9}, {"T": 40})
+    with Simulator(model, program, device="cpu").make_executor() as executor:
+        for length in (5, 10, 40):
+            x = noise(1, 2, length, seed=length)
+            executor.step(x=x)
+            assert compare("y", executor.fetch("y"), run_sanitised(synthesis, {"x": x})["y"]).within
+
+
 def test_declared_extents_that_are_larger_at_smaller_sizes_are_refused():
     text = "dynamic { x: f32[T]; g: f32[A]; rest: f32[T - A]; } block entry { op neg(rest) >> y; return y, x, g; }"
     with pytest.raises(SynthesisError, match="`T-A` is larger at smaller sizes: up to 6, not 3"):
@@ -390,12 +448,12 @@ def test_the_program_around_it_takes_sizes_from_files_and_refuses_those_that_do_
             {"T": 8},
             "limit 'T' is about a size, and about the index `T` of `K`.*: K.T",
         ),
-        ("volatile { z: f32[T / 2]; }", {"T": 8}, "`T/2` divides a size that differs from step to step"),
+        ("volatile { z: f32[8 / T]; }", {"T": 8}, "`8/T` divides by a size that differs from step to step"),
     ],
-    ids=["a constant", "a persistent variable", "no input", "not positive", "an index too", "divided"],
+    ids=["a constant", "a persistent variable", "no input", "not positive", "an index too", "a divisor"],
 )
 def test_limits_of_sizes_that_cannot_be_followed_are_errors_that_say_why(declared, limits, message):
-    use = "op slice(x, axes=[0], starts=[0], ends=[T / 2]) >> z;" if "T / 2" in declared else ""
+    use = "op slice(x, axes=[0], starts=[0], ends=[1]) >> z;" if "8 / T" in declared else ""
     text = f"""
     dynamic {{ x: f32[T]; }}
     {declared}

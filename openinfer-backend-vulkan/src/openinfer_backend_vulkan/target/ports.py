@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.codegen import Notation
+from openinfer.codegen import c_notation
 from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.steps import Register
 from openinfer.plan.values import InputMemory, OutputMemory
@@ -55,18 +55,12 @@ def _nbytes(plan: ExecutionPlan, names: HostNames, port: PlanInput) -> str:
     if port.extents is None:
         return str(port.type.nbytes)
     sizes = {parameter_name(r.size): names.register(r.number) for r in plan.registers if r.size is not None}
-    notation = Notation(
-        variable=lambda var: sizes[var.name],
-        quotient=lambda of, by: f"(({of}) / ({by}))",
-        remainder=lambda of, by: f"(({of}) % ({by}))",
-        quotient_down=lambda of, by: f"(({of}) / ({by}))",
-        remainder_down=lambda of, by: f"(({of}) % ({by}))",
-    )
+    notation = c_notation(lambda var: sizes[var.name])
     texts: list[str] = []
     for extent in port.extents:
         if not isinstance(extent, Register):
             texts.append(str(extent))
             continue
-        polynomial = plan.registers[extent.number].extent
-        texts.append(f"({names.register(extent.number) if polynomial is None else notation.index(polynomial)})")
+        index = plan.registers[extent.number].extent
+        texts.append(f"({names.register(extent.number) if index is None else notation.index(index)})")
     return f"(size_t)({' * '.join(texts)}) * {max(port.type.dtype.bits // 8, 1)}"

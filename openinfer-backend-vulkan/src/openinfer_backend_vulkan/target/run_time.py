@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
-from openinfer.codegen import Notation
+from openinfer.codegen import c_notation
 from openinfer.synth.c_host.integers import declare_integers, number_text
 from openinfer.synth.c_host.regions import RegionTests
 from openinfer_backend_vulkan.glsl.loop_programs import ITERATIONS
@@ -16,7 +16,6 @@ from openinfer_backend_vulkan.target.stages import start_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from openinfer.affine import Var
     from openinfer.compute import Computation
     from openinfer.plan.regions import Region
     from openinfer.plan.steps import Argument, IndexExpr
@@ -116,15 +115,6 @@ def _declare_sizes(code: Lines, names: HostNames, found: Sequence[str], argument
 
 
 def _product(extents: Sequence[int | Index], parameters: Mapping[str, str]) -> str:
-    def variable(var: Var) -> str:
-        return parameters[var.name]
-
-    notation = Notation(
-        variable=variable,
-        quotient=lambda of, by: f"(({of}) / ({by}))",
-        remainder=lambda of, by: f"(({of}) % ({by}))",
-        quotient_down=lambda of, by: f"(({of}) / ({by}))",
-        remainder_down=lambda of, by: f"(({of}) % ({by}))",
-    )
+    notation = c_notation(lambda var: parameters[var.name])
     texts = [f"openinfer_extent({notation.index(Index.of(extent))})" for extent in extents]
     return " * ".join(texts) or "1"

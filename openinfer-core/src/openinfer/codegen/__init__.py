@@ -6,7 +6,7 @@ A target walks `ExecutionPlan.procedures` and prints each step. `loop_program` i
 """
 
 from openinfer.codegen.integers import integer_text
-from openinfer.codegen.notation import Notation
+from openinfer.codegen.notation import Notation, c_notation
 from openinfer.plan.programs import loop_program, operands_of
 
-__all__ = ["Notation", "integer_text", "loop_program", "operands_of"]
+__all__ = ["Notation", "c_notation", "integer_text", "loop_program", "operands_of"]

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from openinfer.affine.index import Atom
 
 
+def c_notation(variable: Callable[[Var], str]) -> Notation:
+    """Return how C writes indices over signed variables: it rounds toward zero, which differs below zero."""
+    return Notation(
+        variable=variable,
+        quotient=lambda of, by: f"(({of}) / ({by}))",
+        remainder=lambda of, by: f"(({of}) % ({by}))",
+        quotient_down=lambda of, by: f"(({of}) >= 0 ? ({of}) / ({by}) : -((({by}) - 1 - ({of})) / ({by})))",
+        remainder_down=lambda of, by: f"((({of}) % ({by}) + ({by})) % ({by}))",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Notation:
     """How a language writes indices.

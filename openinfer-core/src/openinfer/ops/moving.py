@@ -37,9 +37,27 @@ def _source(axes: Sequence[Var], view: View) -> tuple[Index, ...]:
 
 
 def _place(axes: Sequence[Var], moved: Moved) -> tuple[Index, ...]:
-    """Return where a place of the view is in the result: the same one in row-major order."""
-    if surely(lambda: moved.shape == moved.view.extents):
-        return tuple(map(Index.of, axes))
-    flat = sum((axis * stride for axis, stride in zip(axes, contiguous(moved.view.extents), strict=True)), Index())
-    strides = zip(contiguous(moved.shape), moved.shape, strict=True)
-    return tuple(flat // stride % extent for stride, extent in strides)
+    """Return where a place of the view is in the result: the same one in row-major order.
+
+    Dims that both have, from the first and from the last one on, are passed over: places along them are the same.
+    """
+    extents, shape = moved.view.extents, moved.shape
+    own = [axis for axis, extent in enumerate(extents) if not _is_one(extent)]
+    wanted = [axis for axis, extent in enumerate(shape) if not _is_one(extent)]
+    at = dict.fromkeys(range(len(shape)), Index())
+    for end in (0, -1):
+        while own and wanted and _are_equal(extents[own[end]], shape[wanted[end]]):
+            at[wanted.pop(end)] = Index.of(axes[own.pop(end)])
+    steps = contiguous([extents[axis] for axis in own])
+    flat = sum((axes[axis] * step for axis, step in zip(own, steps, strict=True)), Index())
+    for axis, step in zip(wanted, contiguous([shape[axis] for axis in wanted]), strict=True):
+        at[axis] = flat // step % shape[axis]
+    return tuple(at.values())
+
+
+def _is_one(extent: int) -> bool:
+    return surely(lambda: extent == 1)
+
+
+def _are_equal(one: int, other: int) -> bool:
+    return surely(lambda: one == other)

@@ -6,7 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
-from openinfer.dims import Let, LetKind, evaluated, lets_in, sources
+from openinfer.dims import Condition, Let, LetKind, Relation, evaluated, lets_in, sources
 from openinfer.plan.findings import about
 from openinfer.plan.sizes import combined, number, polynomial
 from openinfer.plan.steps import IndexExpr, Register
@@ -15,15 +15,13 @@ from openinfer.symbolic import DIVISIONS, Const, Name, evaluate, names, operatio
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from openinfer.affine import Interval
     from openinfer.affine.index import Atom
-    from openinfer.symbolic import IntExpr
+    from openinfer.symbolic import BinOp, IntExpr
 
 
-EVEN_HINT = (
-    "sums, differences and products of such sizes are known for all of them: let the caller give the quotient, as in"
-    " `x: f32[U, 2]`"
-)
-"""What to write where a size of steps is divided."""
+QUOTIENT_HINT = "let the caller give the quotient, as in `x: f32[U, 2]`, or leave its limit out"
+"""What to write where a size of steps is divided by another one."""
 
 _MOST_EVALUATED = 1 << 12
 """Largest size whose square is evaluated at every value below it, which takes some milliseconds."""
@@ -35,11 +33,12 @@ def parameter_name(size: str) -> str:
 
 
 class GivenSizes:
-    """The registers of sizes that the caller gives, and of extents that are polynomials in them.
+    """The registers of sizes that the caller gives, and of extents that are computed from them.
 
     Attributes:
         most: the largest value of each size.
         registers: of the sizes, by name.
+        demands: what has to hold of the sizes of a step so that declared extents have values, with what is declared.
     """
 
     def __init__(
@@ -60,6 +59,7 @@ class GivenSizes:
         alone = {name: Index.of(Var(parameter_name(name))) for name in most}
         self.registers = {name: register(f"size.{name}", value, name, alone[name]) for name, value in most.items()}
         self._extents = {number: alone[name] for name, number in self.registers.items()}
+        self.demands: dict[Condition, str] = {}
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -85,13 +85,15 @@ class GivenSizes:
         return all(self._is_of_sizes(atom) for atoms, _ in index.terms for atom in atoms)
 
     def _is_of_sizes(self, atom: Atom) -> bool:
+        if not isinstance(atom, Var):
+            return self.holds(atom.of) and self.holds(atom.by)
         if not isinstance(atom, Let):
-            return isinstance(atom, Var) and atom.name in self.parameters
+            return atom.name in self.parameters
         is_broadcast = atom.kind in (LetKind.COMMON, LetKind.STRIDE)
         return is_broadcast and all(self.holds(part) and not self.may_be_negative(part) for part in atom.parts)
 
     def extent(self, index: Index) -> int | Register:
-        """Return an extent that is a polynomial over the parameters of sizes, and over what these broadcast to."""
+        """Return an extent that is an index over the parameters of sizes, and over what these broadcast to."""
         known = index.constant
         if known is not None:
             return known
@@ -108,22 +110,20 @@ class GivenSizes:
         """Return the largest value of an extent, or a bound of it where sizes are squared; 0 where it is below that."""
         inside = sources(index)
         most = {name: most for size, most in self.most.items() if (name := parameter_name(size)) in inside}
-        # What sizes broadcast to is another size where one of them is 1.
-        ends = {0, 1} if lets_in(index) else {0}
-        values = product(*({min(end, each) for end in ends} | {each} for each in most.values()))
-        if not index.is_multilinear:
+        values = product(*({0, 1, each} if lets_in(index) else {0, each} for each in most.values()))
+        is_even = index.is_multilinear and all(isinstance(atom, Var) for atoms, _ in index.terms for atom in atoms)
+        if not is_even:
             # The largest value may lie between the ends of a size.
-            if len(most) == 1 and max(most.values()) <= _MOST_EVALUATED:
-                values = product(*(range(each + 1) for each in most.values()))
-            else:
-                index = Index(tuple((atoms, factor) for atoms, factor in index.terms if factor > 0))
+            if len(most) > 1 or max(most.values()) > _MOST_EVALUATED:
+                return max(0, self._bounds(index).high or 0)
+            values = product(*(range(each + 1) for each in most.values()))
         return max(0, *(evaluated(index, dict(zip(most, numbers, strict=True))) for numbers in values))
 
     def extents(self, dims: Sequence[IntExpr], shape: Sequence[int]) -> tuple[int | Register, ...] | None:
         """Return extents as written, whose values are ``shape`` at the largest sizes; None: they depend on no size.
 
         Raises:
-            SynthesisError: ``unsupported``: one divides, or is larger at smaller sizes.
+            SynthesisError: ``unsupported``: one divides by a size, or is larger at smaller sizes.
         """
         indices = [self.index(dim) for dim in dims]
         if len(indices) != len(shape) or all(index is None for index in indices):
@@ -137,25 +137,48 @@ class GivenSizes:
         )
 
     def index(self, expr: IntExpr) -> Index | None:
-        """Return an expression over sizes as a polynomial; None where it depends on none that is given.
+        """Return an expression over sizes as an index; None where it depends on none that is given.
 
         Raises:
-            SynthesisError: ``unsupported``: it divides.
+            SynthesisError: ``unsupported``: it divides by a size that is given.
         """
-        return None if self.most.keys().isdisjoint(names(expr)) else self._made(expr, expr)
+        return None if self.most.keys().isdisjoint(names(expr)) else self._made(expr)
 
-    def _made(self, expr: IntExpr, whole: IntExpr) -> Index:
+    def _made(self, expr: IntExpr) -> Index:
         if isinstance(expr, Const):
             return Index.of(expr.value)
         if isinstance(expr, Name):
             return Index.of(Var(parameter_name(expr.name)) if expr.name in self.most else self._sizes[expr.name])
+        if self.most.keys().isdisjoint(names(expr)):
+            return Index.of(evaluate(expr, self._sizes.__getitem__))
+        left, right = self._made(expr.left), self._made(expr.right)
         if expr.op in DIVISIONS:
-            if self.most.keys().isdisjoint(names(expr)):
-                return Index.of(evaluate(expr, self._sizes.__getitem__))
-            message = f"`{text(whole)}` divides a size that differs from step to step"
-            raise about("unsupported", message, f"{EVEN_HINT}, or leave its limit out")
-        left, right = self._made(expr.left, whole), self._made(expr.right, whole)
+            return self._divided(expr, left, right)
         return left + right if expr.op == "+" else left - right if expr.op == "-" else left * right
+
+    def _divided(self, expr: BinOp, of: Index, by: Index) -> Index:
+        if (by.constant or 0) < 1:
+            message = f"`{text(expr)}` divides by a size that differs from step to step"
+            raise about("unsupported", message, QUOTIENT_HINT)
+        self._demand(of, Relation.AT_LEAST, f"`{text(expr.left)}` must be at least 0")
+        if expr.op == "%":
+            return of % by
+        if expr.op == "/":
+            self._demand(of % by, Relation.EQUAL, f"`{text(expr.left)}` must be a multiple of {by}")
+        return -(-of // by) if expr.op == "ceil" else of // by
+
+    def _demand(self, index: Index, relation: Relation, words: str) -> None:
+        """Note what has to hold in every step, unless it holds for all sizes."""
+        low, high = (bounds := self._bounds(index)).low, bounds.high
+        if low is None or low < 0 or (relation is Relation.EQUAL and high != 0):
+            self.demands.setdefault(Condition(index, relation), words)
+
+    def _bounds(self, index: Index) -> Interval:
+        """Return bounds of an index over the parameters of sizes."""
+        names = {parameter_name(name): most for name, most in self.most.items()}
+        sizes = {Var(name): Index.of(Var(name, most + 1)) for name, most in names.items()}
+        broadcast = {let: Index.of(Var(let.name, self.largest(Index.of(let)) + 1)) for let in lets_in(index)}
+        return index.substituted({**sizes, **broadcast}).interval
 
     def starts(self) -> Iterator[tuple[int, Index]]:
         """Yield the registers that are computed when a step starts, with what they are; 0 where that is less."""
@@ -163,11 +186,8 @@ class GivenSizes:
         yield from ((register, extent) for register, extent in self._extents.items() if register not in given)
 
     def may_be_negative(self, index: Index) -> bool:
-        """Whether a polynomial over the parameters of sizes is below 0 for some sizes."""
-        names = {parameter_name(name): most for name, most in self.most.items()}
-        sizes = {Var(name): Index.of(Var(name, most + 1)) for name, most in names.items()}
-        broadcast = {let: Index.of(Var(let.name, self.largest(Index.of(let)) + 1)) for let in lets_in(index)}
-        low = index.substituted({**sizes, **broadcast}).interval.low
+        """Whether an index over the parameters of sizes is below 0 for some sizes."""
+        low = self._bounds(index).low
         return low is None or low < 0
 
     def expression(self, expr: IntExpr) -> IndexExpr:
@@ -181,7 +201,7 @@ class GivenSizes:
             if self.most.keys().isdisjoint(names(dim)):
                 continue
             if DIVISIONS.isdisjoint(operations(dim)):
-                if self.may_be_negative(self._made(dim, dim)):
+                if self.may_be_negative(self._made(dim)):
                     yield dim
             elif "-" in operations(dim):
                 yield dim
@@ -190,7 +210,7 @@ class GivenSizes:
         """Return what the register of an extent is set to, as an expression over those of sizes."""
         values = {str(extent): _held(f"size.{_shown(extent)}", register) for register, extent in self._extents.items()}
         let = next((let for let in lets_in(extent) if extent == Index.of(let)), None)
-        value = polynomial(_computed(extent), values)
+        value = polynomial(_computed(extent), values, lambda index: self._bounds(index).low)
         if let is None or let.kind is not LetKind.STRIDE:
             return value
         # 0 where the extent is 1, and 1 above it; for 0 the quotient is 2.

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dims import lets_in
+from openinfer.dims import Relation, lets_in
 from openinfer.ir.resolved import Storage
 from openinfer.plan.accesses import members, operands, touched, walk, written
 from openinfer.plan.draft import DraftValue
+from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.initial import initial_steps_of
-from openinfer.plan.setting_ranges import length_range
-from openinfer.plan.sizes import product
-from openinfer.plan.steps import CopyStep, InputStep, Origin, PlaceStep, Register, SetStep, TableRef, ValueRef
+from openinfer.plan.setting_ranges import PlaceRange, length_range
+from openinfer.plan.sized_symbols import LARGEST
+from openinfer.plan.sizes import number, product
+from openinfer.plan.steps import (
+    CopyStep,
+    Demand,
+    EqualStep,
+    InputStep,
+    Origin,
+    PlaceStep,
+    Register,
+    SetStep,
+    TableRef,
+    ValueRef,
+)
 from openinfer.plan.values import (
     InputMemory,
     NoMemory,
@@ -26,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from openinfer.plan.draft import Draft
+    from openinfer.plan.given_sizes import GivenSizes
     from openinfer.plan.steps import IndexExpr, Procedure, Step
     from openinfer.plan.weights import WeightStore
 
@@ -92,6 +106,7 @@ def _start_sizes(draft: Draft) -> Iterator[Step]:
     values = list(draft.starts)
     others: list[Step] = []
     if draft.given is not None:
+        yield from _demands(draft, draft.given)
         for register, extent in draft.given.starts():
             value = draft.given.value(extent)
             if draft.given.may_be_negative(extent):
@@ -105,6 +120,21 @@ def _start_sizes(draft: Draft) -> Iterator[Step]:
     if values:
         yield SetStep(origin=START, values=tuple(values))
     yield from others
+
+
+def _demands(draft: Draft, given: GivenSizes) -> Iterator[Step]:
+    """Yield the tests that declared extents have values at the sizes of a step."""
+    sizes = {name: draft.size(Register(register)) for name, register in given.registers.items()}
+    for condition, words in given.demands.items():
+        value = given.value(condition.index)
+        used = {var.name for var in condition.index.variables()}
+        demand = Demand(words, tuple((name, size) for name, size in sizes.items() if parameter_name(name) in used))
+        if condition.relation is Relation.EQUAL:
+            yield EqualStep(origin=START, left=value, right=number(0), demand=demand)
+            continue
+        register = draft.register("size.demanded", most=LARGEST)
+        place = PlaceRange(low=number(0), high=number(LARGEST), least=number(0), most=None)
+        yield PlaceStep(origin=START, register=register, value=value, range=place, of_sizes=True, demand=demand)
 
 
 def state_values(draft: Draft) -> list[int]:
@@ -125,22 +155,22 @@ def roles_and_memory(
     inputs = {number: at for at, number in enumerate(input_values(draft))}
     states = {number: at for at, number in enumerate(state_values(draft))}
     values: list[PlanValue] = []
-    for number, drafted in enumerate(draft.values):
+    for value, drafted in enumerate(draft.values):
         role, memory = Role.TEMPORARY, NoMemory()
         variable = drafted.variable
-        if number in results:
-            role, memory = Role.OUTPUT, OutputMemory(results.index(number))
-        elif number in inputs:
-            role, memory = Role.INPUT, NoMemory() if rewritten >> number & 1 else InputMemory(inputs[number])
-        elif number in states:
-            role, memory = Role.STATE, StateMemory(states[number])
+        if value in results:
+            role, memory = Role.OUTPUT, OutputMemory(results.index(value))
+        elif value in inputs:
+            role, memory = Role.INPUT, NoMemory() if rewritten >> value & 1 else InputMemory(inputs[value])
+        elif value in states:
+            role, memory = Role.STATE, StateMemory(states[value])
         elif drafted.data is not None:
             role = Role.CONSTANT
-            if used >> number & 1:
+            if used >> value & 1:
                 memory = WeightMemory(store.add(drafted.name, drafted.type, drafted.data, drafted.ops))
-        elif variable is not None and not rewritten >> number & 1 and variable.initial is not None:
+        elif variable is not None and not rewritten >> value & 1 and variable.initial is not None:
             role = Role.CONSTANT if variable.storage is Storage.CONSTANT else Role.WEIGHT
-            if used >> number & 1:
+            if used >> value & 1:
                 memory = WeightMemory(store.number_of(variable.name, variable.type, variable.initial))
-        values.append(PlanValue(number=number, name=drafted.name, type=drafted.type, role=role, memory=memory))
+        values.append(PlanValue(number=value, name=drafted.name, type=drafted.type, role=role, memory=memory))
     return tuple(values)

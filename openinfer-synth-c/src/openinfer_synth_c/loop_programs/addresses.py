@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from openinfer.codegen import Notation
+from openinfer.codegen import c_notation
 
 if TYPE_CHECKING:
     from openinfer.affine import Index, Var
@@ -70,17 +70,6 @@ def address_text(buffer: Buffer, address: Index) -> str:
     return f"(size_t)({text})" if buffer.dtype.is_packed else text
 
 
-def _quotient_down(of: str, by: str) -> str:
-    """Return a quotient rounded down: C rounds toward zero, which differs below zero."""
-    return f"(({of}) >= 0 ? ({of}) / ({by}) : -((({by}) - 1 - ({of})) / ({by})))"
-
-
-_NOTATION = Notation(
-    variable=counter,
-    quotient=lambda of, by: f"(({of}) / ({by}))",
-    remainder=lambda of, by: f"(({of}) % ({by}))",
-    quotient_down=_quotient_down,
-    remainder_down=lambda of, by: f"((({of}) % ({by}) + ({by})) % ({by}))",
-)
+_NOTATION = c_notation(counter)
 
 extent_text, index_text, tests_text = _NOTATION.extent, _NOTATION.index, _NOTATION.tests

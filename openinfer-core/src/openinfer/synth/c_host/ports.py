@@ -56,10 +56,11 @@ def port_context(name: str, type: TensorType, field: str) -> dict[str, object]:
 def input_port(port: PlanInput, names: PortNames, number: int) -> dict[str, object]:
     made = port_context(port.name, port.type, names.inputs[number])
     usage = string_literal(_usage(port, names) + ("" if is_needed(port) else " (optional)"))
-    extents = [names.polynomials[e.number] if isinstance(e, Register) else str(e) for e in port.extents or ()]
+    extents = [names.expressions[e.number] if isinstance(e, Register) else str(e) for e in port.extents or ()]
     if extents:
         shape = ["NPY_ANY" if isinstance(extent, Register) else str(extent) for extent in port.extents or ()]
-        shown = f"{port.name}: {port.type.dtype}[{', '.join(extents)}], at most {port.type}"
+        written = [names.commented[e.number] if isinstance(e, Register) else str(e) for e in port.extents or ()]
+        shown = f"{port.name}: {port.type.dtype}[{', '.join(written)}], at most {port.type}"
         made |= {"shape": ", ".join(shape), "comment": comment(shown)}
     return {
         **made,
