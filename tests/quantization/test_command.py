@@ -359,7 +359,6 @@ def test_the_command_writes_a_program_that_reads_digits_as_well(digits: Path, tm
         (["-m", "a.oinf"], "array 'classes'"),
         (["a.oinf"], "array 'classes'"),
         (["a.oinf", "-m", "b.oinf"], "the model is given twice: 'a.oinf' and --model 'b.oinf'"),
-        ([], "give the model: `--model FILE`, or MODEL after GRAPH"),
     ],
 )
 def test_the_model_is_given_once_after_the_graph_or_by_its_option(

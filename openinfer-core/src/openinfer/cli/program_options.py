@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.options import limit_option, seed_option, size_option
+from openinfer.cli.program_argument import program_argument
 from openinfer.cli.run_values import parse_inputs
 from openinfer.diagnostics import Diagnostic
 
@@ -23,15 +24,14 @@ if TYPE_CHECKING:
 
 
 def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add GRAPH, ``--model``, ``--input``, ``--initial``, ``--steps``, ``--size``, ``--limit``, ``--seed`` and
-    ``--placement``.
+    """Add what `program_argument` does, ``--input``, ``--initial``, ``--steps``, ``--size``, ``--limit``, ``--seed``
+    and ``--placement``.
 
-    The parameters are ``graph``, ``model_path``, ``inputs`` and ``initial`` (of `Input`), ``steps``, ``sizes``,
-    ``limits``, ``seed`` and ``placement``.
+    The parameters are ``program``, ``inputs`` and ``initial`` (of `Input`), ``steps``, ``sizes``, ``limits``, ``seed``
+    and ``placement``.
     """
     options = (
-        click.argument("graph", metavar="GRAPH"),
-        click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model: sizes and weights."),
+        program_argument,
         input_option("SOURCE: a .npy file, random, zeros, a value; one for each input."),
         initial_option("Value of persistent variable NAME before the first step."),
         click.option(

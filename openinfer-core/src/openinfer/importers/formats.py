@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _HEAD_NBYTES = 64
 
+_CONTAINER = b"OINF\0"
+
 _PYTORCH = (
     "export it from PyTorch, either as a program: `torch.export.save(torch.export.export(model, args), 'model.pt2')`, "
     "or as ONNX: `torch.onnx.export(model, args, 'model.onnx', dynamo=True)`"
@@ -144,6 +146,23 @@ def verify(
     return replace(found, first=again.first)
 
 
+def is_for_importers(path: str | os.PathLike[str], environment: Environment | None = None) -> bool:
+    """Return whether a file is a model of another format: one that `load` reads, or whose error says how to convert it.
+
+    A missing file is one by its ending. A container of weights is not: the reader of programs says what it is.
+    """
+    file, importers = Path(path), (environment or Environment.default()).importers.values()
+    if (file / "saved_model.pb").is_file() or any(file.suffix.lower() in spec.suffixes for spec in importers):
+        return True
+    try:
+        head = head_of(file, _HEAD_NBYTES)
+    except OSError:
+        return False
+    if head.startswith(_CONTAINER):
+        return False
+    return any(spec.magic and head.startswith(spec.magic) for spec in importers) or _recipe(file, head) is not None
+
+
 def _importer_of(file: Path, importers: Mapping[str, ImporterSpec]) -> ImporterSpec:
     if (file / "saved_model.pb").is_file():
         message = f"{str(file)!r} is a SavedModel of TensorFlow: {_SAVED_MODEL}"
@@ -170,7 +189,7 @@ def _importer_of(file: Path, importers: Mapping[str, ImporterSpec]) -> ImporterS
 def _recipe(file: Path, head: bytes) -> str | None:
     """Return the kind of an unsupported file and how to convert it; None if the kind is unknown."""
     suffix = file.suffix.lower()
-    if head.startswith(b"OINF\0"):
+    if head.startswith(_CONTAINER):
         return "a container of weights without a program: run it with a program of yours (`openinfer run`)"
     if head.startswith(b"PK\x03\x04") and suffix in (".pt", ".pth", ".torchscript", ".jit"):
         return f"a PyTorch archive (TorchScript, or saved weights), which has no graph of operators: {_PYTORCH}"

@@ -18,6 +18,7 @@ from openinfer.plugins.output import diverted_output
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.cli.program_argument import ProgramArgument
     from openinfer.cli.run_values import Input
     from openinfer.inspect.benchmark import NodeTime, Spread
     from openinfer.ir.graph import Graph
@@ -34,7 +35,7 @@ class Measured:
     """
 
     graph: str
-    model: str
+    model: str | None
     device: str
     steps: int
     warm_up: int
@@ -57,8 +58,7 @@ class Measured:
 @click.option("--json", "as_json", is_flag=True, help="Print one object; times in nanoseconds.")
 def command(
     *,
-    graph: str,
-    model_path: str,
+    program: ProgramArgument,
     inputs: list[Input],
     initial: list[Input],
     steps: int,
@@ -81,23 +81,20 @@ def command(
     openinfer bench digits.oi -m digits.oinf --input image=random
     openinfer bench digits.oi -m digits.oinf --input image=random --device vulkan --repeat 100 --json
     """
-    from openinfer.cli.graph_argument import read_graph
     from openinfer.inspect.benchmark import node_times, spread, whole_times
-    from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
 
-    program = read_graph(graph)
     counts = {"warm_up": warm_up, "repetitions": repetitions}
-    with ModelLoader.open(model_path) as model:
+    with program.opened() as opened:
         given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
-        plain = Simulator(model, program, trace=False, **given)
-        timed = Simulator(model, program, trace=True, timer=True, echo=False, **given)
+        plain = Simulator(opened.model, opened.graph, trace=False, **given)
+        timed = Simulator(opened.model, opened.graph, trace=True, timer=True, echo=False, **given)
         print_unlogged_warnings(plain.warnings)
         with diverted_output(), plain.make_executor() as executor, timed.make_executor() as traced:
             for each in (executor, traced):
-                give_first_values(each, initial, seed)
+                give_first_values(each, opened.named(initial), seed)
             print_warnings(executor.node_by_node)
-            drawn = StepValues(inputs, executor, model, seed)
+            drawn = StepValues(opened.named(inputs), executor, opened.model, seed)
             values: list[Mapping[str, Any]] = [drawn.at(step) for step in range(steps)]
             try:
                 whole = spread(whole_times(executor, values, **counts))
@@ -107,8 +104,8 @@ def command(
             by_node = [finding.message for finding in executor.node_by_node]
             nodes = node_times(traced, values, **counts)
     found = Measured(
-        graph=graph,
-        model=model_path,
+        graph=program.graph,
+        model=program.model,
         device=plain.device,
         steps=steps,
         machine=_machine(),
@@ -120,7 +117,7 @@ def command(
     if as_json:
         print_document(asdict(found))
     else:
-        click.echo("\n".join(_lines(found, program)))
+        click.echo("\n".join(_lines(found, opened.graph)))
 
 
 def _machine() -> str:
@@ -133,7 +130,8 @@ def _machine() -> str:
 
 def _lines(found: Measured, program: Graph) -> list[str]:
     steps = "1 step" if found.steps == 1 else f"{found.steps} steps"
-    head = f"{found.graph} with {found.model} on {found.device}: {found.repetitions} repetitions of {steps}"
+    with_model = "" if found.model is None else f" with {found.model}"
+    head = f"{found.graph}{with_model} on {found.device}: {found.repetitions} repetitions of {steps}"
     whole = found.whole
     middle = f"middle half {_time(whole.lower_quartile)} to {_time(whole.upper_quartile)}"
     lines = [

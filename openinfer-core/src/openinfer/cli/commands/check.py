@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -12,18 +13,22 @@ import click
 from openinfer.cli.failures import findings_of
 from openinfer.cli.findings import as_json, type_as_json
 from openinfer.cli.graph_argument import read_program
+from openinfer.cli.import_options import import_options
 from openinfer.cli.options import limit_option, size_option
+from openinfer.cli.program_argument import ProgramArgument, is_imported
 from openinfer.cli.program_files import program_files
 from openinfer.cli.terminal import print_document, wants_colour, width_of
-from openinfer.diagnostics import Diagnostic, Severity, as_errors, printable, render
+from openinfer.diagnostics import Diagnostic, Severity, Source, as_errors, printable, render
 from openinfer.errors import DslSyntaxError, SerializationError
 from openinfer.ir.text import node_desc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.cli.import_options import ImportChoices
     from openinfer.diagnostics import Diagnostic
     from openinfer.dsl.reading import Reading
+    from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
     from openinfer.validate.inference import InferredType
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
 @click.option("--device", metavar="NAME", help="With a model: check that this device can run the program too.")
 @click.option("--target", metavar="NAME", help="With a model: check that this synth target supports the program too.")
+@import_options("GRAPH such as *.onnx: ")
 @size_option
 @limit_option
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")
@@ -54,35 +60,38 @@ def command(
     strict: bool,
     explain_types: bool,
     json_wanted: bool,
+    choices: ImportChoices,
 ) -> None:
     """Report all errors and warnings of each GRAPH (a .oi text, a .json graph, or -); exit 1 if one has errors.
 
-    A folder means the .oi texts in it and below, except in hidden folders. One model applies to all of them.
+    A folder means the .oi texts in it and below, except in hidden folders. One model applies to all of them. A GRAPH
+    such as model.onnx is imported and checked with its own weights; it has to be the only one.
 
     The device of --device need not be usable here. Operators that fall back to another device are warnings.
 
     With --explain-types, --json prints an object: `findings` is the list, `types` has an object for each type.
     """
-    if device is not None and model is None:
-        raise click.UsageError("--device needs --model: what a device runs depends on sizes and types")
-    if target is not None and model is None:
-        raise click.UsageError(
-            "--target needs --model: without sizes and types it cannot be known what a target covers"
-        )
-    if sizes and model is None:
-        raise click.UsageError("--size needs --model: it takes the place of a size of the model")
+    imported = _imported(graphs)
+    has_model = model is not None or imported is not None
+    if not has_model:
+        _refuse_without_model(device, target, sizes, explain_types=explain_types)
     if limits and device is None and target is None:
         raise click.UsageError("--limit is for a device or a target: name one with --device or --target")
-    if explain_types and model is None:
-        raise click.UsageError("--explain-types needs --model: types follow from sizes and tensors")
     with ExitStack() as stack:
-        opened = None if model is None else stack.enter_context(_open(model))
+        places = Places(device, target, sizes, limits)
+        if imported is None:
+            choices.refuse_for(", ".join(graphs))
+            opened, read = None if model is None else stack.enter_context(_open(model)), read_program
+        else:
+            argument = ProgramArgument(graph=imported, model=model, choices=choices)
+            program = stack.enter_context(argument.opened(strict=strict))
+            opened, read = program.model, partial(_reading, program.graph)
         reports = [
-            _report(file, opened, Places(device, target, sizes, limits), strict=strict, explain_types=explain_types)
+            _report(file, read, opened, places, strict=strict, explain_types=explain_types)
             for file in program_files(graphs)
         ]
         if opened is not None:
-            reports += _unused(reports, opened, model or "")
+            reports += _unused(reports, opened, model or imported or "")
     if json_wanted:
         findings = [{"file": report.file, **as_json(finding)} for report in reports for finding in report.findings]
         types = [{"file": report.file, **type_as_json(found)} for report in reports for found in report.types]
@@ -91,10 +100,41 @@ def command(
         _print(reports)
         if explain_types:
             _print_types(reports)
-        if model is None and any(report.is_read for report in reports):
+        if not has_model and any(report.is_read for report in reports):
             click.echo("sizes and types were not checked: give a model with --model")
     if any(_errors(report.findings) for report in reports):
         ctx.exit(1)
+
+
+def _imported(graphs: Sequence[str]) -> str | None:
+    """Return the GRAPH that is a model of another format; None where there is none.
+
+    Raises:
+        UsageError: there are others.
+    """
+    imported = next(filter(is_imported, graphs), None)
+    if imported is not None and len(graphs) > 1:
+        raise click.UsageError(f"{imported} is imported with its own weights: check it alone")
+    return imported
+
+
+def _refuse_without_model(
+    device: str | None, target: str | None, sizes: Mapping[str, int], *, explain_types: bool
+) -> None:
+    """Refuse options that are about sizes and types.
+
+    Raises:
+        UsageError: one was written.
+    """
+    needs = {
+        "--device needs --model: what a device runs depends on sizes and types": device,
+        "--target needs --model: without sizes and types it cannot be known what a target covers": target,
+        "--size needs --model: it takes the place of a size of the model": sizes,
+        "--explain-types needs --model: types follow from sizes and tensors": explain_types,
+    }
+    for message, value in needs.items():
+        if value:
+            raise click.UsageError(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +162,24 @@ class Places:
     limits: Mapping[str, int]
 
 
-def _report(file: str, model: Model | None, places: Places, *, strict: bool, explain_types: bool) -> Report:
+def _reading(graph: Graph, file: str) -> Reading:
+    """Return the program that a file was imported as; it has no text that findings could point into."""
+    from openinfer.dsl.reading import Reading
+
+    return Reading(source=Source(file, ""), graph=graph)
+
+
+def _report(
+    file: str,
+    read: Callable[[str], Reading],
+    model: Model | None,
+    places: Places,
+    *,
+    strict: bool,
+    explain_types: bool,
+) -> Report:
     try:
-        reading = read_program(file)
+        reading = read(file)
     except (DslSyntaxError, SerializationError, OSError) as error:
         # A document that is not a graph has findings of its own; without any, there is no text to point into.
         return Report(file, findings_of(error), is_read=bool(getattr(error, "diagnostics", ())))

@@ -17,6 +17,7 @@ from openinfer.plugins.output import diverted_output
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from openinfer.cli.program_argument import ProgramArgument
     from openinfer.cli.run_values import Input
     from openinfer.inspect.divergence import Comparison
     from openinfer.simulate import Executor, Simulator
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
 def command(
     *,
-    graph: str,
-    model_path: str,
+    program: ProgramArgument,
     inputs: list[Input],
     initial: list[Input],
     steps: int,
@@ -54,26 +54,23 @@ def command(
     openinfer compare digits.oi -m digits.oinf --input image=random --device cpu --device vulkan \\
         --tolerance f32=1e-6 --steps 3 --json
     """
-    from openinfer.cli.graph_argument import read_graph
     from openinfer.inspect import check_comparisons
-    from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
 
     if len(devices) < 2:
         raise click.UsageError("give at least two devices: --device cpu --device vulkan")
-    program = read_graph(graph)
     given: dict[str, Any] = {"sizes": sizes, "placement": placement, "limits": limits, "trace": False}
     found: list[Comparison] = []
-    with ModelLoader.open(model_path) as model:
+    with program.opened() as opened:
 
         def values(executor: Executor) -> Iterator[Mapping[str, Any]]:
-            drawn = StepValues(inputs, executor, model, seed)
+            drawn = StepValues(opened.named(inputs), executor, opened.model, seed)
             yield from (drawn.at(step) for step in range(steps))
 
         def begin(executor: Executor) -> None:
-            give_first_values(executor, initial, seed)
+            give_first_values(executor, opened.named(initial), seed)
 
-        reference, *others = [Simulator(model, program, device=name, **given) for name in devices]
+        reference, *others = [Simulator(opened.model, opened.graph, device=name, **given) for name in devices]
         print_unlogged_warnings(warning for each in (reference, *others) for warning in each.warnings)
         for other in others:
             try:

@@ -8,54 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.difference_document import difference_document
+from openinfer.cli.import_options import import_options
 from openinfer.cli.options import limit_option, seed_option
 from openinfer.cli.program_options import initial_option, input_option
-from openinfer.cli.run_values import Input
 from openinfer.cli.terminal import print_document
 from openinfer.cli.tolerance_option import tolerance_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from openinfer.cli.import_options import ImportChoices
+    from openinfer.cli.run_values import Input
     from openinfer.importers import ImportedModel
     from openinfer.importers.verification_report import Verification
     from openinfer.ir.types import TensorType
     from openinfer.tolerances import Tolerance
-
-
-def _pairs(kind: str) -> Any:
-    def parse(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-        pairs: dict[str, str] = {}
-        for text in texts:
-            name, equals, value = (part.strip() for part in text.partition("="))
-            if not name or not equals or not value:
-                raise click.BadParameter(f"expected {kind}, found {text!r}", ctx=context, param=parameter)
-            if name in pairs:
-                raise click.BadParameter(f"{name!r} is given twice", ctx=context, param=parameter)
-            pairs[name] = value
-        return pairs
-
-    return parse
-
-
-def _feeds(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str] | None:
-    """Return pairs of outputs and inputs; None where the option is not given."""
-    if not texts:
-        return None
-    pairs = [text for text in texts if text.strip()]
-    if pairs and len(pairs) < len(texts):
-        message = f"'' is for no states, found {', '.join(map(repr, pairs))} too"
-        raise click.BadParameter(message, ctx=context, param=parameter)
-    return _pairs("OUT=IN, or '' for no states")(context, parameter, tuple(pairs))
-
-
-def _kept_inputs(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names of inputs; refuse FILE, which the option takes for one where it comes right after it."""
-    file = next((name for name in names if name and Path(name).suffix and Path(name).is_file()), None)
-    if file is not None:
-        message = f"{file!r} is a file, expected the name of an input: write FILE before the option"
-        raise click.BadParameter(message, ctx=context, param=parameter)
-    return names
 
 
 def _file_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
@@ -69,35 +36,7 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--output", "folder", default=".", metavar="DIR", help="Folder for the two files (.).")
 @click.option("--name", metavar="NAME", callback=_file_name, help="Name of the two files, by default that of FILE.")
-@click.option(
-    "--set",
-    "values",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_pairs("NAME=VALUE"),
-    help="Fix an input (a number, numbers with commas, or a .npy file) or a symbolic dimension.",
-)
-@click.option(
-    "--feed",
-    "feeds",
-    multiple=True,
-    metavar="OUT=IN",
-    callback=_feeds,
-    help="Keep output OUT as input IN of the next step; by default pairs such as h and hn. '' for none.",
-)
-@click.option(
-    "--no-feed",
-    "no_feed",
-    multiple=True,
-    is_flag=False,
-    flag_value="",
-    is_eager=True,
-    callback=_kept_inputs,
-    metavar="[NAME]",
-    help="Leave input NAME an input, or all of them without NAME, where their names imply states.",
-)
-@click.option("--no-roll", is_flag=True, help="Write repeated layers one after the other, not as a loop.")
-@click.option("--keep-norms", is_flag=True, help="Do not fold batch norms into the layers before them.")
+@import_options()
 @click.option(
     "--verify", is_flag=True, help="Compare with the original, run by onnxruntime or onnx, LiteRT or PyTorch."
 )
@@ -123,11 +62,6 @@ def command(
     file: Path,
     folder: str,
     name: str | None,
-    values: dict[str, str],
-    feeds: dict[str, str] | None,
-    no_feed: tuple[str, ...],
-    no_roll: bool,
-    keep_norms: bool,
     verify: bool,
     inputs: list[Input],
     initial: list[Input],
@@ -137,6 +71,7 @@ def command(
     limits: dict[str, int],
     budget: int | None,
     as_json: bool,
+    choices: ImportChoices,
 ) -> None:
     """Write FILE, such as model.onnx, as NAME.oi and NAME.oinf.
 
@@ -152,22 +87,16 @@ def command(
     if not verify and (inputs or initial or tolerances or limits or budget is not None or steps is not None):
         message = "--input, --initial, --tolerance, --limit, --budget and --steps go with --verify, which is not given"
         raise click.UsageError(message)
-    if no_feed and feeds is not None:
-        raise click.UsageError("--feed names all states, --no-feed is about those that names imply: leave out one")
-    given = {key: Input(key, text).constant() for key, text in values.items()}
     for item in (*inputs, *initial):
         item.content()
-    feeds = {} if "" in no_feed else feeds
-    found = importers.load(
-        file, values=given, feeds=feeds, kept_inputs=no_feed, roll=not no_roll, keep_norms=keep_norms
-    )
+    found = choices.load(file)
     program, container = found.save(folder, name or file.stem)
     checked = None
     if verify:
         checked = importers.verify(
             file,
             found,
-            values=given,
+            values=choices.constants(),
             inputs={item.name: _value_of(item, seed, place) for place, item in enumerate(inputs)},
             initial={item.name: _first_value_of(item, seed, place) for place, item in enumerate(initial)},
             steps=steps,

@@ -8,15 +8,17 @@ import click
 
 from openinfer.cli.findings import print_warnings
 from openinfer.cli.options import limit_option, size_option, strict_order_option
+from openinfer.cli.program_argument import program_argument
 from openinfer.cli.terminal import print_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.cli.program_argument import ProgramArgument
+
 
 @click.command(name="plan", short_help="Show the execution plan of a program, and the reasons for it.")
-@click.argument("graph")
-@click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
+@program_argument
 @click.option("--arch", metavar="FILE|NAME", help="Device file, or a name such as host; by default generic.")
 @click.option("--target", metavar="NAME", help="Synth target; by default that of --arch, or c.")
 @click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
@@ -36,8 +38,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(
     *,
-    graph: str,
-    model_path: str,
+    program: ProgramArgument,
     arch: str | None,
     target: str | None,
     schedules: str | None,
@@ -50,14 +51,12 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Show the plan of GRAPH (an .oi or .json file, or - for standard input).
+    """Show the plan of GRAPH (an .oi or .json file, - for standard input, or a model such as model.onnx).
 
     For each step: operations and bytes, memory, the schedule of each of its stages with the next best one, and why a
     result is stored. Nothing is compiled.
     """
-    from openinfer.cli.graph_argument import read_graph
     from openinfer.estimate import estimate, estimate_text, plan_document
-    from openinfer.model import ModelLoader
     from openinfer.output_files import writing
     from openinfer.plan.picture import arena_svg
     from openinfer.plan.schedules import schedules_text
@@ -68,14 +67,13 @@ def command(
     synthesizer = Synthesizer(
         target or (None if arch else "c"), arch=arch, schedules=schedules, limits=limits, strict_order=strict_order
     )
-    program = read_graph(graph, strict=strict)
-    with ModelLoader.open(model_path) as model:
+    with program.opened(strict=strict) as opened:
         shown: dict[str, str | None] = {}
 
         def watch(name: str, text: Callable[[], str]) -> None:
             shown[name] = text() if name in passes else None
 
-        plan = synthesizer.plan(model, program, sizes=sizes, strict=strict, watch=watch)
+        plan = synthesizer.plan(opened.model, opened.graph, sizes=sizes, strict=strict, watch=watch)
         found = estimate(plan)
     print_warnings(() if plan.arch is None else plan.arch.warnings)
     _print_passes(passes, shown)

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.cli.import_options import import_options
+from openinfer.cli.program_argument import ProgramArgument
 from openinfer.cli.terminal import print_document
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from openinfer.cli.import_options import ImportChoices
 
     Array = npt.NDArray[Any]
 
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     "--labels", "label_name", metavar="NAME", help="Array with the class of each sample (labels, where there is one)."
 )
 @click.option("--output", metavar="NAME", help="Output that is compared with the classes, where there are several.")
+@import_options("GRAPH such as *.onnx: ")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(
     *,
@@ -66,18 +71,18 @@ def command(
     label_name: str | None,
     output: str | None,
     as_json: bool,
+    choices: ImportChoices,
 ) -> None:
     """Write GRAPH, whose weights are in MODEL, as a program whose products and convolutions multiply 8-bit integers.
 
     Weights become i8 with a scale for each output. Their other operands become u8 or i8 with one scale, computed from
-    their values in the samples. Sums are exact, biases stay f32.
+    their values in the samples. Sums are exact, biases stay f32. A GRAPH such as model.onnx is imported first.
 
     \b
     openinfer quantize net.oi net.oinf --calibrate samples.npz
+    openinfer quantize model.onnx --calibrate samples.npz
     openinfer quantize net.oi --model net.oinf --calibrate samples.npz --percentile 99.9 --exclude 'head.*' -o build
     """
-    from openinfer.cli.graph_argument import read_graph
-    from openinfer.model import ModelLoader
     from openinfer.quantization import Clipping, quantize
     from openinfer.quantization.quantizing import MOST_CALIBRATED
 
@@ -88,33 +93,30 @@ def command(
     classes = arrays.pop(label_name or "labels", None)
     if label_name is not None and classes is None:
         raise click.BadParameter(f"{str(data_path)!r} has no array {label_name!r}", param_hint="--labels")
-    program = read_graph(graph)
-    with ModelLoader.open(model_path) as model:
+    with ProgramArgument(graph=graph, model=model_path, choices=choices).opened() as opened:
         made = quantize(
-            program,
-            model,
-            arrays,
+            opened.graph,
+            opened.model,
+            {opened.input_name(name): array for name, array in arrays.items()},
             clipping=Clipping(percentile),
             exclude=exclude,
             most=samples or MOST_CALIBRATED,
             labels=classes,
             output=output,
         )
-        written, container = made.save(folder, name or f"{model_path.stem}-int8")
+        written, container = made.save(folder, name or f"{Path(model_path or graph).stem}-int8")
     if as_json:
         print_document({"program": str(written), "container": str(container), **made.report.to_json()})
     else:
         click.echo(f"{made.report}\nwritten to {written}, {container}")
 
 
-def _model_path(argument: Path | None, option: Path | None) -> Path:
-    """Return the model's file, which is given once: after GRAPH or with ``--model``."""
+def _model_path(argument: Path | None, option: Path | None) -> str | None:
+    """Return the model's file, which is named once: after GRAPH or with ``--model``."""
     if argument is not None and option is not None:
         raise click.UsageError(f"the model is given twice: {str(argument)!r} and --model {str(option)!r}")
     path = argument or option
-    if path is None:
-        raise click.UsageError("give the model: `--model FILE`, or MODEL after GRAPH")
-    return path
+    return None if path is None else str(path)
 
 
 def _arrays(path: Path) -> dict[str, Array]:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from openinfer.cli.batch_options import BatchOptions
+    from openinfer.cli.program_argument import OpenedProgram, ProgramArgument
     from openinfer.cli.run_values import Input
     from openinfer.events import MemoryUse, TraceEvent
-    from openinfer.ir.graph import Graph
     from openinfer.simulate import Executor
 
     Watcher: TypeAlias = Callable[[TraceEvent], None]
@@ -87,8 +87,7 @@ class Extras:
 @batch_options
 def command(
     *,
-    graph: str,
-    model_path: str,
+    program: ProgramArgument,
     inputs: list[Input],
     initial: list[Input],
     steps: int,
@@ -107,13 +106,15 @@ def command(
     as_json: bool,
     batch: BatchOptions | None,
 ) -> None:
-    """Simulate GRAPH (a .oi program, a .json graph, or - for standard input) and print its results after the last step.
+    """Simulate GRAPH (a .oi program, a .json graph, - for standard input, or a model such as model.onnx) and print its
+    results after the last step.
 
     \b
     openinfer run digits.oi --model digits.oinf --input image=random --seed 1
     openinfer run digits.oi --model digits.oinf --input image=scan.npy --output digit
     openinfer run digits.oi --model digits.oinf --input image=zeros --timing --memory
     openinfer run digits.oi --model digits.oinf --input image=zeros --trace t.perfetto.json
+    openinfer run model.onnx --input image=random
     openinfer run digits.oi --model digits.oinf --batch scans.npz --workers 4 --output-dir found
 
     --initial hidden=hidden.npy gives a persistent variable its value before the first step, such as what an encoder
@@ -121,14 +122,11 @@ def command(
 
     The file of --trace opens at https://ui.perfetto.dev. With --batch, --output NAME=FILE.npz saves results of all.
     """
-    from openinfer.cli.graph_argument import read_graph
-    from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
 
     if trace_format is not None and trace_path is None:
         raise click.UsageError("--trace-format is about the file of --trace, which is not given")
     wanted = [parse_output(text) for text in outputs]
-    program = read_graph(graph)
     common: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
     if batch is not None:
         alone = {
@@ -139,20 +137,25 @@ def command(
             "memory": memory_wanted,
         }
         _refuse_with_batch({**alone, "verbose": verbose, "steps 0": not steps})
-        _run_batch(program, model_path, batch, inputs, wanted, steps, seed, common, as_json=as_json)
+        with program.opened() as opened:
+            _run_batch(opened, batch, inputs, wanted, steps, seed, common, as_json=as_json)
         return
     if initial and state_path is not None and Path(state_path).exists():
         message = f"--initial is for the first step, and {state_path} has the state after earlier ones"
         raise click.UsageError(f"{message}: leave out one of the two, or remove the file")
     watched = Watched(trace_path, trace_format, timing=timing, memory=memory_wanted, verbose=verbose)
-    with ModelLoader.open(model_path) as model:
-        simulator = Simulator(model, program, trace=watched.recording, timer=watched.timer, echo=False, **common)
+    with program.opened() as opened:
+        recorded = {"trace": watched.recording, "timer": watched.timer, "echo": False}
+        simulator = Simulator(opened.model, opened.graph, **recorded, **common)
         print_unlogged_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
-            give_first_values(executor, initial, seed)
+            give_first_values(executor, opened.named(initial), seed)
             print_warnings(executor.node_by_node)
-            memory = _run_with_state(executor, StepValues(inputs, executor, model, seed), steps, state_path, watched)
-            names = wanted or [(name, None) for name in _results(executor, steps)]
+            values = StepValues(opened.named(inputs), executor, opened.model, seed)
+            memory = _run_with_state(executor, values, steps, state_path, watched)
+            names = [(opened.output_name(name), file) for name, file in wanted] or [
+                (name, None) for name in _results(executor, steps)
+            ]
             extras = Extras(timing=timing, memory=memory if memory_wanted else None)
             _report(executor, names, steps, device, as_json=as_json, extras=extras)
 
@@ -165,8 +168,7 @@ def _refuse_with_batch(options: Mapping[str, object]) -> None:
 
 
 def _run_batch(
-    program: Graph,
-    model_path: str,
+    opened: OpenedProgram,
     batch: BatchOptions,
     inputs: Sequence[Input],
     wanted: Sequence[tuple[str, Path | None]],
@@ -178,20 +180,19 @@ def _run_batch(
 ) -> None:
     from openinfer.batch.job import Job
     from openinfer.cli.batch_run import run_batch_command
-    from openinfer.model import ModelLoader
 
-    with ModelLoader.open(model_path) as model:
-        job = Job(
-            graph=program,
-            model=model,
-            outputs=tuple(name for name, _ in wanted),
-            steps=steps,
-            keep_state=batch.state_per == "worker",
-            send_model=batch.send_model,
-            start_timeout=batch.start_timeout,
-            **common,
-        )
-        run_batch_command(job, batch, inputs, wanted, seed=seed, as_json=as_json)
+    outputs = [(opened.output_name(name), file) for name, file in wanted]
+    job = Job(
+        graph=opened.graph,
+        model=opened.model,
+        outputs=tuple(name for name, _ in outputs),
+        steps=steps,
+        keep_state=batch.state_per == "worker",
+        send_model=batch.send_model,
+        start_timeout=batch.start_timeout,
+        **common,
+    )
+    run_batch_command(job, batch, opened.named(inputs), outputs, seed=seed, as_json=as_json)
 
 
 def _run_with_state(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -9,6 +11,7 @@ import click
 from openinfer.cli.difference_document import difference_document
 from openinfer.cli.findings import print_warnings
 from openinfer.cli.options import SECONDS, limit_option, seed_option, size_option, strict_order_option
+from openinfer.cli.program_argument import program_argument
 from openinfer.cli.program_options import give_first_values, initial_option, input_option
 from openinfer.cli.proofs import proof_document, proof_text, refuse_alarms
 from openinfer.cli.terminal import print_document, table
@@ -17,8 +20,8 @@ from openinfer.diagnostics import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
+    from openinfer.cli.program_argument import ProgramArgument
     from openinfer.cli.run_values import Input
     from openinfer.cli.verification import FirstDifference, Verification
     from openinfer.ir.graph import Graph
@@ -30,9 +33,8 @@ if TYPE_CHECKING:
 
 
 @click.command(name="synth", short_help="Generate source code from a program.")
-@click.argument("graph")
-@click.option("--model", "-m", "model_path", required=True, metavar="FILE", help="Model with sizes and weights.")
-@click.option("--target", metavar="NAME", help="Synth target, such as c; by default that of --arch.")
+@program_argument
+@click.option("--target", metavar="NAME", help="Synth target; by default that of --arch, or c.")
 @click.option("--arch", metavar="FILE|NAME", help="What the program is for: a device file, or a name such as host.")
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
 @click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
@@ -62,8 +64,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(
     *,
-    graph: str,
-    model_path: str,
+    program: ProgramArgument,
     target: str | None,
     arch: str | None,
     directory: str | None,
@@ -88,24 +89,23 @@ def command(
     show_plan: bool,
     as_json: bool,
 ) -> None:
-    """Write GRAPH (an .oi or .json file, or - for standard input) as source code for a target.
+    """Write GRAPH (an .oi or .json file, - for standard input, or a model such as model.onnx) as source code.
+
+    A model is imported first; the directory has its program, its weights and the source.
 
     The directory is replaced if it contains an earlier bundle; anything else in it is an error. Exit code 1:
     the program has errors, --verify found a difference or --prove an alarm. Exit code 3: --verify found no compiler, or
     --prove no analyser.
     """
-    from openinfer.cli.graph_argument import read_graph
-    from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
     from openinfer.synth import Synthesizer
 
-    _require(target or arch, "give --target or --arch")
     _require(not (show_plan and as_json), "--plan prints tables: leave --json out")
     if not verify:
         given = {"--steps": steps, "--inputs": sequences, "--tolerance": tolerances or None}
         _refuse_given({**given, "--input": inputs or None, "--initial": initial or None})
     synthesizer = Synthesizer(
-        target,
+        target or (None if arch else "c"),
         arch=arch,
         schedules=schedules,
         limits=limits,
@@ -117,25 +117,38 @@ def command(
     )
     # After the target and the device are known: who asks for unknown ones learns that first.
     _require(directory or verify or prove, "give -o DIR, --verify or --prove")
-    program = read_graph(graph, strict=strict)
-    with ModelLoader.open(model_path) as model:
-        synthesis = synthesizer.synthesize(model, program, sizes=sizes, strict=strict)
+    names = [f"{prefix or 'model'}{suffix}" for suffix in (".oi", ".oinf")]
+    kept = None if directory is None else " and ".join(str(Path(directory, name)) for name in names)
+    with program.opened(strict=strict, written=kept) as opened:
+        model, graph = opened.model, opened.graph
+        synthesis = synthesizer.synthesize(model, graph, sizes=sizes, strict=strict)
         if prove:
             synthesis = synthesis.prove(timeout=timeout)
-        written = synthesis.emit(directory) if directory is not None else None
+        bundled = _with_imported(synthesis, dict(zip(names, opened.files, strict=False)) if directory else {})
+        written = bundled.emit(directory) if directory is not None else None
         checked, node = None, ""
         if verify:
-            simulator = Simulator(model, program, device="cpu", sizes=sizes)
-            begin = _first_values(simulator, initial, seed)
+            simulator = Simulator(model, graph, device="cpu", sizes=sizes)
+            begin = _first_values(simulator, opened.named(initial), seed)
+            inputs = opened.named(inputs)
             checked = _verified(
                 synthesis, model, simulator, inputs, begin, seed, steps or 1, sequences or 1, tolerances, timeout
             )
-            node = _first_node(checked.first, simulator, synthesis.plan.target, model, program, sizes, begin)
+            node = _first_node(checked.first, simulator, synthesis.plan.target, model, graph, sizes, begin)
     if as_json:
-        print_document(_document(synthesis, written, checked))
+        print_document(_document(bundled, written, checked))
     else:
-        _print(synthesis, written, checked, steps=(steps or 1) * (sequences or 1), show_plan=show_plan)
+        _print(bundled, written, checked, steps=(steps or 1) * (sequences or 1), show_plan=show_plan)
     _refuse_failures(synthesis, checked, sequences or 1, node)
+
+
+def _with_imported(synthesis: Synthesis, files: Mapping[str, Path]) -> Synthesis:
+    """Return a synthesis whose bundle has the program and the weights that were imported, by their names in it."""
+    if not files:
+        return synthesis
+    imported = {name: file.read_bytes() for name, file in files.items()}
+    bundle = replace(synthesis.bundle, files={**synthesis.bundle.files, **imported})
+    return replace(synthesis, bundle=bundle)
 
 
 def _refuse_failures(synthesis: Synthesis, checked: Verification | None, sequences: int, node: str) -> None:

@@ -14,6 +14,7 @@ from openinfer.errors import DynamicUnsetError
 from openinfer.regular_files import read_bounded, read_regular
 
 if TYPE_CHECKING:
+    from openinfer.cli.program_argument import ProgramArgument
     from openinfer.cli.run_values import Input
     from openinfer.cli.stepping import Dialogue
     from openinfer.simulate import Executor
@@ -30,8 +31,7 @@ PROMPT = "(trace) "
 @click.option("--state", "state_path", metavar="FILE", help="Persistent memory to start with.")
 def command(
     *,
-    graph: str,
-    model_path: str,
+    program: ProgramArgument,
     inputs: list[Input],
     initial: list[Input],
     steps: int,
@@ -45,9 +45,9 @@ def command(
     script: str | None,
     state_path: str | None,
 ) -> None:
-    """Run GRAPH (a .oi program or a .json graph) statement by statement, and inspect its values.
+    """Run GRAPH (a .oi program, a .json graph, or a model such as model.onnx) statement by statement.
 
-    Commands come from the terminal, from --script, or from standard input. `help` lists them.
+    Commands inspect its values. They come from the terminal, from --script, or from standard input. `help` lists them.
 
     \b
     openinfer trace digits.oi -m digits.oinf --input image=random
@@ -57,30 +57,27 @@ def command(
 
     An interactive session continues after an error; a script ends at its first error, with exit code 1.
     """
-    from openinfer.cli.graph_argument import STANDARD_INPUT, read_graph
+    from openinfer.cli.graph_argument import STANDARD_INPUT
     from openinfer.cli.stepping import Dialogue
     from openinfer.inspect import Inspector
-    from openinfer.model import ModelLoader
     from openinfer.simulate import Simulator
 
-    if graph == STANDARD_INPUT and script in (None, STANDARD_INPUT):
+    if program.graph == STANDARD_INPUT and script in (None, STANDARD_INPUT):
         raise click.UsageError("commands and the program cannot both come from standard input: give --script FILE")
     if initial and state_path is not None:
         raise click.UsageError("--initial and --state both give persistent variables their values: leave out one")
     lines = _script(script)
-    program = read_graph(graph)
-    with ModelLoader.open(model_path) as model:
+    with program.opened() as opened:
         given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
-        simulator = Simulator(model, program, trace=True, timer=True, echo=False, **given)
+        simulator = Simulator(opened.model, opened.graph, trace=True, timer=True, echo=False, **given)
         print_unlogged_warnings(simulator.warnings)
         with simulator.make_executor() as executor:
-            give_first_values(executor, initial, seed)
+            give_first_values(executor, opened.named(initial), seed)
             if state_path is not None:
                 executor.restore(state_path)
             inspector = Inspector(executor)
-            dialogue = Dialogue(
-                inspector, StepValues(inputs, executor, model, seed).at, steps, colour=wants_colour(sys.stdout)
-            )
+            values = StepValues(opened.named(inputs), executor, opened.model, seed)
+            dialogue = Dialogue(inspector, values.at, steps, colour=wants_colour(sys.stdout))
             try:
                 for line in (*(f"break {each}" for each in breaks), *(f"watch {each}" for each in watches)):
                     dialogue.do(line)
