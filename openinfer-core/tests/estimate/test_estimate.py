@@ -54,6 +54,7 @@ def test_a_product_takes_a_multiplication_and_an_addition_for_each_term() -> Non
     found = only_step(PRODUCT, w=np.ones((8, 20), np.float32))
 
     assert found.operations == 2 * 3 * 20 * 8
+    assert found.macs == 3 * 20 * 8
     assert (found.read_nbytes, found.written_nbytes) == (4 * (3 * 8 + 8 * 20), 4 * 3 * 20)
     assert found.weight_nbytes == 4 * 8 * 20
     assert found.guarded == 0
@@ -156,6 +157,40 @@ def test_live_memory_is_what_a_step_and_later_ones_need() -> None:
     assert [step.operations for step in found.steps] == [100, 100, 200, 0]
 
 
+MACS = {
+    "conv2d(x, w, padding=1)": 2 * 8 * 5 * 6 * (4 * 3 * 3),
+    "conv2d(x, d, groups=4)": 2 * 4 * 3 * 4 * (3 * 3),
+    "conv2d(x, w, stride=2)": 2 * 8 * 2 * 2 * (4 * 3 * 3),
+    "sum_axis(x, axes=[0])": 0,
+    "max_axis(x, axes=[0])": 0,
+    "softmax(x)": 0,
+    "relu(x)": 0,
+    "sdpa(x, x, x)": 2 * (2 * 4 * 5 * 5 * 6),
+}
+
+
+@pytest.mark.parametrize("op", MACS)
+def test_macs_are_terms_of_sums_that_are_products(op: str) -> None:
+    arrays = {"w": np.ones((8, 4, 3, 3), np.float32), "d": np.ones((4, 1, 3, 3), np.float32)}
+    constants = "".join(f"constant {{ {key}: f32{list(w.shape)}; }} " for key, w in arrays.items() if f", {key}" in op)
+    text = f"dynamic {{ x: f32[2, 4, 5, 6]; }} {constants} block entry {{ op {op} >> y; return y; }}"
+
+    assert estimate(plan_of(text, arrays)).macs == MACS[op]
+
+
+def test_macs_count_for_each_turn_of_a_loop() -> None:
+    text = """
+    dynamic { x: f32[3, 8]; }
+    volatile { w: f32[8, 8]; }
+    block entry {
+      op identity(x) >> h;
+      loop turns (i in 0..6) { op matmul(h, w) >> h; }
+      return h;
+    }
+    """
+    assert estimate(plan_of(text, {"w": np.ones((8, 8), np.float32)})).macs == 6 * 3 * 8 * 8
+
+
 def test_the_text_fits_100_columns_and_sums_up() -> None:
     plan = plan_of(PRODUCT, {"w": np.ones((8, 20), np.float32)})
     found = estimate(plan)
@@ -163,7 +198,7 @@ def test_the_text_fits_100_columns_and_sums_up() -> None:
     text = estimate_text(plan, found)
 
     assert max(map(len, text.splitlines())) <= 100
-    assert "work      960 operations; 976 bytes read and written" in text
+    assert "work      960 operations (480 multiply-accumulates); 976 bytes read and written" in text
     assert f"accesses  {found.proved} proved in bounds, 0 guarded by a test" in text
 
 

@@ -49,7 +49,7 @@ def planned(text: str, sizes: Mapping[str, int], limits: Mapping[str, int]) -> E
 def test_costs_at_some_sizes_are_those_of_a_program_that_always_has_them(name: str, sizes: dict[str, int]) -> None:
     varying, fixed = (
         [
-            (step.times or 1, step.operations, step.written_nbytes)
+            (step.times or 1, step.operations, step.macs, step.written_nbytes)
             for step in made.steps
             if step.operations or step.written_nbytes
         ]
@@ -75,10 +75,15 @@ def test_text_and_json_have_numbers_of_the_largest_sizes_and_expressions() -> No
     costs = estimate(plan)
     text = estimate_text(plan, costs)
     assert "sizes     T = 128, U = 64 at most" in text
-    assert "work      16,384 operations, 128*T in a step; " in text
+    work = " ".join(text.split())
+    assert "work 16,384 operations, 128*T in a step (8,192 multiply-accumulates, 64*T in a step); " in work
     totals = json.loads(json.dumps(plan_document(plan, costs)))["totals"]
     assert totals["operations"] == 2 * 128 * 8 * 8
-    assert totals["expressions"]["operations"] == "128*T"
+    assert totals["macs"] == 128 * 8 * 8
+    assert {name: totals["expressions"][name] for name in ("operations", "macs")} == {
+        "operations": "128*T",
+        "macs": "64*T",
+    }
 
 
 def test_a_size_that_steps_are_not_given_stays_a_number() -> None:

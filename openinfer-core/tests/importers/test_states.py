@@ -223,7 +223,7 @@ def test_options_of_states_that_do_not_fit_are_refused(
 
 def test_a_file_after_no_feed_is_not_taken_for_a_name(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["import", "--no-feed", str(decoder(tmp_path))])
-    assert (result.exit_code, "write FILE before the option" in " ".join(result.output.split())) == (2, True)
+    assert (result.exit_code, "write the file before the option" in " ".join(result.output.split())) == (2, True)
 
 
 def test_the_command_verifies_from_first_values(tmp_path: Path) -> None:

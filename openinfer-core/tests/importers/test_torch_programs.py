@@ -54,6 +54,18 @@ def test_weights_are_named_after_their_path_in_the_module() -> None:
     assert set(model.model.tensors) == {"fc1.weight", "fc1.bias"}
 
 
+def test_the_report_counts_patterns_that_became_one_operator() -> None:
+    operators = [
+        op("sigmoid.default", "gate", "f32", [2, 4], self="%x"),
+        op("mul.Tensor", "product", "f32", [2, 4], self="%x", other="%gate"),
+    ]
+
+    model = imported_program(program(operators, [info("x", "f32", [2, 4])], ["product"]))
+
+    assert "op silu(x)" in model.text
+    assert (model.report.recognised, model.report.norms, model.report.layers) == ({"silu": 1}, 0, 0)
+
+
 # Sizes
 
 

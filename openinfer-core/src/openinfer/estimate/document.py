@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
 
 
-_COUNTS = ("times", "operations", "read_nbytes", "written_nbytes", "live_nbytes")
+_COUNTS = ("times", "operations", "macs", "read_nbytes", "written_nbytes", "live_nbytes")
 
 
 def plan_document(plan: ExecutionPlan, found: PlanEstimate) -> dict[str, Any]:
@@ -30,9 +30,10 @@ def plan_document(plan: ExecutionPlan, found: PlanEstimate) -> dict[str, Any]:
         _add(block["steps"], estimates)
     totals = {
         "operations": largest.operations,
+        "macs": largest.macs,
         "moved_nbytes": largest.moved_nbytes,
         "live_nbytes": largest.live_nbytes,
-        "expressions": _expressions(found, ("operations", "moved_nbytes", "live_nbytes")),
+        "expressions": _expressions(found, ("operations", "macs", "moved_nbytes", "live_nbytes")),
         "proved": found.proved,
         "guarded": found.guarded,
         "arena_nbytes": plan.arena_nbytes,
@@ -58,6 +59,7 @@ def _estimate(found: StepEstimate) -> dict[str, Any]:
         "number": found.number,
         "times": found.times,
         "operations": found.operations,
+        "macs": found.macs,
         "read_nbytes": found.read_nbytes,
         "written_nbytes": found.written_nbytes,
         "live_nbytes": found.live_nbytes,

@@ -10,7 +10,7 @@ from openinfer import dims
 from openinfer.codegen import loop_program
 from openinfer.dims import is_size
 from openinfer.estimate.sizes import PlanSizes, storage_nbytes
-from openinfer.estimate.work import kernel_operations, operations, reads_of
+from openinfer.estimate.work import kernel_operations, multiply_accumulates, operations, reads_of
 from openinfer.layout import row_major
 from openinfer.loops import UnprovedAccessError, verify
 from openinfer.lower.fused import needed
@@ -65,6 +65,7 @@ class StepEstimate:
         number: from 1, in the order in which steps are listed.
         times: how often the loops around it run it; None: their bounds are known at run time only.
         operations: of its arithmetic; None where they are not known. See `openinfer.estimate.work`.
+        macs: terms of sums that are products; None where they are not known.
         read_nbytes, written_nbytes: of operands, each element of which counts once.
         live_nbytes: of the arena that hold what the step reads, writes, or what is needed later.
         weight_nbytes: of the weights that it reads.
@@ -76,6 +77,7 @@ class StepEstimate:
     number: int
     times: Size | None = 1
     operations: Size | None = 0
+    macs: Size | None = 0
     read_nbytes: Size = 0
     written_nbytes: Size = 0
     live_nbytes: Size = 0
@@ -91,6 +93,7 @@ class StepEstimate:
             self,
             times=_at(self.times, sizes),
             operations=_at(self.operations, sizes),
+            macs=_at(self.macs, sizes),
             read_nbytes=_at(self.read_nbytes, sizes),
             written_nbytes=_at(self.written_nbytes, sizes),
             live_nbytes=_at(self.live_nbytes, sizes),
@@ -125,6 +128,11 @@ class PlanEstimate:
     def operations(self) -> Size:
         """Operations of all steps, each as often as loops of known bounds run it; unknown ones left out."""
         return sum(_times(step, step.operations) for step in self.steps if step.operations is not None)
+
+    @property
+    def macs(self) -> Size:
+        """Multiply-accumulates of all steps, each as often as loops of known bounds run it; unknown ones left out."""
+        return sum(_times(step, step.macs) for step in self.steps if step.macs is not None)
 
     @property
     def moved_nbytes(self) -> Size:
@@ -237,9 +245,11 @@ class _Estimating:
         accesses = _accesses(kernel)
         counted = kernel_operations(kernel)
         choices: tuple[StageChoice, ...] = ()
+        macs: Size | None = 0
         if isinstance(step, ComputeStep):
             extents = self._sizes.extents(step)
             counted = operations(step.computation, extents)
+            macs = multiply_accumulates(step.computation, extents)
             choices = tuple(self._choices(step))
             read = reads_of(step.computation, extents)
             for tensor, operand in zip(step.computation.inputs, step.inputs, strict=True):
@@ -252,6 +262,7 @@ class _Estimating:
             number=found.number,
             times=found.times,
             operations=counted,
+            macs=macs,
             read_nbytes=sum(sizes.values()) + again,
             written_nbytes=found.written_nbytes,
             live_nbytes=found.live_nbytes,

@@ -54,7 +54,9 @@ def _summary(plan: ExecutionPlan, found: PlanEstimate) -> Iterator[str]:
         yield f"memory    {bank.name} ({bank.kind}): {bank.nbytes:,} of {bank.capacity:,} bytes"
     unknown = sum(1 for step in found.steps if step.operations is None)
     note = f"; those of {counted(unknown, 'step')} are not known" if unknown else ""
-    operations = f"{_amount(plan, found.operations, 'operations')}{note}"
+    has_macs = is_size(found.macs) or found.macs > 0
+    macs = f" ({_amount(plan, found.macs, 'multiply-accumulates')})" if has_macs else ""
+    operations = f"{_amount(plan, found.operations, 'operations')}{macs}{note}"
     yield from _wrapped("work      ", f"{operations}; {_amount(plan, found.moved_nbytes, 'bytes read and written')}")
     if any(step.times is None for step in found.steps):
         yield "          (what runs in loops whose bounds are known at run time counts once)"

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from openinfer.expr.tree import Expr
     from openinfer.loops import Kernel, Statement
 
+_ADDING = frozenset(("add", "fma"))
+
+_MULTIPLYING = frozenset(("mul", "fma", "square"))
+
 _FREE = frozenset(("input", "literal", "cast"))
 
 _BARE = Extents({})
@@ -30,6 +34,15 @@ _BARE = Extents({})
 def operations(computation: Computation, extents: Extents) -> Size | None:
     """Return the operations of a computation; None where an extent may be anything."""
     return _sum(_stage_operations(stage, extents) for stage in computation.stages)
+
+
+def multiply_accumulates(computation: Computation, extents: Extents) -> Size | None:
+    """Return the terms of its sums that are products; None where an extent may be anything.
+
+    This is what tables of networks call MACs: a product and an addition count as one, whatever scales or casts are in
+    the term too.
+    """
+    return _sum(extents.places(stage.all_axes) for stage in computation.stages if _sums_products(stage))
 
 
 def kernel_operations(kernel: Kernel) -> Size | None:
@@ -80,6 +93,17 @@ def _sum(counts: Iterable[Size | None]) -> Size | None:
             return None
         total = total + count
     return total
+
+
+def _sums_products(stage: Stage) -> bool:
+    return stage.fold is not None and any(
+        _functions(total.combine) & _ADDING and (_functions(total.term) | _functions(total.combine)) & _MULTIPLYING
+        for total in stage.fold.totals
+    )
+
+
+def _functions(expr: Expr) -> frozenset[str]:
+    return frozenset(instruction.function for instruction in linearise(expr).instructions)
 
 
 def _count(expressions: Iterable[Expr]) -> int:

@@ -59,6 +59,9 @@ class ImportReport:
         starts: element type and extents of what a state holds before the first step, zeros, by the name of its input;
             a cache holds 0 entries.
         states: persistent variables by names of inputs in the model, of those that keep their shape.
+        recognised: statements that patterns of nodes became, by operator.
+        norms: batch norms that were folded into the weights of the layers before them.
+        layers: repeated layers that became a loop; 0 where none did.
         notes: what else a reader should know, one sentence each.
     """
 
@@ -74,6 +77,9 @@ class ImportReport:
         default_factory=dict[str, "tuple[DType, tuple[IntExpr, ...]]"]
     )
     states: Mapping[str, str] = field(default_factory=dict[str, str])
+    recognised: Mapping[str, int] = field(default_factory=dict[str, int])
+    norms: int = 0
+    layers: int = 0
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ import click
 
 from openinfer.cli.difference_document import difference_document
 from openinfer.cli.import_options import import_options
+from openinfer.cli.import_summary import import_summary, summary_document, summary_text
 from openinfer.cli.options import limit_option, seed_option
 from openinfer.cli.program_options import initial_option, input_option
 from openinfer.cli.terminal import print_document
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from openinfer.cli.import_options import ImportChoices
+    from openinfer.cli.import_summary import ImportSummary
     from openinfer.cli.run_values import Input
     from openinfer.importers import ImportedModel
     from openinfer.importers.verification_report import Verification
@@ -84,13 +86,14 @@ def command(
     """
     from openinfer import importers
 
-    if not verify and (inputs or initial or tolerances or limits or budget is not None or steps is not None):
-        message = "--input, --initial, --tolerance, --limit, --budget and --steps go with --verify, which is not given"
+    if not verify and (inputs or initial or tolerances or budget is not None or steps is not None):
+        message = "--input, --initial, --tolerance, --budget and --steps go with --verify, which is not given"
         raise click.UsageError(message)
     for item in (*inputs, *initial):
         item.content()
     found = choices.load(file)
     program, container = found.save(folder, name or file.stem)
+    summary = import_summary(found, limits)
     checked = None
     if verify:
         checked = importers.verify(
@@ -106,9 +109,10 @@ def command(
             tolerances=tolerances,
         )
     if as_json:
-        print_document(_document(found, program, container, checked))
+        print_document(_document(found, program, container, summary, checked))
     else:
         click.echo(f"{program}, {container}: {found.report}")
+        click.echo(summary_text(summary, found.report))
         click.echo("" if checked is None else str(checked), nl=checked is not None)
     if checked is not None and not checked.agrees:
         raise SystemExit(1)
@@ -124,7 +128,9 @@ def _first_value_of(item: Input, seed: int, place: int) -> Callable[[TensorType]
     return lambda wanted: item.value(wanted, (seed, place, 0, 1))
 
 
-def _document(found: ImportedModel, program: Path, container: Path, checked: Verification | None) -> Mapping[str, Any]:
+def _document(
+    found: ImportedModel, program: Path, container: Path, summary: ImportSummary, checked: Verification | None
+) -> Mapping[str, Any]:
     report = found.report
     return {
         "program": str(program),
@@ -135,7 +141,11 @@ def _document(found: ImportedModel, program: Path, container: Path, checked: Ver
         "folded": report.folded,
         "inputs": dict(report.inputs),
         "outputs": dict(report.outputs),
+        "recognised": dict(report.recognised),
+        "norms": report.norms,
+        "layers": report.layers,
         "notes": list(report.notes),
+        "summary": summary_document(summary),
         "verification": None if checked is None else _verification(checked),
     }
 

@@ -78,6 +78,9 @@ def finished(program: Program, origin: Origin, options: ImportOptions, environme
         feeds=fed,
         starts=_starts(program),
         states=result.states,
+        recognised=program.recognised,
+        norms=norms,
+        layers=sum(part.count for part in statements if isinstance(part, Loop) and isinstance(part.count, int)),
         notes=(
             *origin.notes,
             *_state_notes(program),

@@ -147,6 +147,7 @@ class Program:
         counters: how much caches hold, by the size that says it.
         counts: numbers of rows that operators count, by the size that they are.
         own_extents: sizes of inputs that have to fit what caches hold.
+        recognised: calls that patterns of others became, by operator.
         notes: what a reader should know about results, one sentence each.
         initial: what states hold before the first step, by their names, of those that do not start with zeros.
         internal: names of outputs that are the next values of states only, and no results.
@@ -165,6 +166,7 @@ class Program:
     counters: dict[str, Counter] = field(default_factory=dict[str, Counter])
     counts: dict[str, Value] = field(default_factory=dict[str, Value])
     own_extents: list[str] = field(default_factory=list[str])
+    recognised: dict[str, int] = field(default_factory=dict[str, int])
     notes: list[str] = field(default_factory=list[str])
     initial: dict[str, Payload] = field(default_factory=dict[str, Payload])
     internal: set[str] = field(default_factory=set[str])

@@ -60,6 +60,7 @@ def imported(model: TfliteModel, options: ImportOptions, environment: Environmen
         feeds={output: value.name for value, output, _ in program.states},
         starts={value.name: (value.dtype, expressions(value.dims)) for value, _, _ in program.states},
         states=result.states,
+        layers=sum(part.count for part in statements if isinstance(part, Loop) and isinstance(part.count, int)),
         notes=tuple(program.notes),
     )
     weights = model_with_sizes(program_graph, result.weights, program.sizes, environment)
