@@ -11,7 +11,7 @@ from onnx_models import INT64, info, model, node, weights
 
 from openinfer.importers.imported import ImportOptions
 from openinfer.importers.onnx_files import idioms
-from openinfer.importers.onnx_files.batch_norms import without_batch_norms
+from openinfer.importers.onnx_files.batch_norms import without_batch_norms, without_channel_constants
 from openinfer.importers.onnx_files.head_splits import with_heads_before_splits
 from openinfer.importers.onnx_files.idiom_search import with_idioms
 from openinfer.importers.onnx_files.reading import model_of
@@ -49,6 +49,30 @@ ATTENTION = [
     node("Softmax", "a", "w", axis=-1),
     node("MatMul", "w x", "y"),
 ]
+APART = [
+    NORM[0],
+    node("Mul", "x x", "q"),
+    NORM[3],
+    node("Mul", "m m", "mm"),
+    node("Sub", "v mm", "u"),
+    node("Relu", "u", "bound"),
+    node("Add", "bound eps", "w"),
+    NORM[1],
+    *NORM[5:],
+]
+SOFTMAX = [
+    node("ReduceMax", "x", "m", axes=[-1]),
+    node("Sub", "x m", "c"),
+    node("Exp", "c", "e"),
+    node("ReduceSum", "e last", "s", keepdims=1),
+    node("Div", "e s", "y"),
+]
+FOLDED_KEYS = [
+    node("Reshape", "x rows_of_keys", "k3"),
+    node("Transpose", "k3", "t3", perm=[0, 2, 1]),
+    node("Reshape", "t3 keys_in_rows", "k"),
+    *ATTENTION[1:],
+]
 BYTES = [node("DequantizeLinear", "b one", "xf"), node("DequantizeLinear", "codes scale", "wf", axis=1)]
 IMAGES = [node("DequantizeLinear", "image one", "xf"), node("DequantizeLinear", "kernel one", "wf")]
 ROTATED = [
@@ -82,13 +106,22 @@ PATTERNS = {
     "linear": [node("MatMul", "x weight", "p"), node("Add", "p wide", "y")],
     "transposed": [node("Transpose", "x", "t", perm=[0, 1, 3, 2]), node("MatMul", "x t", "y")],
     "embedding": [node("Gather", "embedding ids", "y")],
+    "layer norm with a difference": APART,
+    "softmax": SOFTMAX,
+    "one-hot rows": [node("OneHot", "ids depth values", "rows"), node("MatMul", "rows embedding", "y")],
     "attention": ATTENTION,
+    "attention in one batch": FOLDED_KEYS,
     "rotary": ROTATED,
     "heads before splits": HEADS,
     "product of integers": [*BYTES, node("MatMul", "xf wf", "p"), node("Add", "p wide", "y")],
     "quantised weights": [BYTES[1], node("MatMul", "x wf", "p"), node("Add", "p wide", "y")],
     "quantised again": [*BYTES, node("MatMul", "xf wf", "p"), node("QuantizeLinear", "p two", "y")],
     "convolution of integers": [*IMAGES, node("Conv", "xf wf", "y")],
+    "channel constants": [
+        node("Conv", "pixels filter", "c"),
+        node("Mul", "c factors", "p"),
+        node("Add", "p factors", "y"),
+    ],
     "batch norm": [node("Conv", "pixels filter", "c"), node("BatchNormalization", "c row row row row", "y")],
 }
 INPUTS = {
@@ -114,6 +147,12 @@ CONSTANTS = {
     "hidden": HIDDEN,
     "cos": np.cos(HALVES),
     "sin": np.sin(HALVES),
+    "last": np.array([-1]),
+    "depth": np.array(9),
+    "values": np.array([0, 1], np.float32),
+    "factors": np.full((4, 1, 1), 2, np.float32),
+    "rows_of_keys": np.array([-1, 5, 4]),
+    "keys_in_rows": np.array([-1, 3, 4, 5]),
     "zero": np.array([0]),
     "half": np.array([2]),
     "most": np.array([2**63 - 1]),
@@ -141,6 +180,7 @@ def rewritten(program: Program) -> None:
     with_idioms(program)
     with_heads_before_splits(program)
     without_batch_norms(program)
+    without_channel_constants(program)
 
 
 def computed(program: Program) -> list[Value]:

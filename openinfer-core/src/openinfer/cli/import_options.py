@@ -170,5 +170,7 @@ def _options(when: str) -> Sequence[Callable[[Callable[..., Any]], Callable[...,
             help=f"{when}Leave input NAME an input, or all of them without NAME, where their names imply states.",
         ),
         click.option("--no-roll", is_flag=True, help=f"{when}Write repeated layers one after the other, no loop."),
-        click.option("--keep-norms", is_flag=True, help=f"{when}Do not fold batch norms into the layers before them."),
+        click.option(
+            "--keep-norms", is_flag=True, help=f"{when}Do not fold batch norms and channel constants into layers."
+        ),
     )

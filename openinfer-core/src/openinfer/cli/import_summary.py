@@ -127,6 +127,7 @@ def _rows(summary: ImportSummary, report: ImportReport) -> Iterator[tuple[str, s
             yield "too large for", ", ".join(estimate.too_small)
     folded = [counted(report.folded, "node")] * bool(report.folded)
     folded += [counted(report.norms, "batch norm")] * bool(report.norms)
+    folded += [counted(report.channel_constants, "channel constant")] * bool(report.channel_constants)
     yield from [("folded", ", ".join(folded))] * bool(folded)
     yield from [("rolled", f"{report.layers} layers into a loop")] * bool(report.layers)
     names = [f"{number} {op}" for op, number in report.recognised.items()]

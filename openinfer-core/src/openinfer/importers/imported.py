@@ -61,6 +61,7 @@ class ImportReport:
         states: persistent variables by names of inputs in the model, of those that keep their shape.
         recognised: statements that patterns of nodes became, by operator.
         norms: batch norms that were folded into the weights of the layers before them.
+        channel_constants: factors and terms of channels that were folded into weights, likewise.
         layers: repeated layers that became a loop; 0 where none did.
         notes: what else a reader should know, one sentence each.
     """
@@ -79,6 +80,7 @@ class ImportReport:
     states: Mapping[str, str] = field(default_factory=dict[str, str])
     recognised: Mapping[str, int] = field(default_factory=dict[str, int])
     norms: int = 0
+    channel_constants: int = 0
     layers: int = 0
     notes: tuple[str, ...] = ()
 

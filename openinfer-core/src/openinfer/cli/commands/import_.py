@@ -143,6 +143,7 @@ def _document(
         "outputs": dict(report.outputs),
         "recognised": dict(report.recognised),
         "norms": report.norms,
+        "channel_constants": report.channel_constants,
         "layers": report.layers,
         "notes": list(report.notes),
         "summary": summary_document(summary),

@@ -9,7 +9,7 @@ from openinfer.diagnostics import counted
 from openinfer.dsl import graph
 from openinfer.errors import ModelImportError, OpenInferError
 from openinfer.importers.imported import ImportedModel, ImportOptions, ImportReport
-from openinfer.importers.onnx_files.batch_norms import without_batch_norms
+from openinfer.importers.onnx_files.batch_norms import without_batch_norms, without_channel_constants
 from openinfer.importers.onnx_files.default_sizes import model_with_sizes
 from openinfer.importers.onnx_files.head_splits import with_heads_before_splits
 from openinfer.importers.onnx_files.idiom_search import with_idioms
@@ -60,6 +60,7 @@ def finished(program: Program, origin: Origin, options: ImportOptions, environme
     with_idioms(program)
     with_heads_before_splits(program)
     norms = 0 if options.keep_norms else without_batch_norms(program)
+    constants = 0 if options.keep_norms else without_channel_constants(program)
     producer = f", made by {origin.producer}" if origin.producer else ""
     with_positions(program)
     with_weight_names(program, environment)
@@ -80,6 +81,7 @@ def finished(program: Program, origin: Origin, options: ImportOptions, environme
         states=result.states,
         recognised=program.recognised,
         norms=norms,
+        channel_constants=constants,
         layers=sum(part.count for part in statements if isinstance(part, Loop) and isinstance(part.count, int)),
         notes=(
             *origin.notes,

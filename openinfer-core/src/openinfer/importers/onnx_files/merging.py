@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.array_types import storage_dtype
+from openinfer.importers.onnx_files.rewriting import permutation
 from openinfer.importers.onnx_files.values import Call, Value
 
 if TYPE_CHECKING:
@@ -107,17 +108,9 @@ def _holds(wide: DType, narrow: DType) -> bool:
 def _transposed_back(call: Call, first: Call | None) -> Value | None:
     if first is None or first.op != "transpose":
         return None
-    permutation, earlier = _permutation(call), _permutation(first)
-    is_same = [earlier[axis] for axis in permutation] == list(range(len(earlier)))
+    order, earlier = permutation(call), permutation(first)
+    is_same = [earlier[axis] for axis in order] == list(range(len(earlier)))
     return first.inputs[0] if is_same else None
-
-
-def _permutation(call: Call) -> list[int]:
-    rank = call.outputs[0].rank
-    perm = call.settings.get("perm")
-    if not isinstance(perm, tuple):
-        return list(range(rank))[::-1]
-    return [axis % rank for axis in perm if isinstance(axis, int)]
 
 
 def _one_input(call: Call) -> Value | None:

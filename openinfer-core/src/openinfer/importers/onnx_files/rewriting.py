@@ -145,6 +145,15 @@ def scalar_value(value: Value | None) -> float | None:
     return float(scalar_of(value.array(), value.dtype))
 
 
+def permutation(call: Call) -> tuple[int, ...]:
+    """Return the axes of the input of a transpose in the order of its result, counted from 0."""
+    rank = call.outputs[0].rank
+    perm = call.settings.get("perm")
+    if not isinstance(perm, tuple):
+        return tuple(range(rank))[::-1]
+    return tuple(axis % rank for axis in perm if isinstance(axis, int))
+
+
 ROUNDING = {"f16": 2e-3, "bf16": 1.6e-2}
 """How far numbers may lie from those that are meant, relative to these, by the element type of a model."""
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.importers.onnx_files.rewriting import Calls, close, ends_with, scalar_value
+from openinfer.importers.onnx_files.rewriting import Calls, close, ends_with, permutation, scalar_value
 from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.values import Call, Value
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.values import Call, Setting, Value
+    from collections.abc import Sequence
+
+    from openinfer.importers.onnx_files.values import Setting
 
 
 @ends_with("matmul")
@@ -29,25 +31,20 @@ def _attention(calls: Calls, call: Call) -> bool:
     if product is None or product.inputs[0] is None or product.inputs[1] is None or product.settings.get("trans_a"):
         return False
     left, queries = calls.factors(product.inputs[0])
-    right, keys = _keys(calls, product)
-    if len(queries) != 1 or keys is None:
+    right, factor = calls.factors(product.inputs[1])
+    if len(queries) != 1 or len(factor) != 1:
         return False
-    q, k, again = queries[0], keys, None
-    if q.rank == 4 and k.dims == (*v.dims[:2], q.dims[-1], v.dims[-2]):
-        # Keys that one transpose brings from [batch, length, heads, width] to [batch, heads, width, length].
-        again = calls.inner(k, "transpose")
-        if again is None or again.settings.get("perm") != (0, 2, 3, 1):
-            return False
-        k = replace(k, dims=(*v.dims[:2], v.dims[-2], q.dims[-1]))
+    q, keys = queries[0], _keys(calls, factor[0], is_swapped=bool(product.settings.get("trans_b")))
+    if keys is None:
+        return False
+    k, made = keys
     width = q.dims[-1]
     if not (q.rank == k.rank == rank and is_number(width) and width) or not _same_heads(q, k, v):
         return False
     scale = number * left * right
     is_default = close(scale, 1 / math.sqrt(width), q.dtype)
     settings: dict[str, Setting] = {} if is_default else {"scale": float(f"{scale:.7g}")}
-    if again is not None:
-        again.settings["perm"] = (0, 2, 1, 3)
-        again.outputs[0].dims, k = k.dims, again.outputs[0]
+    calls.before(call, made)
     return calls.replace(call, "sdpa", [q, k, v, mask], settings)
 
 
@@ -76,27 +73,39 @@ def _mask(calls: Calls, value: Value) -> tuple[Value, Value | None]:
     return value, None
 
 
-def _keys(calls: Calls, product: Call) -> tuple[float, Value | None]:
-    """Return a factor and the keys of a product with their transpose."""
-    given = product.inputs[1]
-    if given is None:
-        return 1.0, None
-    number, values = calls.factors(given)
-    if len(values) != 1:
-        return 1.0, None
-    if product.settings.get("trans_b"):
-        return number, values[0]
-    swap = calls.writer(values[0], "transpose")
-    rank = values[0].rank
-    folded = _swapped_in_three_dims(calls, values[0])
+def _keys(calls: Calls, factor: Value, *, is_swapped: bool) -> tuple[Value, Sequence[Call]] | None:
+    """Return keys [..., length, width] of the second factor, [..., width, length], and the calls that make them.
+
+    None where no transpose lies between the two, which would then be one more.
+    """
+    if is_swapped:
+        return factor, ()
+    folded = _swapped_in_three_dims(calls, factor)
     if folded is not None:
-        return number, folded
-    if swap is None or swap.inputs[0] is None:
-        return number, None
-    perm = swap.settings.get("perm")
-    if perm == (*range(rank - 2), rank - 1, rank - 2):
-        return number, swap.inputs[0]
-    return number, values[0]
+        return folded, ()
+    swap = calls.writer(factor, "transpose")
+    if swap is not None and swap.inputs[0] is not None:
+        x, rank = swap.inputs[0], factor.rank
+        *outer, last, before = permutation(swap)
+        perm = (*outer, before, last)
+        if perm == tuple(range(rank)):
+            return x, ()
+        # One transpose brings keys from [batch, length, heads, width] to [batch, heads, width, length].
+        return _made(swap, "transpose", x, {"perm": perm}, factor) if calls.count(factor) == 1 else None
+    outer_reshape = calls.inner(factor, "reshape")
+    inner = None if outer_reshape is None else calls.writer(outer_reshape.inputs[0], "transpose")
+    x = None if inner is None else inner.inputs[0]
+    if inner is None or x is None or permutation(inner) != (*range(x.rank - 2), x.rank - 1, x.rank - 2):
+        return None
+    if factor.dims[-2:] != inner.outputs[0].dims[-2:]:
+        return None
+    dims = (*factor.dims[:-2], *x.dims[-2:])
+    return _made(inner, "reshape", x, {"shape": dims}, factor)
+
+
+def _made(near: Call, op: str, x: Value, settings: dict[str, Setting], swapped: Value) -> tuple[Value, Sequence[Call]]:
+    keys = Value(swapped.name, x.dtype, (*swapped.dims[:-2], swapped.dims[-1], swapped.dims[-2]))
+    return keys, [Call(op, (x,), settings, (keys,), stage=near.stage)]
 
 
 def _swapped_in_three_dims(calls: Calls, value: Value) -> Value | None:
