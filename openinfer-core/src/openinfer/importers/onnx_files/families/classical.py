@@ -159,7 +159,13 @@ def _one_hot_encoder(node: Node) -> Value:
         node.refuse("categories that are strings: encode them as integers before the model")
     x = node.given(0)
     wide = node.call("unsqueeze", x if x.dtype is I64 else cast(node, x, I64), axes=(-1,))
-    return cast(node, node.call("eq", wide, node.numbers(np.array(categories, np.int64))), F32)
+    rows = cast(node, node.call("eq", wide, node.numbers(np.array(categories, np.int64))), F32)
+    if node.flag("zeros", True):
+        return rows
+    # A row of zeros would be an error there: it reads a row past the last of the identity matrix, which is one here.
+    is_none = node.call("eq", node.call("sum_axis", rows, axes=(-1,)), node.number(0.0, F32))
+    past = node.call("where", is_none, node.number(len(categories), I64), node.call("argmax_axis", rows, axis=-1))
+    return node.call("embedding", past, node.numbers(np.eye(len(categories), dtype=np.float32)))
 
 
 @translates("LabelEncoder", domain=ML)
