@@ -27,6 +27,18 @@ def reals(count: int) -> list[float]:
     return RNG.standard_normal(count).tolist()
 
 
+def votes(counts: list[int]) -> dict[str, Any]:
+    """Return a classifier with some support vectors of each class."""
+    classes, supports = len(counts), sum(counts)
+    return {
+        "vectors_per_class": counts,
+        "classlabels_ints": [7, 3, 8, 5][:classes],
+        "coefficients": reals((classes - 1) * supports),
+        "support_vectors": reals(4 * supports),
+        "rho": reals(classes * (classes - 1) // 2),
+    }
+
+
 VECTORS = {"coefficients": reals(3), "support_vectors": reals(12), "n_supports": 3, "rho": [0.4]}
 THREE = {"coefficients": reals(12), "intercepts": [0.1, 0.2, 0.3], "classlabels_ints": [3, 8, 9]}
 
@@ -40,6 +52,11 @@ CASES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ),
     ("SVMRegressor", X, "y", {"coefficients": reals(4), "rho": [0.4], "kernel_params": [0.3, 0.2, 3.0]}),
     ("SVMRegressor", X, "y", VECTORS | {"kernel_type": "RBF", "kernel_params": [0.3, 0.0, 3.0], "one_class": 1}),
+    *(
+        ("SVMClassifier", X, "y z", votes(counts) | {"kernel_type": kind, "kernel_params": [0.3, 0.2, 3.0]})
+        for counts in ([2, 3], [1, 3, 2], [2, 1, 1, 3])
+        for kind in ("LINEAR", "POLY", "RBF", "SIGMOID")
+    ),
     ("Scaler", X, "y", {"scale": [2.0], "offset": [0.3]}),
     ("Scaler", WHOLE, "y", {"scale": [2.0, 1.0, 3.0, 4.0], "offset": [0.3, 0.0, 0.0, 1.0]}),
     *(("Normalizer", np.concatenate([X, -np.abs(X), 0 * X]), "y", {"norm": name}) for name in ("MAX", "L1", "L2")),
@@ -104,6 +121,8 @@ def test_a_map_of_scores_stays_a_row_of_scores(tmp_path: Path) -> None:
         ("OneHotEncoder", {"cats_strings": ["a"]}, "categories that are strings"),
         ("LabelEncoder", {"keys_strings": ["a"], "values_int64s": [1]}, "keys that are strings"),
         ("LinearClassifier", {"coefficients": reals(4), "classlabels_strings": ["a", "b"]}, "labels that are strings"),
+        ("SVMClassifier", votes([1, 1]) | {"prob_a": [0.1], "prob_b": [0.2]}, "train with probability=False"),
+        ("SVMClassifier", votes([1, 1]) | {"post_transform": "SOFTMAX"}, "post_transform=SOFTMAX of scores of pairs"),
         ("Normalizer", {"norm": "L7"}, "norm=L7, expected MAX, L1 or L2"),
     ],
 )

@@ -70,6 +70,37 @@ def _svm_regressor(node: Node) -> Value:
     return node.call("where", inside, node.number(1.0, F32), node.number(-1.0, F32))
 
 
+@translates("SVMClassifier", domain=ML)
+def _svm_classifier(node: Node) -> tuple[Value, Value]:
+    """A score for each pair of classes, whose sign is a vote for one of them; the label has the most votes.
+
+    The coefficients of a support vector of class i have a row for each other class, in order (libsvm's `sv_coef`).
+    """
+    labels, post = classes_of(node, "classlabels_ints"), node.get("post_transform", "NONE")
+    counts = [int(count) for count in node.get("vectors_per_class", ())]
+    if node.get("prob_a"):
+        node.refuse("probabilities of pairs of classes (prob_a): train with probability=False, which leaves scores")
+    if post != "NONE":
+        node.refuse(f"post_transform={post} of scores of pairs, expected NONE")
+    if len(counts) != len(labels):
+        node.refuse(f"{len(counts)} numbers of support vectors for {len(labels)} classes")
+    supports = sum(counts)
+    coefficients = np.array(node.get("coefficients"), np.float32).reshape(len(labels) - 1, supports)
+    class_of = np.repeat(np.arange(len(labels)), counts)
+    pairs = [(i, j) for i in range(len(labels)) for j in range(i + 1, len(labels))]
+    weights = np.zeros((supports, len(pairs)), np.float32)
+    votes = np.zeros((len(pairs), len(labels)), np.float32)
+    for place, (i, j) in enumerate(pairs):
+        weights[:, place] = np.where(class_of == i, coefficients[j - 1], np.where(class_of == j, coefficients[i], 0))
+        votes[place, i], votes[place, j] = 1, -1
+    against = np.sum(votes < 0, axis=0).astype(np.float32)
+    rho = node.numbers(np.array(node.get("rho"), np.float32))
+    scores = node.call("linear", _kernels(node, _rows(node), supports), node.numbers(weights), rho)
+    wins = cast(node, node.call("gt", scores, node.number(0.0, F32)), F32)
+    label = labelled(node, node.call("linear", wins, node.numbers(votes), node.numbers(against)), labels)
+    return label, scores if len(labels) > 2 else node.call("concat", node.call("neg", scores), scores, axis=1)
+
+
 def _kernels(node: Node, x: Value, supports: int) -> Value:
     """Return the kernel of each row with each support vector, [N, S]."""
     vectors = np.array(node.get("support_vectors"), np.float32).reshape(supports, -1)
