@@ -108,11 +108,16 @@ class Draft:
         value = self.numbers[variable.name] = len(self.values)
         is_state = variable.storage is Storage.PERSISTENT
         self.values.append(DraftValue(variable.name, variable.type, variable, is_state))
-        extents = self.declared(variable)
-        if not all(isinstance(extent, int) for extent in extents):
-            self.extents[value] = self._own(variable, extents) if variable.varying else extents
-        elif variable.name in self.rooms:
-            self._make_room(value, variable, self.rooms[variable.name])
+        declared = self.declared(variable)
+        varies = not all(isinstance(extent, int) for extent in declared)
+        if variable.name in self.rooms:
+            self.extents[value] = self._own(variable, declared, self.rooms[variable.name])
+        elif varies and variable.varying:
+            pairs = zip(declared, variable.type.shape, strict=True)
+            rooms = tuple(extent if isinstance(extent, int) else Room(most) for extent, most in pairs)
+            self.extents[value] = self._own(variable, declared, rooms)
+        elif varies:
+            self.extents[value] = declared
         return value
 
     def declared(self, variable: ResolvedVar) -> tuple[int | Register, ...]:
@@ -120,18 +125,22 @@ class Draft:
         extents = None if self.given is None else self.given.extents(variable.dims, variable.type.shape)
         return variable.type.shape if extents is None else extents
 
-    def _make_room(self, value: int, variable: ResolvedVar, planned: Sequence[int | Index | Room]) -> None:
-        """Let a variable have from the start the extents that it has in a lowering before this one."""
-        extents = list[int | Register]()
-        for axis, (declared, extent) in enumerate(zip(variable.type.shape, planned, strict=True)):
-            if isinstance(extent, Room):
-                most = max(declared, extent.most)
-                extents.append(Register(self.register(f"{variable.name}.{axis}", initial=declared, most=most)))
-            elif isinstance(extent, int):
-                extents.append(extent)
+    def _own(
+        self, variable: ResolvedVar, declared: Sequence[int | Register], rooms: Sequence[int | Index | Room]
+    ) -> tuple[int | Register, ...]:
+        """Return extents of a variable that a step may change, with their values when it starts in `starts`."""
+        own = list[int | Register]()
+        for axis, (first, most, room) in enumerate(zip(declared, variable.type.shape, rooms, strict=True)):
+            if isinstance(room, int):
+                own.append(room)
+            elif isinstance(room, Room):
+                number = self.register(f"{variable.name}.{axis}", initial=most, most=max(most, room.most))
+                if isinstance(first, Register):
+                    self.starts.append((number, self.size(first)))
+                own.append(Register(number))
             elif self.given is not None:
-                extents.append(self.given.extent(extent))
-        self.extents[value] = tuple(extents)
+                own.append(self.given.extent(room))
+        return tuple(own)
 
     def varies(self, value: int) -> bool:
         """Return whether the shape of a value is known at run time only.
@@ -171,17 +180,6 @@ class Draft:
             return extent
         of_sizes = None if self.given is None else self.given.extent_of(extent)
         return Room(most) if of_sizes is None else of_sizes
-
-    def _own(self, variable: ResolvedVar, extents: Sequence[int | Register]) -> tuple[int | Register, ...]:
-        """Return extents of a variable that a step may change, with their values when it starts in `starts`."""
-        own = list(extents)
-        for axis, extent in enumerate(extents):
-            if isinstance(extent, Register):
-                most = variable.type.shape[axis]
-                number = self.register(f"{variable.name}.{axis}", initial=most, most=most)
-                self.starts.append((number, self.size(extent)))
-                own[axis] = Register(number)
-        return tuple(own)
 
     def add_state(self, variable: ResolvedVar, type: TensorType) -> int:
         """Add a cache, which lies in memory of another type than its entries; return the number of its value."""
