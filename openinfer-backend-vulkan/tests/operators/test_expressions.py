@@ -132,6 +132,9 @@ def test_a_function_is_what_numpy_makes_of_it(device: VulkanBackend, name: str, 
     inputs = combinations(dtypes)
     if name in NEAR_THE_ORIGIN:
         inputs = [inputs[0][np.isnan(inputs[0]) | (np.abs(inputs[0]) <= NEAR_THE_ORIGIN[name])]]
+    if name == "scale":
+        is_factor = np.isfinite(inputs[0]) & (inputs[0] > 0)
+        inputs = [values[is_factor] for values in inputs]
 
     found, expected = on_device(device, expr, inputs, dtypes), by_numpy(expr, inputs)
 
