@@ -180,7 +180,7 @@ def test_a_failure_whose_document_cannot_be_written_is_text(folder: Path) -> Non
     found = ended(list(FAILING), "full")
     assert [(each.code, each.error.splitlines()) for each in found.values()] == [
         (1, ["error[file]: No such file or directory: missing.oi"]),
-        (2, ["error[usage]: No such option '--nonsense'. Did you mean '--seed'?"]),
+        (2, ["error[usage]: No such option '--nonsense'. (Did you mean one of: '--no-feed', '--seed'?)"]),
         (2, ["oinf: missing.oinf: No such file or directory"]),
     ]
 

@@ -308,7 +308,7 @@ def test_without_a_compiler_verification_ends_with_3(files, monkeypatch):
     [
         (("--target", "d", "-o", "OUT"), 1, "error[unknown-target]: unknown synth target 'd'"),
         (("--target", "d"), 1, "error[unknown-target]: unknown synth target 'd'"),
-        (("--arch", "cortex-m3"), 1, "(for a file write './cortex-m3')"),
+        (("--arch", "cortex-m23"), 1, "(for a file write './cortex-m23')"),
         (("--target", "c", "-o", "FULL"), 1, "error[output-directory]"),
         (("--target", "c"), 2, "give -o DIR, --verify or --prove"),
         (("--target", "c", "-o", "OUT", "--size", "N"), 2, "expected NAME=N"),

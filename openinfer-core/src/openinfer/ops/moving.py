@@ -42,6 +42,9 @@ def _place(axes: Sequence[Var], moved: Moved) -> tuple[Index, ...]:
     Dims that both have, from the first and from the last one on, are passed over: places along them are the same.
     """
     extents, shape = moved.view.extents, moved.shape
+    if surely(lambda: shape == extents):
+        # Along dims of 1 too, so that the view is seen to be a copy of elements.
+        return tuple(map(Index.of, axes))
     own = [axis for axis, extent in enumerate(extents) if not _is_one(extent)]
     wanted = [axis for axis, extent in enumerate(shape) if not _is_one(extent)]
     at = dict.fromkeys(range(len(shape)), Index())

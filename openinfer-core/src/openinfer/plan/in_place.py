@@ -66,6 +66,9 @@ def is_read_before_written(kernel: Kernel, output: str, operand: str) -> bool:
     """
     itemsizes = {buffer.name: max(buffer.dtype.bits // 8, 1) for buffer in kernel.buffers}
     size = next(buffer.size.constant for buffer in kernel.buffers if buffer.name == output) or 0
+    if size > MOST_ACCESSES:
+        # It has more elements than are followed: no table of their bytes is made.
+        return False
     size *= itemsizes[output]
     stored, loaded = np.full(size, NEVER, np.int64), np.full(size, -1, np.int64)
     count = 0
