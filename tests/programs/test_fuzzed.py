@@ -41,12 +41,12 @@ def fuzzed(tmp_path: Path, *options: str) -> str:
 
 @needs_gcc
 def test_random_programs_are_the_same_on_cpu_and_in_c(tmp_path: Path) -> None:
-    printed = fuzzed(tmp_path, "--count", "200", "--seed", "1", "--targets", "cpu,c")
+    printed = fuzzed(tmp_path, "--count", "96", "--seed", "1", "--targets", "cpu,c")
 
-    assert re.search(r"^cpu: 200 programs", printed, re.MULTILINE), printed
+    assert re.search(r"^cpu: 96 programs", printed, re.MULTILINE), printed
     found = re.search(r"^c, gcc -device: (\d+) programs", printed, re.MULTILINE)
     assert found is not None
-    assert int(found[1]) > 140, printed
+    assert int(found[1]) > 64, printed
 
 
 @pytest.mark.usefixtures("vulkan")
