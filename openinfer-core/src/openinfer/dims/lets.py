@@ -130,16 +130,16 @@ def _of(kind: LetKind, parts: tuple[Index, ...]) -> Index:
 
 def stride(extent: Index) -> Index:
     """Return how far one place of a broadcast dim is from the next in a tensor of that extent there."""
-    known = extent.constant
-    return Index.of(Let.of(LetKind.STRIDE, extent)) if known is None else Index.of(int(known != 1))
+    fixed = extent.constant
+    return Index.of(Let.of(LetKind.STRIDE, extent)) if fixed is None else Index.of(int(fixed != 1))
 
 
 def common(extents: Iterable[Index]) -> Index:
     """Return what extents broadcast to that are equal or 1."""
     apart = tuple(dict.fromkeys(part for extent in extents for part in _joined(extent) if part.constant != 1))
-    known = next((extent for extent in apart if extent.constant is not None), None)
-    if known is not None or len(apart) < 2:
-        return known or next(iter(apart), Index.of(1))
+    fixed = next((extent for extent in apart if extent.constant is not None), None)
+    if fixed is not None or len(apart) < 2:
+        return fixed or next(iter(apart), Index.of(1))
     return Index.of(Let.of(LetKind.COMMON, *apart))
 
 

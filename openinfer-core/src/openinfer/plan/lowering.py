@@ -112,7 +112,7 @@ def lower(
         rooms = {**rooms, **unsettled}
         draft = _lowered(resolved, model, environment, table, options, rooms)
     names = ", ".join(f"`{name}`" for name in sorted(draft.unsettled()))
-    message = f"there is no largest shape of {names}: statements make it from a smaller one, over and over"
+    message = f"there is no largest shape of {names}: a statement in a loop makes it larger in each iteration"
     raise about("unsupported", message, "write each result to a variable of its own, declared as large as it gets")
 
 

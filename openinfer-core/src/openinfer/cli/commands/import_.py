@@ -91,14 +91,14 @@ def command(
         raise click.UsageError(message)
     for item in (*inputs, *initial):
         item.content()
-    found = choices.load(file)
-    program, container = found.save(folder, name or file.stem)
-    summary = import_summary(found, limits)
+    imported = choices.load(file)
+    program, container = imported.save(folder, name or file.stem)
+    summary = import_summary(imported, limits)
     checked = None
     if verify:
         checked = importers.verify(
             file,
-            found,
+            imported,
             values=choices.constants(),
             inputs={item.name: _value_of(item, seed, place) for place, item in enumerate(inputs)},
             initial={item.name: _first_value_of(item, seed, place) for place, item in enumerate(initial)},
@@ -109,10 +109,10 @@ def command(
             tolerances=tolerances,
         )
     if as_json:
-        print_document(_document(found, program, container, summary, checked))
+        print_document(_document(imported, program, container, summary, checked))
     else:
-        click.echo(f"{program}, {container}: {found.report}")
-        click.echo(summary_text(summary, found.report))
+        click.echo(f"{program}, {container}: {imported.report}")
+        click.echo(summary_text(summary, imported.report))
         click.echo("" if checked is None else str(checked), nl=checked is not None)
     if checked is not None and not checked.agrees:
         raise SystemExit(1)
