@@ -123,3 +123,19 @@ def test_a_write_to_a_cache_is_refused_where_it_is_reached(device: str) -> None:
         codes = [stepped(executor, sizes) for sizes in ((3, 3), (2, 3), (0, 0), (0, 1))]
         assert codes == [None, "shape-mismatch", None, "shape-mismatch"]
         assert executor.fetch("n") == 2 + 1 + 2 + 1
+
+
+@pytest.mark.rule("runtime.sizes.8")
+def test_what_memory_gives_a_shape_is_refused_where_it_is_reached(device: str) -> None:
+    entry = (
+        "cache.read n >> at; cache.write x >> K[at..at+T]; cache.read K[at..at+T] >> rows; cache.increment n;"
+        " op narrow(rows, axis=1, start=0, length=T) >> w; cache.increment n; op neg(x) >> y; return y;"
+    )
+    text = PROGRAM.format(entry=entry, blocks="", spare=100)
+    text = text.replace("n: i32;", "n: i32; K(t): f32[2] @table;").replace(
+        "h: f32[U, 2];", "h: f32[U, 2]; rows: f32[T, 2];"
+    )
+    with oi.Simulator(MODEL, text, device=device, limits={"t": 64}).make_executor() as executor:
+        codes = [stepped(executor, sizes) for sizes in ((2, 3), (3, 3), (0, 0), (4, 1))]
+        assert codes == [None, "shape-mismatch", None, "shape-mismatch"]
+        assert executor.fetch("n") == 2 + 1 + 2 + 1

@@ -147,7 +147,7 @@ def _started(draft: Draft, resolved: ResolvedGraph, *, inspected: bool) -> _Star
     wanted = mask(results) | kept
     procedures, liveness = without_dead_steps(_with_start(reachable, copies), wanted, kept)
     needed = liveness.at_start
-    procedures, checks = checks_first(draft, resolved.graph, procedures)
+    procedures, checks = checks_first(draft, resolved, procedures)
     declared = [v for v in resolved.variables.values() if v.storage in (Storage.DYNAMIC, Storage.VOLATILE)]
     checks = (*(step for variable in declared for step in declared_checks(draft, variable, START)), *checks)
     procedures = _with_start(procedures, [*initial_steps(draft, needed, written(procedures)), *checks])

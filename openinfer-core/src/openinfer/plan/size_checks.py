@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.ir.nodes import CacheRead, CacheWrite
 from openinfer.ir.reaching import DEEPEST_CALLS, divides_by_numbers
+from openinfer.ir.uses import reads, writes
 from openinfer.plan.accesses import called, walk
 from openinfer.plan.setting_ranges import PlaceRange
 from openinfer.plan.sized_symbols import LARGEST
@@ -35,8 +36,8 @@ from openinfer.symbolic import Name, names, text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from openinfer.ir.graph import Graph
-    from openinfer.ir.resolved import ResolvedVar
+    from openinfer.ir.nodes import Node
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedVar
     from openinfer.plan.draft import Draft
     from openinfer.plan.steps import Origin, Step
 
@@ -72,7 +73,7 @@ class _Check:
 
 
 def checks_first(
-    draft: Draft, graph: Graph, procedures: Sequence[Procedure]
+    draft: Draft, resolved: ResolvedGraph, procedures: Sequence[Procedure]
 ) -> tuple[tuple[Procedure, ...], tuple[Step, ...]]:
     """Return the procedures, and the checks that come before the steps of the last one, where a step starts.
 
@@ -81,7 +82,7 @@ def checks_first(
     if draft.given is None:
         return tuple(procedures), ()
     *others, entry = procedures
-    checks, _ = _needed(_Checks(draft, graph, procedures).of_steps(entry.steps, 0, moves=True), frozenset())
+    checks, _ = _needed(_Checks(draft, resolved, procedures).of_steps(entry.steps, 0, moves=True), frozenset())
     moved = {id(check.moved) for check in checks if check.moved is not None}
     left = tuple(step for step in entry.steps if id(step) not in moved)
     return (*others, Procedure(entry.name, left)), tuple(check.step for check in checks)
@@ -94,7 +95,7 @@ class _Checks:
     register that holds this from the start of the step on.
     """
 
-    def __init__(self, draft: Draft, graph: Graph, procedures: Sequence[Procedure]) -> None:
+    def __init__(self, draft: Draft, resolved: ResolvedGraph, procedures: Sequence[Procedure]) -> None:
         self._draft = draft
         self._steps = {procedure.name: procedure.steps for procedure in procedures}
         self._changed: dict[str, frozenset[int]] = {}
@@ -108,8 +109,8 @@ class _Checks:
             extent.number for shape in draft.extents.values() for extent in shape if isinstance(extent, Register)
         )
         self._local = {register for register, count in changes.items() if count == 1}.difference(extents)
-        nodes = [node for _, node in graph.nodes()]
-        self._cache_nodes = {node.index for node in nodes if isinstance(node.kind, CacheRead | CacheWrite)}
+        nodes = [node for _, node in resolved.graph.nodes()]
+        self._shaped_by_memory = {node.index for node in nodes if _is_shaped_by_memory(node, resolved)}
         self._loops = max((node.index for node in nodes), default=0)
         self._entered: set[str] = set()
 
@@ -164,7 +165,7 @@ class _Checks:
         if isinstance(step, SetStep):
             yield from self._of_set(step, moves=moves)
             return
-        is_checked_there = step.origin.statements and step.origin.statements[0].node in self._cache_nodes
+        is_checked_there = step.origin.statements and step.origin.statements[0].node in self._shaped_by_memory
         changed = None if is_checked_there else self._with_values(step)
         if changed is None:
             self._forget(_changes(step))
@@ -235,6 +236,17 @@ class _Checks:
         if demand is None:
             return None
         return replace(demand, sizes=tuple((name, self._at_start(value) or value) for name, value in demand.sizes))
+
+
+def _is_shaped_by_memory(node: Node, resolved: ResolvedGraph) -> bool:
+    """Whether a statement is on persistent memory, or on a variable whose shape a read of it decides.
+
+    Its shapes are not all known before the step runs, so it fits or not as a whole where it is reached.
+    """
+    if isinstance(node.kind, CacheRead | CacheWrite):
+        return True
+    variables = resolved.variables
+    return any(name in variables and variables[name].varying for name in reads(node) | writes(node))
 
 
 def _registers_at_start(draft: Draft) -> Iterator[int]:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanOutput
 
-BY_NODE = frozenset(("no-outputs", "cache-limit"))
-"""Codes of programs that every device runs node by node: without results, or with caches that have no bound."""
+BY_NODE = frozenset(("no-outputs", "cache-limit", "shape-mismatch"))
+"""Codes of programs that every device runs node by node: without results, with caches that have no bound, or with a
+statement that fits in no step, which refuses those that reach it."""
 
 CODE = "unsupported"
 
