@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from openinfer import symbolic
 from openinfer.affine import Index, Var
-from openinfer.dims import Space, sources
+from openinfer.dims import Condition, Relation, Space, sources
 from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.sizes import polynomial
 from openinfer.plan.steps import IndexExpr, LoopIndex, Register, ValueRef
@@ -96,6 +96,10 @@ class SizedSymbols:
         if extent is not None:
             for name in sources(extent):
                 self._of_size(name)
+            # Steps in which an extent would be below 0 are refused before statements on it.
+            is_extent = Condition(extent, Relation.AT_LEAST)
+            if self.space.certain(is_extent) is None:
+                self.space.assume(is_extent)
             return cast("int", self.space.dim(extent))
         planned = self._draft.registers[register.number]
         name = f"n{register.number}"
