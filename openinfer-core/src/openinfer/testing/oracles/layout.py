@@ -23,7 +23,8 @@ def _reshaped(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     x, wanted = np.asarray(inputs[0]), settings["shape"]
     if wanted is None:
         return (x.reshape(call.outputs[0].shape),)  # what the program declares
-    return (x.reshape([x.shape[place] if dim == 0 else dim for place, dim in enumerate(wanted)]),)
+    # A written 0 copies a dim; a computed one, of a type of its own, is an extent.
+    return (x.reshape([x.shape[n] if type(dim) is int and dim == 0 else dim for n, dim in enumerate(wanted)]),)
 
 
 def _flattened(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
