@@ -100,11 +100,14 @@ def _is_ignored(finding: Finding, fuzzer: Fuzzer, options: argparse.Namespace) -
 
 def _show(finding: Finding, fuzzer: Fuzzer, options: argparse.Namespace, shown: set[tuple[str, ...]]) -> None:
     """Shrink and print what is wrong, unless something with the same operators was shown that is wrong alike."""
-    small, operators = (fuzzer.text(finding.number), [""]) if options.no_shrink else fuzzer.small(finding)
-    alike = (finding.kind, *sorted(operators))
-    if alike in shown:
-        return
-    shown.add(alike)
+    if options.no_shrink:
+        small = fuzzer.text(finding.number)
+    else:
+        small, operators = fuzzer.small(finding)
+        alike = (finding.kind, *sorted(operators))
+        if alike in shown:
+            return
+        shown.add(alike)
     text = f"{finding}\n{small}"
     repeat = fuzzer.repeat(finding.number)
     print(f"--- {fuzzer.noun} {finding.number}: {text}\nrepeat: {repeat}\n", flush=True)
