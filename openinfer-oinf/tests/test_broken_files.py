@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import pytest
@@ -54,6 +55,19 @@ def test_the_unbroken_file_is_valid(raw):
 )
 def test_header(raw, header, code):
     assert code in codes_of(file_with(raw, header=header).build())
+
+
+@pytest.mark.parametrize(
+    ("blob", "said"),
+    [
+        (b"// Reads digits\nblock entry { }\n", "this is text, not an .oinf container"),
+        (b"T := 4\n", "the text form that came before the binary format"),
+        (b"PK\x03\x04", "not an .oinf container: it begins with other bytes (found b'PK"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(blob, said):
+    with pytest.raises(OinfError, match=re.escape(said)):
+        open_oinf(blob)
 
 
 def test_table_longer_than_its_section(raw):

@@ -25,7 +25,7 @@ HEAD = "dynamic { x: f32[2]; b: bool; }\nvolatile { y: f32[2]; }\npersistent { n
 UNBOUNDED = HEAD + "block entry { cache.write x >> K[n]; cache.increment n; op neg(x) >> y; return y; }"
 
 REASONS = {
-    "a cache without a bound": (UNBOUNDED, "nothing says how many entries index `t` of `K` may reach"),
+    "a cache without a bound": (UNBOUNDED, "cache `K` needs a bound for `t`: its memory is reserved in advance"),
     "resets of entries": (
         HEAD.replace("@table", "@table @fixed(t=4)")
         + "block entry { cache.write x >> K[0]; cache.reset K[0]; op neg(x) >> y; return y; }",
@@ -111,7 +111,7 @@ def test_the_command_line_says_why_and_what_to_do(tmp_path: Path) -> None:
 
     for result in said:
         assert result.exit_code == 0, result.output
-        assert "c runs the program node by node, which is slower: nothing says" in result.stderr
+        assert "c runs the program node by node, which is slower: cache `K` needs a bound" in result.stderr
         assert "--limit K.t=N" in result.stderr
         assert "@fixed(t=N)" in result.stderr
     assert [result.stderr for result in (*bounded, traced, compared)] == [""] * 4

@@ -23,7 +23,7 @@ block entry {
 
 
 def test_growth_without_a_bound_is_an_error_that_names_both_ways_to_give_it():
-    with pytest.raises(SynthesisError, match="nothing says how many entries index `t` of `K` may reach") as caught:
+    with pytest.raises(SynthesisError, match="cache `K` needs a bound for `t`: its memory is reserved") as caught:
         synthesised(UNBOUNDED)
 
     finding = caught.value.diagnostics[0]
@@ -38,7 +38,7 @@ def test_an_entry_that_is_only_reset_has_to_have_a_bound_as_well():
     volatile { y: f32; }
     persistent { K(l): f32[] @table; }
     block entry { cache.reset K[t]; cache.read K[0] >> y; return y; }"""
-    with pytest.raises(SynthesisError, match="nothing says how many entries index `l` of `K` may reach"):
+    with pytest.raises(SynthesisError, match="cache `K` needs a bound for `l`: its memory is reserved in advance"):
         synthesised(text)
 
 

@@ -301,7 +301,7 @@ block entry { cache.write x >> K[t]; cache.increment t; op neg(x) >> y; return y
     (note,) = device_findings(resolved, model, "vulkan", Environment.default())
 
     assert note.severity is Severity.NOTE
-    assert "vulkan runs the program node by node, which is slower: nothing says how many entries" in note.message
+    assert "vulkan runs the program node by node, which is slower: cache" in note.message
     with executor(text) as ex:
         assert not ex.runs_whole
         ex.step(x=np.ones(2, np.float32))

@@ -11,6 +11,7 @@ from .limits import Limits
 from .source import ByteSource
 
 _TEXT_FORM = re.compile(rb"\s*[A-Za-z_][\w.]*\s*:=")
+_BREAKS = str.maketrans("", "", "\t\n\r")
 
 
 def _wrong(code: str, message: str, field: str, found: object = None, expected: object = None) -> Finding:
@@ -32,7 +33,7 @@ def read_header(source: ByteSource, limits: Limits, findings: Findings) -> Heade
     """
     blob = bytes(source.view(0, min(source.size, HEADER_BYTES)))
     if blob[: len(MAGIC)] != MAGIC[: len(blob)]:
-        raise OinfError(_wrong("E_MAGIC", _no_magic(blob), "magic", blob[: len(MAGIC)], MAGIC))
+        raise OinfError(_no_magic(blob))
     if len(blob) < HEADER_BYTES:
         message = f"{source.size} bytes are too few for a container, which has at least {HEADER_BYTES}"
         raise OinfError(Finding(code="E_TRUNCATED", message=message, offset=source.size))
@@ -48,10 +49,14 @@ def read_header(source: ByteSource, limits: Limits, findings: Findings) -> Heade
     return header
 
 
-def _no_magic(blob: bytes) -> str:
+def _no_magic(blob: bytes) -> Finding:
+    """The finding about a file that is not a container, by how it begins."""
     if _TEXT_FORM.match(blob):
-        return "this looks like the text form that came before the binary format; write it again as a container"
-    return "not an .oinf container: the magic is missing"
+        message = "this looks like the text form that came before the binary format; write it again as a container"
+        return _wrong("E_MAGIC", message, "magic")
+    if blob and blob.decode("latin-1").translate(_BREAKS).isprintable() and blob.isascii():
+        return _wrong("E_MAGIC", "this is text, not an .oinf container", "magic")
+    return _wrong("E_MAGIC", "not an .oinf container: it begins with other bytes", "magic", blob[: len(MAGIC)], MAGIC)
 
 
 def _zero_fields(header: Header) -> Iterator[Finding]:

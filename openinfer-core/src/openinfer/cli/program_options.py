@@ -40,7 +40,7 @@ def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], C
         size_option,
         limit_option,
         seed_option,
-        click.option("--placement", is_flag=True, help="Run operators on the devices that the program's hints name."),
+        click.option("--placement", is_flag=True, help="Obey `placement` hints."),
     )
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -126,7 +126,7 @@ def _grown_to(use: _Use, place: int, decl: VarDecl) -> Iterator[tuple[IntExpr, i
 
 
 def _missing(name: str, formal: str, use: _Use, *, is_count: bool) -> SynthesisError:
-    what = "how far extent" if is_count else "how many entries index"
-    message = f"nothing says {what} `{formal}` of `{name}` may reach, and static memory has to be reserved for it"
+    what = f"extent `{formal}`" if is_count else f"`{formal}`"
+    message = f"cache `{name}` needs a bound for {what}: its memory is reserved in advance"
     hint = f"give a limit, --limit {name}.{formal}=N or limits={{'{name}.{formal}': N}}, or declare @fixed({formal}=N)"
     return at_node("cache-limit", message, use.block, use.node, hint=hint)

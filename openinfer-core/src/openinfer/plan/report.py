@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
-from openinfer.diagnostics import printable
+from openinfer.diagnostics import counted, printable
 from openinfer.plan.accesses import members, operands, walk, writes
 from openinfer.plan.steps import (
     BarrierStep,
@@ -49,7 +49,7 @@ def report(plan: ExecutionPlan) -> str:
         f"target   {plan.target}",
         *(f"input    {i.name}: {i.type}{_extents(plan, i, 'in')}" for i in plan.inputs),
         *(f"output   {o.name}: {o.type}{_extents(plan, o, 'after')}" for o in plan.outputs),
-        f"weights  {plan.weights_nbytes} bytes in {len(plan.weights)} tensors",
+        f"weights  {plan.weights_nbytes} bytes in {counted(len(plan.weights), 'tensor')}",
         *(f"computed {w.source}: {w.type} ({'+'.join(w.ops)})" for w in plan.weights if w.ops),
         f"arena    {plan.arena_nbytes} bytes",
         *(f"state    {s.name}: {s.type}{_in_memory(plan, s)}" for s in plan.states),

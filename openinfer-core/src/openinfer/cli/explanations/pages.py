@@ -70,13 +70,13 @@ def _entry(explained: Explanation) -> Iterator[str]:
 
 def _examples(explained: Explanation) -> Iterator[tuple[str, str]]:
     """Yield the parts of the wrong example, each with what precedes it."""
-    where = f"Where {explained.given}, for example" if explained.given else "For example"
+    where = f"For example, {explained.given}" if explained.given else "For example"
     if explained.wrong:
         yield where, explained.wrong
         where = "and then"
     for name, text in explained.files.items():
         file = f"{'a' if text else 'an empty'} file `{name}`"
-        yield f"{where}, {file}" if where != "and then" else f"next to {file}", text
+        yield {"and then": f"next to {file}", "For example": f"{where}, {file}"}.get(where, f"{where}; {file}"), text
         where = "and then"
     if explained.host:
         yield "and in the host" if explained.wrong else where, explained.host

@@ -172,7 +172,7 @@ DIV = elementwise(
     "a b",
     FLOATS | _DIVIDED,
     _masked_function(tree.div),
-    summary="a / b; integers truncate toward zero, and are 0 or the mask where b is 0",
+    summary="a / b; integers truncate toward zero; where b is 0: IEEE's result for floats, 0 for integers",
     category=CATEGORY,
     examples=(
         example(FLOATS, inputs=2, div_by_zero_mask="ieee"),
@@ -188,7 +188,7 @@ FLOOR_DIV = elementwise(
     "a b",
     _DIVIDED,
     _floor_div,
-    summary="integer quotient: Euclidean (remainder never negative) or rounded down; 0 or the mask where b is 0",
+    summary="integer quotient: Euclidean (remainder never negative) or rounded down; where b is 0: 0",
     category=CATEGORY,
     examples=(example(_DIVIDED, inputs=2, div_by_zero_mask=7),),
     settings=(
@@ -208,7 +208,7 @@ REM = elementwise(
     "a b",
     FLOATS | _DIVIDED,
     _masked_function(tree.rem),
-    summary="remainder with the sign of a (C's % and fmod); where b is 0: NaN, 0 for integers, or the mask",
+    summary="remainder with the sign of a (C's % and fmod); where b is 0: NaN for floats, 0 for integers",
     category=CATEGORY,
     examples=(example(FLOATS | _DIVIDED, inputs=2, div_by_zero_mask=1),),
     settings=(_MASK,),
@@ -221,7 +221,7 @@ MOD = elementwise(
     "a b",
     FLOATS | INTEGERS,
     of_elements(_mod),
-    summary="remainder with the sign of b; where b is 0: NaN, or 0 for integers",
+    summary="remainder with the sign of b; where b is 0: NaN for floats, 0 for integers",
     category=CATEGORY,
     onnx="Mod",
 )
@@ -258,7 +258,7 @@ RECIP = elementwise(
     "x",
     FLOATS,
     _recip,
-    summary="1 / x; an infinity or the mask where x is 0",
+    summary="1 / x; an infinity where x is 0",
     category=CATEGORY,
     examples=(
         example(FLOATS, div_by_zero_mask=math.nan),

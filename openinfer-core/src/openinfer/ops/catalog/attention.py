@@ -194,7 +194,7 @@ SDPA = OpSchema(
 )
 ATTN = OpSchema(
     name="attn",
-    summary="attention of rows, with heads folded into columns: sdpa of x w by heads over k and v, side by side",
+    summary="multi-head attention on [rows, heads*dim]: sdpa of x w by heads over k and v, side by side",
     category=CATEGORY,
     inputs=(
         _floats("x", "[R, E]"),

@@ -72,10 +72,10 @@ def _logic(name: str, inputs: str, build: BuildScalar, summary: str, onnx: str) 
     return elementwise(name, inputs, _BITWISE, build, summary=summary, category=CATEGORY, onnx=onnx)
 
 
-AND = _logic("and", "a b", _either(tree.bit_and, tree.logical_and), "a & b; on bool a and b", "BitwiseAnd")
-OR = _logic("or", "a b", _either(tree.bit_or, tree.logical_or), "a | b; on bool a or b", "BitwiseOr")
-XOR = _logic("xor", "a b", _either(tree.bit_xor, tree.logical_xor), "a ^ b; on bool either but not both", "BitwiseXor")
-NOT = _logic("not", "x", _either(tree.bit_not, tree.logical_not), "~x; on bool not x", "BitwiseNot")
+AND = _logic("and", "a b", _either(tree.bit_and, tree.logical_and), "bitwise AND; logical AND of bools", "BitwiseAnd")
+OR = _logic("or", "a b", _either(tree.bit_or, tree.logical_or), "bitwise OR; logical OR of bools", "BitwiseOr")
+XOR = _logic("xor", "a b", _either(tree.bit_xor, tree.logical_xor), "bitwise XOR; logical XOR of bools", "BitwiseXor")
+NOT = _logic("not", "x", _either(tree.bit_not, tree.logical_not), "bitwise NOT; logical NOT of bools", "BitwiseNot")
 
 SHL = elementwise(
     "shl",

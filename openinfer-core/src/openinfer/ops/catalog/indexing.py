@@ -230,7 +230,7 @@ GATHER = OpSchema(
 )
 EMBEDDING = OpSchema(
     name="embedding",
-    summary="the row of a table for each id; an id below 0 is an error, as one past the end is",
+    summary="the row of a table for each id; ids must be 0 to R-1, for R rows",
     category=CATEGORY,
     inputs=(
         InputSpec(name="ids", dtypes=INTEGERS, doc="0 to R - 1"),

@@ -104,7 +104,7 @@ FILL = elementwise(
     "x",
     NUMBERS | BOOLS | BITSETS | TERNARY,
     _fill,
-    summary="the value everywhere; of x only the shape counts",
+    summary="a tensor of x's shape, all `value`",
     category=CATEGORY,
     examples=(
         example((NUMBERS - {"i1"}) | TERNARY, value=1),

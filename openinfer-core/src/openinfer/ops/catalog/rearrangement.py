@@ -443,7 +443,7 @@ DEPTH_TO_SPACE = _rearrangement(
         choices=("DCR", "CRD"),
         doc="whether places in the block are the outer (DCR) or the inner dims of the channels",
     ),
-    summary="channels of x [N,C,H,W] as squares of pixels",
+    summary="moves channels of x [N,C,H,W] into blocks of pixels",
     examples=(_example(2, 8, 3, 5, block=2), _example(1, 18, 1, 2, block=3, mode="CRD")),
     onnx="DepthToSpace",
 )
@@ -451,7 +451,7 @@ SPACE_TO_DEPTH = _rearrangement(
     "space_to_depth",
     _space_to_depth,
     _int("block", "side of the square of pixels that becomes channels"),
-    summary="squares of pixels of x [N,C,H,W] as channels, the place in the square as the outer dims",
+    summary="moves blocks of pixels of x [N,C,H,W] into channels, the place in the block as the outer dims",
     examples=(_example(2, 3, 4, 6, block=2), _example(1, 1, 3, 9, block=3)),
     onnx="SpaceToDepth",
 )

@@ -157,7 +157,7 @@ RANGE = OpSchema(
             name="limit",
             type=SettingType.NUMBER,
             default=None,
-            doc="where to stop, exclusive; default as many numbers as the output is declared with",
+            doc="where to stop, exclusive; default: fill the declared output",
         ),
         SettingSpec(name="step", type=SettingType.NUMBER, default=1, doc="distance, not 0"),
     ),
@@ -174,7 +174,7 @@ RANGE = OpSchema(
 )
 IOTA = OpSchema(
     name="iota",
-    summary="the place along a dim, everywhere; of the type of the output, integers wrapping",
+    summary="each element is its index along `axis`; of the type of the output, integers wrapping",
     category=CATEGORY,
     inputs=(),
     dtypes=NUMBERS,
