@@ -64,6 +64,15 @@ def test_detections_under_sanitizers() -> None:
     assert_steps_agree(DETECTIONS, boxes=few(20, 2, 9, 4), scores=few(20, 2, 3, 9))
 
 
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_detections_among_fewer_boxes_than_may_be_kept(count: int) -> None:
+    text = DETECTIONS.replace("9", "N")
+    boxes, scores = np.zeros((1, 2, count, 4), np.float32), np.ones((1, 2, 3, count), np.float32)
+    boxes[..., 2:], boxes[..., 0] = 1, 2 * np.arange(count)
+    plan = assert_steps_agree(text, {}, {"N": 2}, {"N": 4}, steps=1, boxes=boxes, scores=scores)
+    assert plan.outputs[0].type.shape == (24, 3)
+
+
 def test_what_follows_a_count_needs_no_test_of_it() -> None:
     """The number and the length of the rows are one size: nothing compares them when the program runs."""
     text = (

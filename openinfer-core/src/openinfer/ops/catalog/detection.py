@@ -196,7 +196,8 @@ def _kept_in_stages(k: Builder, call: OpCall) -> None:
             )
             left[b, c, j] = k.apply(tree.logical_and, free[b, c, j], k.apply(tree.logical_not, dropped))
             free = left
-    shape = (batches, classes, most)
+    # As many places as rows: fewer boxes than stages leave no row for a place after the last that is chosen.
+    shape = (batches, classes, dims.min(most, count))
     rows = Rows.of(k, shape, lambda at: k.apply(tree.ge, best[at], k.constant(0, I32)))
     for column in range(3):
         b, c, number = at = k.axes(*shape)
