@@ -34,6 +34,10 @@ VALUES = {
         f"op identity(x) >> y; loop turns (i in 0..2) {{ {ADD} {SELECT} }}",
         SUMS,
     ),
+    "the next turn computes with what this one leaves": (
+        f"op identity(x) >> y; loop turns (i in 0..2) {{ op neg(y) >> w; op neg(w) >> y; {ADD} {SELECT} }}",
+        SUMS,
+    ),
     "a turn writes both shapes": (f"loop turns (i in 0..2) {{ {ADD} op exp(x) >> y; {SELECT} }}", SUMS),
 }
 COPIES = {

@@ -106,11 +106,16 @@ def lower(
     rooms: Mapping[str, tuple[int | Index | Room, ...]] = {}
     draft = _lowered(resolved, model, environment, table, options, rooms)
     for _ in range(MOST_LOWERINGS):
+        # Statements that are refused with a shape that is not settled may have a form with the one that they get.
         unsettled = draft.unsettled()
         if not unsettled:
-            return draft
+            break
         rooms = {**rooms, **unsettled}
         draft = _lowered(resolved, model, environment, table, options, rooms)
+    if draft.refused:
+        raise all_of(draft.refused)
+    if not draft.unsettled():
+        return draft
     names = ", ".join(f"`{name}`" for name in sorted(draft.unsettled()))
     message = f"there is no largest shape of {names}: a statement in a loop makes it larger in each iteration"
     raise about("unsupported", message, "write each result to a variable of its own, declared as large as it gets")
@@ -140,8 +145,6 @@ def _lowered(
         block = resolved.graph.blocks[name]
         lowering = _BlockLowering(resolved, model, environment, table, draft, persistent, block, options)
         draft.procedures.append(Procedure(name, tuple(lowering.block_steps(block))))
-    if draft.refused:
-        raise all_of(draft.refused)
     return draft
 
 
