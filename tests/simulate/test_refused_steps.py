@@ -91,6 +91,10 @@ LATER = {
         "op cast(stop, to=i64) >> k; loop l (i in 0..k) { return y; } op select(x, axis=0, index=2) >> w;",
         "",
     ),
+    "rows that are counted": (
+        "branch go other nothing;",
+        "block other { op nonzero(x) >> places; op select(places, axis=0, index=4) >> w; } block nothing { return; }",
+    ),
     "what has no type": (
         "branch go other no;",
         "block other { op narrow(x, axis=0, start=1, length=2) >> w; cache.write w >> K[0..2]; } block no { return; }",

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanOutput
 
-BY_NODE = frozenset(("no-outputs", "cache-limit", "shape-mismatch"))
-"""Codes of programs that every device runs node by node: without results, with caches that have no bound, or with a
-statement that fits in no step, which refuses those that reach it."""
+BY_NODE = frozenset(("no-outputs", "cache-limit", "shape-mismatch", "setting-type"))
+"""Codes of programs that every device runs node by node: without results, with caches that have no bound, or with
+statements that fit no shape that a variable may have: only a step that reaches one is refused."""
 
 CODE = "unsupported"
 
