@@ -53,6 +53,30 @@ def few(*shape: int) -> np.ndarray:
     return steps
 
 
+SWAPPED = """
+dynamic { x: f32[6]; }
+constant { zero: f32 @init(0.0); }
+block swap { transfer low >> left; transfer high >> low; transfer left >> high; }
+block entry {
+  op gt(x, zero) >> mask;
+  op masked_select(x, mask) >> high;
+  op le(x, zero) >> mask;
+  op masked_select(x, mask) >> low;
+  branch swap;
+  op neg(high) >> high;
+  return high, low;
+}
+"""
+
+
+def test_copies_of_rows_in_blocks_have_room_for_all_of_them() -> None:
+    """The block is planned before the statements that say how many rows there are."""
+    x = noise(3, 6, seed=2)
+    x[0], x[1] = 1, -1
+    plan = assert_steps_agree(SWAPPED, steps=3, x=x)
+    assert {value.type.shape for value in plan.values if value.name in {"high", "low", "left"}} == {(6,)}
+
+
 @pytest.mark.parametrize("text", [ROWS, GROUPS], ids=["rows", "groups"])
 def test_counted_rows_under_sanitizers(text: str) -> None:
     shape = (20, 6, 3) if text is ROWS else (20, 9)

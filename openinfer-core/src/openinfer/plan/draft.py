@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL
@@ -111,7 +111,9 @@ class Draft:
         declared = self.declared(variable)
         varies = not all(isinstance(extent, int) for extent in declared)
         if variable.name in self.rooms:
-            self.extents[value] = self._own(variable, declared, self.rooms[variable.name])
+            extents = self.extents[value] = self._own(variable, declared, self.rooms[variable.name])
+            largest = tuple(n if isinstance(n, int) else self.registers[n.number].most for n in extents)
+            self.values[value] = replace(self.values[value], type=replace(variable.type, shape=largest))
         elif varies and variable.varying:
             pairs = zip(declared, variable.type.shape, strict=True)
             rooms = tuple(extent if isinstance(extent, int) else Room(most) for extent, most in pairs)
