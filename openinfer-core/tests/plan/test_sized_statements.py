@@ -277,3 +277,10 @@ def test_statements_on_sizes_that_broadcast_are_fused_in_two_versions():
 
     assert step.op == "add+mul+neg"
     assert [str(test) for (test,) in tests] == ["0 <= n2*n4 - 1 < 1", "0 <= n2*n4 < 1"]
+
+
+def test_an_extent_that_is_declared_is_never_negative_where_it_is_read():
+    """Steps that make it negative are refused by the declaration: the rule of the reader asks nothing."""
+    steps = planned("op slice(less, starts=[0], ends=[2], axes=[0]) >> y;", declared="assign less: f32[U - 1];")
+
+    assert set(demands(steps)) == {"`less`: U-1 must be at least 0"}

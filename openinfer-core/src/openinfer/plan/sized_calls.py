@@ -167,7 +167,7 @@ class SizedLowering:
         shapes = [
             None
             if operand is None or kind is None
-            else symbols.shape(self._persistent.extents_of(operand) or kind.shape)
+            else symbols.shape_of_operand(self._persistent.extents_of(operand) or kind.shape)
             for operand, kind in zip(inputs, op.input_types, strict=True)
         ]
         declared = [

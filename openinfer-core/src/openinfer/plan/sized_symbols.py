@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from openinfer import symbolic
 from openinfer.affine import Index, Var
-from openinfer.dims import Condition, Relation, Space, sources
+from openinfer.dims import Condition, Relation, Space, index_of, is_size, sources
 from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.sizes import polynomial
 from openinfer.plan.steps import IndexExpr, LoopIndex, Register, ValueRef
@@ -16,7 +16,6 @@ from openinfer.symbolic import Name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from openinfer.dims import Condition
     from openinfer.ir.resolved import SettingValue
     from openinfer.plan.draft import Draft
     from openinfer.plan.indices import Interval
@@ -48,6 +47,14 @@ class SizedSymbols:
     def shape(self, extents: Sequence[int | Register] | None) -> tuple[int, ...] | None:
         """Return extents as sizes."""
         return None if extents is None else tuple(n if isinstance(n, int) else self._extent(n) for n in extents)
+
+    def shape_of_operand(self, extents: Sequence[int | Register] | None) -> tuple[int, ...] | None:
+        """Return extents of a value that a statement reads: none is below 0, or the step was refused before."""
+        sizes = self.shape(extents)
+        for size in sizes or ():
+            if is_size(size) and not self.space.is_never_negative(extent := index_of(size)):
+                self.space.assume(Condition(extent, Relation.AT_LEAST))
+        return sizes
 
     def settings(self, bound: BoundSettings) -> Callable[[], Mapping[str, SettingValue]]:
         """Return a function that evaluates the settings of a statement, those that are not known as sizes."""
@@ -96,10 +103,6 @@ class SizedSymbols:
         if extent is not None:
             for name in sources(extent):
                 self._of_size(name)
-            # Steps in which an extent would be below 0 are refused before statements on it.
-            is_extent = Condition(extent, Relation.AT_LEAST)
-            if self.space.certain(is_extent) is None:
-                self.space.assume(is_extent)
             return cast("int", self.space.dim(extent))
         planned = self._draft.registers[register.number]
         name = f"n{register.number}"
