@@ -160,6 +160,33 @@ def test_counted_rows_are_kept_between_steps(device: str) -> None:
             np.testing.assert_array_equal(executor.outputs()["all"], kept)
 
 
+WINDOWS = """
+constant { w: f32[1, 3, 3] @init(1.0); }
+dynamic { x: f32[T, 3]; }
+block entry {
+  op sum_axis(x, axes=[1]) >> mask;
+  op nonzero(mask) >> places;
+  op select(places, axis=1, index=0) >> those;
+  op gather(x, those) >> rows;
+  op transpose(rows, perm=[1, 0]) >> columns;
+  op unsqueeze(columns, axes=[0]) >> image;
+  op conv1d(image, w, padding=1) >> y;
+  return y;
+}
+"""
+
+
+@DEVICES
+def test_windows_slide_over_the_rows_that_are_counted(device: str) -> None:
+    """No window fits into no rows, which is what is known before the first step."""
+    with executor_on(device, WINDOWS) as executor:
+        for count in (4, 1, 2):
+            x = np.random.default_rng(count).integers(1, 9, (count, 3)).astype(np.float32)
+            executor.step(x=x)
+            sums = np.convolve(x.sum(axis=1), np.ones(3, np.float32), "full")[1:-1]
+            np.testing.assert_array_equal(executor.outputs()["y"], sums[None, None])
+
+
 def problem(text: str) -> ValidationError:
     with pytest.raises(ValidationError) as caught:
         oi.Simulator(oi.Model.from_arrays({}, sizevars={"T": 4}), oi.graph(text)).make_executor()

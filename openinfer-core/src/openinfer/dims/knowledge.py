@@ -225,12 +225,15 @@ class Knowledge:
     def solutions(self) -> dict[Var, Index]:
         """Return the symbols that equations determine, each by symbols that remain.
 
+        What is at least 0 and at most 0 is an equation: a size of at most one place that has one.
+
         Of two symbols that are equal the one remains whose bounds were stated first.
         """
         rank = {name: number for number, name in enumerate(self._bounds)}
         solved: dict[Var, Index] = {}
         for condition in self._conditions:
-            if condition.relation is not Relation.EQUAL:
+            is_zero = condition.relation is Relation.AT_LEAST and self._interval(condition.index).high == 0
+            if condition.relation is not Relation.EQUAL and not is_zero:
                 continue
             values = _determined(substituted(condition.index, solved))
             var = max(values, key=lambda var: rank.get(var.name, -1), default=None)

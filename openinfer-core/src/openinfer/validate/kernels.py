@@ -145,7 +145,9 @@ class _Kernels:
             call = call_of_node(op, self._environment.op(op.op))
             missing = list(missing_kernels(self._environment, table, call, passed_over=_passed_over(op)))
         except PluginError as error:
-            self._findings.fault(error)
+            # A kernel that refuses shapes is selected again when the operator runs: those known here may be stand-ins.
+            if not isinstance(error.__cause__, OpTypeError):
+                self._findings.fault(error)
             return []
         if key is not None and not missing:
             self._carried_out.add(key)
