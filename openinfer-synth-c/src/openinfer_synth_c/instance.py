@@ -97,6 +97,10 @@ def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Insta
         # Values without elements may be all that there is, and C has no arrays of none.
         size = whole(max(plan.arena_nbytes, 1), ALIGNMENT)
         what = "Intermediate results; values that are never needed at the same time share memory."
+        # Elements of several types lie in these bytes one after the other. C99 (6.5, paragraphs 6 and 7) says that of
+        # memory without a declared type only; gcc and clang treat an array of characters like such memory. Bytes of an
+        # image that are read as words, and columns of words in a buffer of bytes, keep to the paragraphs: `int8_t` and
+        # `uint8_t` are character types there, which may access every object and give memory no type.
         member(f"unsigned char arena[{size}]", size, what)
     if scratch_nbytes:
         size = whole(scratch_nbytes, ALIGNMENT)

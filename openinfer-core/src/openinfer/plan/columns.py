@@ -151,7 +151,10 @@ def _products(made: InColumns, places: Sequence[Var], tile: int) -> Schedule:
 
 
 def _value(made: InColumns, step: ComputeStep, data: PlanData) -> int:
-    """Return the number of the value that the columns are: bytes, which share memory with images."""
+    """Return the number of the value that the columns are: bytes, which share memory with images.
+
+    Generated C accesses them as words: bytes are characters there, which may share memory with every type.
+    """
     extents = tuple(extent_of(dim.axis) for dim in made.dims)
     (result,) = step.outputs
     data.values.append(
