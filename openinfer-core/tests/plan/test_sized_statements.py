@@ -247,12 +247,6 @@ def test_a_place_that_sizes_alone_decide_refuses_the_sizes(statement, of_sizes):
     assert place.of_sizes is of_sizes
 
 
-def test_an_operand_has_at_least_no_rows():
-    steps = planned("op slice(rest, starts=[-1], ends=[99]) >> y;", "assign rest: f32[T-1, 2];")
-
-    assert demands(steps) == ["`rest`: T-1 must be at least 0"]
-
-
 def test_a_length_that_is_copied_from_another_is_that_one():
     memory = "persistent { n: i32; S(t): f32 @table; }"
     body = "cache.read S[0..n] >> row; op neg(row) >> y; op add(y, row) >> y;"
