@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.plan.range_lengths import RangeLengths
 from openinfer.plan.steps import CallStep, LoadStep, LoopStep, PlaceStep, Register, SetStep
 from openinfer.symbolic import Name
 
@@ -15,9 +16,14 @@ if TYPE_CHECKING:
 
 
 class EqualLengths:
-    """Copies of registers, as the steps up to the statement that is lowered make them."""
+    """Copies of registers, as the steps up to the statement that is lowered make them.
+
+    Attributes:
+        ranges: lengths of ranges of caches.
+    """
 
     def __init__(self) -> None:
+        self.ranges = RangeLengths()
         self._originals: dict[int, Register] = {}
 
     def original(self, register: Register) -> Register:
@@ -27,9 +33,11 @@ class EqualLengths:
     def forget(self) -> None:
         """Begin again, as at the start of a loop: registers may be those of its iteration before."""
         self._originals.clear()
+        self.ranges.forget()
 
     def add(self, step: Step, registers: Sequence[PlanRegister]) -> None:
         """Take in the next step of a program with some registers."""
+        self.ranges.add(step)
         match step:
             case SetStep(values=values):
                 sources = {register: self._source(value, registers) for register, value in values}

@@ -36,47 +36,43 @@ def constant(index: IndexExpr) -> int | None:
 
 
 def interval(index: IndexExpr, loops: Mapping[int, Interval | None]) -> Interval | None:
-    """Return the smallest and largest value that an expression can take, or None when a name may be anything."""
-    bounds: dict[str, Interval] = {}
+    """Return the smallest and largest value that an expression can take, or None when it may be anything."""
+    bounds: dict[str, Interval | None] = {}
     for name, bound in index.names:
         if isinstance(bound, int):
             bounds[name] = (bound, bound)
-        elif isinstance(bound, LoopIndex):
-            values = loops[bound.loop]
-            if values is None:
-                return None
-            bounds[name] = values
         else:
-            return None
-    return _interval(index.expr, bounds)
+            bounds[name] = loops[bound.loop] if isinstance(bound, LoopIndex) else None
+    return expression_interval(index.expr, bounds)
 
 
 def expression_interval(expr: IntExpr, names: Mapping[str, Interval | None]) -> Interval | None:
-    """Return the smallest and largest value of an expression; None where a name in it may be anything."""
-    bounds: dict[str, Interval] = {}
-    for name in symbolic.names(expr):
-        known = names.get(name)
-        if known is None:
-            return None
-        bounds[name] = known
-    return _interval(expr, bounds)
+    """Return the smallest and largest value of an expression; None where it may be anything, as a name in it may.
 
-
-def _interval(expr: IntExpr, bounds: Mapping[str, Interval]) -> Interval:
-    done: list[Interval] = []
+    The rest of a division by a number is below that number, whatever is divided.
+    """
+    done: list[Interval | None] = []
     stack: list[IntExpr | str] = [expr]
     while stack:
         item = stack.pop()
         if isinstance(item, Const):
             done.append((item.value, item.value))
         elif isinstance(item, Name):
-            done.append(bounds[item.name])
+            done.append(names.get(item.name))
         elif isinstance(item, BinOp):
             stack += [item.op, item.right, item.left]
         else:
             right, left = done.pop(), done.pop()
-            done.append(_divided(item, left, right) if item in DIVISIONS else _combined(item, left, right))
+            done.append(_applied(item, left, right))
     return done[0]
+
+
+def _applied(op: str, left: Interval | None, right: Interval | None) -> Interval | None:
+    if right is None:
+        return None
+    if left is None:
+        return (0, max(right[1], 1) - 1) if op == "%" else None
+    return _divided(op, left, right) if op in DIVISIONS else _combined(op, left, right)
 
 
 def _combined(op: str, left: Interval, right: Interval) -> Interval:

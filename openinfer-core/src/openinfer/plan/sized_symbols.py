@@ -106,7 +106,18 @@ class SizedSymbols:
             return cast("int", self.space.dim(extent))
         planned = self._draft.registers[register.number]
         name = f"n{register.number}"
+        if name not in self._dims and (rest := self._rest(register)) is not None:
+            self._dims[name] = rest
         return self._dim(name, self._draft.size(register), (0, planned.most), self._draft.words(register))
+
+    def _rest(self, register: Register) -> int | None:
+        """Return the length of a range as what another one of the statement leaves of the length of both."""
+        most = self._draft.registers[register.number].most
+        for other in [other for other in self._lengths.values() if other != register]:
+            together = self._draft.lengths.ranges.together(register, other)
+            if together is not None and self._draft.registers[other.number].most <= together <= most:
+                return together - self._extent(other)
+        return None
 
     def _of_size(self, name: str) -> int:
         """Return a size that the caller gives, by the name of its parameter."""

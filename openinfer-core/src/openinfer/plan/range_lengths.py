@@ -1,0 +1,159 @@
+"""Lengths of ranges of caches as differences of their ends, and how long two of them are together.
+
+The two parts of a ring, ``ring[at..16]`` and ``ring[0..at]``, have 16 rows whatever ``at`` is.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openinfer.affine import Index, Var
+from openinfer.plan.accesses import writes
+from openinfer.plan.steps import (
+    CallStep,
+    ClearStep,
+    LoadStep,
+    LoopStep,
+    PlaceStep,
+    Register,
+    SetStep,
+    StoreStep,
+    ValueRef,
+)
+from openinfer.symbolic import BinOp, Const, Name, names, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from openinfer.plan.regions import Axis, Region
+    from openinfer.plan.steps import IndexExpr, Step
+    from openinfer.symbolic import IntExpr
+
+_EXACT = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+@dataclass(frozen=True, slots=True)
+class _Length:
+    """What a register holds.
+
+    Attributes:
+        length: over names and divisions of the program.
+        counted: what has to be 0 or more for that: an end below 0 counts from the end of the table.
+        values, registers: what it depends on.
+    """
+
+    length: Index
+    counted: Index | None
+    values: int
+    registers: frozenset[int]
+
+
+class RangeLengths:
+    """Lengths that reads of caches gave registers, as long as what they were computed from is the same."""
+
+    def __init__(self) -> None:
+        self._lengths: dict[int, _Length] = {}
+        self._starts: dict[Index, _Length] = {}
+
+    def forget(self) -> None:
+        """Begin again, as at the start of a loop."""
+        self._lengths.clear()
+        self._starts.clear()
+
+    def together(self, one: Register, other: Register) -> int | None:
+        """Return how long two ranges are together; None where that varies."""
+        lengths = self._of(one), self._of(other)
+        return None if lengths[0] is None or lengths[1] is None else (lengths[0] + lengths[1]).constant
+
+    def _of(self, register: Register) -> Index | None:
+        """Return the length that a register holds, over names of the program; None where that is not known."""
+        length = self._lengths.get(register.number)
+        if length is None or not (length.counted is None or self._is_counted(length.counted)):
+            return None
+        return length.length
+
+    def _is_counted(self, end: Index) -> bool:
+        """Whether an end is 0 or more, as a place that was read or written was not past it."""
+        distances = ((end - start).constant for start in self._starts)
+        return any(distance is not None and distance >= 0 for distance in distances)
+
+    def add(self, step: Step) -> None:
+        """Take in the next step of a program."""
+        if isinstance(step, CallStep | LoopStep):
+            self.forget()
+            return
+        self._changed(writes(step), frozenset(_changes(step)))
+        if isinstance(step, LoadStep | StoreStep):
+            for axis in step.region.axes:
+                start = _affine(axis.start)
+                self._starts[start] = _Length(start, None, *_sources(axis.start))
+        if isinstance(step, LoadStep):
+            for axis, register in zip(step.region.ranges, step.lengths, strict=False):
+                if register is not None and axis.end is not None:
+                    self._read(register, axis, axis.end)
+
+    def _read(self, register: int, axis: Axis, end: IndexExpr) -> None:
+        values, registers = _sources(axis.start, end)
+        if register not in registers:
+            last = _affine(end)
+            counted = None if axis.current is None else last
+            self._lengths[register] = _Length(last - _affine(axis.start), counted, values, registers)
+
+    def _changed(self, values: int, registers: frozenset[int]) -> None:
+        def kept(length: _Length) -> bool:
+            return not length.values & values and length.registers.isdisjoint(registers)
+
+        self._lengths = {
+            register: length for register, length in self._lengths.items() if register not in registers and kept(length)
+        }
+        self._starts = {start: length for start, length in self._starts.items() if kept(length)}
+
+
+def _changes(step: Step) -> Iterator[int]:
+    """Yield the registers that a step changes."""
+    match step:
+        case SetStep():
+            yield from (register for register, _ in step.values)
+        case PlaceStep():
+            yield step.register
+        case LoadStep():
+            yield from (register for register in (*step.lengths, step.view) if register is not None)
+            yield from _grown(step.region)
+        case StoreStep():
+            yield from _grown(step.region)
+        case ClearStep():
+            yield from (register for register in step.left if register is not None)
+            yield from _grown(step.region)
+        case _:
+            pass
+
+
+def _grown(region: Region) -> Iterator[int]:
+    yield from (axis.grown for axis in region.axes if axis.grown is not None)
+    yield from (growth.register for growth in region.growth)
+
+
+def _sources(*exprs: IndexExpr) -> tuple[int, frozenset[int]]:
+    """Return the values, as bits, and the registers that expressions depend on."""
+    operands = [operand for expr in exprs for _, operand in expr.names]
+    values = sum(1 << value for value in {operand.value for operand in operands if isinstance(operand, ValueRef)})
+    return values, frozenset(operand.number for operand in operands if isinstance(operand, Register))
+
+
+def _affine(index: IndexExpr) -> Index:
+    """Return an expression over what it names; a division is a variable of its own, which equal ones share."""
+    return _made(index.expr, dict(index.names))
+
+
+def _made(expr: IntExpr, operands: Mapping[str, object]) -> Index:
+    if isinstance(expr, Const):
+        return Index.of(expr.value)
+    if isinstance(expr, BinOp) and expr.op in _EXACT:
+        return _EXACT[expr.op](_made(expr.left, operands), _made(expr.right, operands))
+    if isinstance(expr, Name):
+        operand = operands[expr.name]
+        return Index.of(operand if isinstance(operand, int) else Var(str(operand)))
+    meanings = ", ".join(f"{name} = {operands[name]}" for name in names(expr))
+    return Index.of(Var(f"{text(expr)} where {meanings}"))
