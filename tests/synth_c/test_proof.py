@@ -223,6 +223,50 @@ def test_a_prompt_of_any_length_is_proved():
     assert Synthesizer("c", limits={"T": 16}).synthesize(model, programs.graph(PREFILL)).prove().proof.alarms == ()
 
 
+RING = """
+dynamic {{ k: f32[2, 1, 4]; x: f32; }}
+volatile {{ n: i64; }}
+persistent {{ step: i64; K(h, t): f32[4] @table @fixed(h=2, t={rows}); last(t): f32 @table; }}
+block entry {{
+  cache.read step >> n;
+  cache.write k >> K[0..2, n % {rows}..n % {rows} + 1];
+  cache.write x >> last[n % {rows}];
+  cache.increment step;
+  cache.read K[0..2, (n + 1) % {rows}..{rows}] >> older;
+  cache.read K[0..2, 0..(n + 1) % {rows}] >> newer;
+  op concat(older, newer, axis=1) >> every;
+  cache.read last[(n + 1) % {rows}..{rows}] >> recent;
+  op neg(recent) >> bent;
+  transfer recent >> copied;
+  return every, bent, copied;
+}}
+"""
+
+
+def test_both_parts_of_a_ring_are_proved_where_they_lie():
+    """Elements in a row and apart, at a place of run time, computed with and copied."""
+    synthesis = proved(RING.format(rows=6))
+
+    assert b"(model->s_last + model->n_recent_at)" in synthesis.bundle.files["model.c"]
+    assert synthesis.proof.alarms == ()
+
+
+def test_the_analyser_follows_as_many_values_as_a_ring_has_rows(monkeypatch):
+    commands = []
+
+    def stopped(command, *_):
+        commands.append(command)
+        if len(commands) == 2:
+            raise SynthesisError("stopped")
+        return ""
+
+    monkeypatch.setattr(frama_c, "run_tool", stopped)
+    with pytest.raises(SynthesisError, match="stopped"):
+        proved(RING.format(rows=200))
+
+    assert int(commands[1][commands[1].index("-eva-split-limit") + 1]) >= 201
+
+
 def test_slices_between_places_of_run_time_are_proved():
     """Backwards to a fixed place and to the first one, and a few rows from a place on, of which there may be fewer."""
     program = """

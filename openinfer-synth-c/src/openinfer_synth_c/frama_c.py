@@ -13,13 +13,14 @@ from openinfer.codegen import loop_program
 from openinfer.errors import MissingDependencyError, SynthesisError
 from openinfer.plan.accesses import walk
 from openinfer.plan.indices import constant
-from openinfer.plan.steps import ComputeStep, StoreStep
+from openinfer.plan.steps import ComputeStep, CopyStep, StoreStep
 from openinfer.scratch import scratch_directory
 from openinfer.synth.c_host.toolchain import run_tool
 from openinfer.synth.proof import Alarm, Proof
 from openinfer_synth_c.kernel_calls import has_vector_types
 from openinfer_synth_c.loop_programs.rests import followed
 from openinfer_synth_c.project import PROOF_NAME, analysed_source
+from openinfer_synth_c.view_bounds import followed_lengths, moving_registers, source_of_copy, view_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -103,11 +104,12 @@ def _precise(plan: ExecutionPlan) -> tuple[str, ...]:
 def _split_limit(plan: ExecutionPlan) -> tuple[str, ...]:
     """Return the option for as many values as a split variable may have, where that is many."""
     steps = (step for procedure in plan.procedures for step in walk(procedure.steps))
-    most = max((count for step in steps for count in _splits(step)), default=0)
+    moving = moving_registers(plan)
+    most = max((count for step in steps for count in _splits(plan, step, moving)), default=0)
     return ("-eva-split-limit", str(most)) if most > _SPLITS else ()
 
 
-def _splits(step: Step) -> Iterator[int]:
+def _splits(plan: ExecutionPlan, step: Step, moving: frozenset[int]) -> Iterator[int]:
     """Yield how many values the variables have that the source of a step splits."""
     match step:
         case StoreStep(region=region):
@@ -116,7 +118,10 @@ def _splits(step: Step) -> Iterator[int]:
         case ComputeStep(arguments=arguments) if arguments:
             kernel = loop_program(step)
             given = dict(zip(kernel.parameters, arguments, strict=True))
-            yield from (given[var].high - given[var].low + 1 for var in followed(kernel))
+            lengths = followed_lengths(step, view_bounds(plan, step, moving))
+            yield from (given[var].high - given[var].low + 1 for var in (*followed(kernel), *lengths))
+        case CopyStep(output=output, count=count) if count and source_of_copy(plan, step, moving):
+            yield plan.values[output].type.count + 1
         case _:
             pass
 

@@ -19,6 +19,7 @@ from openinfer_synth_c.kernel_functions import Parameter
 from openinfer_synth_c.loop_programs.addresses import counter, index_text
 from openinfer_synth_c.loop_programs.rests import followed, relations
 from openinfer_synth_c.operands import Binder
+from openinfer_synth_c.view_bounds import followed_lengths, view_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,14 +67,22 @@ def write_call(
     counts = step.arguments if isinstance(step, ComputeStep) else ()
     arguments = [given[parameter.buffer.name] for parameter in function.parameters]
     _test_entries(code, names, plan, [operand for operand in step.inputs if operand not in arguments])
-    if all(isinstance(argument, ValueRef) for argument in arguments) and not function.has_status and not counts:
+    views = view_bounds(plan, step, names.moving_views)
+    is_plain = not function.has_status and not counts and not views
+    if is_plain and all(isinstance(argument, ValueRef) for argument in arguments):
         _write(code, Binder(code, names, plan), function, arguments, names)
     else:
         with code.braces():
             parameters = kernel.parameters if counts else ()
             _sizes(code, names, parameters, counts)
             with _where_any(code, step):
-                split_names = _relate(code, kernel) if counts else []
+                lengths = (*(followed(kernel) if counts else ()), *followed_lengths(step, views))
+                split_names = list(dict.fromkeys(map(counter, lengths)))
+                write_split(code, split_names)
+                if counts:
+                    _relate(code, kernel)
+                for view in views:
+                    code.refuse(f"{names.register(view.register)} + {index_text(view.span)} > {view.room}")
                 _write(
                     code, Binder(code, names, plan), function, arguments, names, [counter(var) for var in parameters]
                 )
@@ -111,13 +120,11 @@ def _sizes(code: Code, names: Names, parameters: Sequence[Var], arguments: Seque
         code.refuse(f"{name} < {argument.low} || {name} > {argument.high}")
 
 
-def _relate(code: Code, kernel: Kernel) -> list[str]:
-    """Append the tests of parameters whose bounds depend on others; return the names that are split for them.
+def _relate(code: Code, kernel: Kernel) -> None:
+    """Append the tests of parameters whose bounds depend on others.
 
     The steps that found the values have tested the same: it is said again here, where analysers know no relation.
     """
-    names = [counter(var) for var in followed(kernel)]
-    write_split(code, names)
     for var in kernel.parameters:
         if isinstance(var.extent, Index):
             code.refuse(f"{counter(var)} >= {index_text(var.extent)}")
@@ -125,7 +132,6 @@ def _relate(code: Code, kernel: Kernel) -> list[str]:
         less = Index(tuple((atoms, -factor) for atoms, factor in condition.index.terms if factor < 0))
         more = condition.index + less
         code.refuse(f"{counter(length)} > 0 && {index_text(more)} < {index_text(less)}")
-    return names
 
 
 def _where_any(code: Code, step: ComputeStep | LoopProgramStep) -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from openinfer.plan.steps import LoopIndex, LoopStep, TableRef
 from openinfer.plan.values import ArenaMemory, InputMemory, OutputMemory, StateMemory, ViewMemory, WeightMemory
 from openinfer.synth.c_host.port_names import PortNames
 from openinfer.synth.identifiers import Identifiers
+from openinfer_synth_c.view_bounds import moving_registers
 
 if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
@@ -40,6 +41,7 @@ class Names(PortNames):
         self.used_weights: set[int] = set()
         self.used_tables: set[int] = set()
         self.used_places: set[int] = set()
+        self.moving_views = moving_registers(plan)
         found = [step for step in steps if isinstance(step, LoopStep)]
         self.loops = {step.loop: loops.name("i_", step.index) for step in found}
         self.loop_bounds = {

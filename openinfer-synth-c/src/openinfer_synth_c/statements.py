@@ -35,6 +35,7 @@ from openinfer.plan.steps import (
     StoreStep,
 )
 from openinfer.scalars import repeated_code
+from openinfer.synth.c_host.annotations import write_merge, write_split
 from openinfer.synth.c_text import comment
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.index_text import for_head
@@ -45,6 +46,7 @@ from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.site import KernelSite, Store
 from openinfer_synth_c.state_steps import write_state_step
 from openinfer_synth_c.threads import write_join, write_start
+from openinfer_synth_c.view_bounds import source_of_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -210,11 +212,11 @@ class StatementWriter:
             write_tests(self._code, self._names, self._plan, step)
             return
         with self._code.braces():
+            followed = self._within_state(step)
             binder = Binder(self._code, self._names, self._plan)
             output = binder.output(step.output, "y")
             source = binder.input(step.source, "x0")
             if step.count is not None:
-                declare_integers(self._code, self._names, {"count": step.count})
                 bits = output.stored.dtype.bits
                 nbytes = (
                     f"((size_t)count * {bits} + 7) / 8" if bits < 8 else f"(size_t)count * sizeof({output.item_type})"
@@ -226,6 +228,22 @@ class StatementWriter:
                 output.clear_tail()
             else:
                 output.store("0", source.at("0"))
+            write_merge(self._code, followed)
+
+    def _within_state(self, step: CopyStep) -> list[str]:
+        """Append the number of elements and the test that a view has them; return the names that are split for it."""
+        count = str(self._names.type_of_value(step.output).count)
+        if step.count is not None:
+            count = "count"
+            declare_integers(self._code, self._names, {count: step.count})
+        view = source_of_copy(self._plan, step, self._names.moving_views)
+        if view is None:
+            return []
+        followed = [] if step.count is None else [count]
+        write_split(self._code, followed)
+        room = self._plan.values[view.state].type.count
+        self._code.refuse(f"{self._names.register(view.register)} + {count} > {room}")
+        return followed
 
     def _fill(self, step: FillStep) -> None:
         if not self._names.type_of_value(step.output).count:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _SOURCES = {
     "index_add": """\
 static int64_t index_add(int64_t a, int64_t b, bool *overflow) {
-    if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b) {
+    if ((b > 0 && a > INT64_MAX - b) || (b < 0 && a < INT64_MIN - b)) {
         *overflow = true;
         return 0;
     }
@@ -18,7 +18,7 @@ static int64_t index_add(int64_t a, int64_t b, bool *overflow) {
 }""",
     "index_sub": """\
 static int64_t index_sub(int64_t a, int64_t b, bool *overflow) {
-    if (b > 0 ? a < INT64_MIN + b : a > INT64_MAX + b) {
+    if ((b > 0 && a < INT64_MIN + b) || (b < 0 && a > INT64_MAX + b)) {
         *overflow = true;
         return 0;
     }
