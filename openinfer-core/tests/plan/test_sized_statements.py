@@ -34,7 +34,7 @@ INTERNAL = re.compile(r"\b(n\d+|s_\w+|m\d+|extent_\w+|x\d+_\d+)\b")
 def planned(statements, declared="", memory="", results="y", environment=None):
     """Return the steps of a program over `x: f32[T, 2]`, `g: f32[U]`, and integers p and q."""
     text = f"""
-    dynamic {{ x: f32[T, 2]; g: f32[U]; p: i32; q: i32; }}
+    dynamic {{ x: f32[T, 2]; g: f32[U]; p: i32; q: i32; far: i64; }}
     {memory}
     block entry {{ {declared} {statements} op neg(g) >> other; return {results}, other; }}
     """
@@ -217,7 +217,7 @@ def test_a_difference_that_must_not_be_0_is_tested_without_its_square():
 
     steps = planned("op of_two(x, g) >> y;", environment=load(("example", plugin(ops(two)))))
 
-    (clipped, at_least_one, _) = [step for step in steps if isinstance(step, PlaceStep | EqualStep)]
+    (clipped, at_least_one) = [step for step in steps if isinstance(step, PlaceStep | EqualStep)]
     assert demands(steps) == ["of_two: T must not be U + 1"]
     assert [symbolic.text(end.expr) for end in (clipped.range.low, clipped.range.high)] == ["-1", "1"]
     assert clipped.register in {name[1].number for name in at_least_one.value.names}
@@ -231,20 +231,10 @@ def test_a_computed_size_that_may_be_negative_is_a_parameter_without_a_least_val
     assert any(isinstance(var, Signed) for var in parameters)
 
 
-@pytest.mark.parametrize(
-    ("statement", "of_sizes"),
-    [
-        ("op select(x, axis=0, index=T-U) >> y;", True),
-        ("op select(x, axis=0, index=U-T-1) >> y;", True),
-        ("op narrow(x, axis=0, start=T-U, length=1) >> y;", True),
-        ("op select(x, axis=0, index=p) >> y;", False),
-        ("op narrow(x, axis=0, start=p, length=U) >> y;", False),
-    ],
-)
-def test_a_place_that_sizes_alone_decide_refuses_the_sizes(statement, of_sizes):
-    (place,) = (step for step in planned(statement) if isinstance(step, PlaceStep) and step.range.least is not None)
-
-    assert place.of_sizes is of_sizes
+@pytest.mark.parametrize("statement", ["op tile(x, repeats=[far, 1]) >> y;", "op reshape(x, shape=[-1, far]) >> y;"])
+def test_a_result_without_a_largest_shape_is_refused(statement):
+    with pytest.raises(SynthesisError, match="has no largest value"):
+        planned(statement)
 
 
 def test_a_length_that_is_copied_from_another_is_that_one():

@@ -83,21 +83,41 @@ class PlanInstance:
         number = self._model.fault_line()
         node = number - 1 if number else None
         found = next(each for each in STATUSES if each.number == status)
-        words = ", and ".join(dict.fromkeys(self._demanded(node, found.name)))
+        words = ", and ".join(dict.fromkeys(self._demanded(node))) if found.name == "SHAPE" else ""
         return Fault(_CODES.get(found.name, "execution"), words or found.text, node)
 
-    def _demanded(self, node: int | None, status: str) -> Iterator[str]:
-        """Yield what a statement demands of sizes, and what these are, of the demands that were not met."""
-        for step in self._demanding.get((node, status), ()):
+    def _demanded(self, node: int | None) -> Iterator[str]:
+        """Yield what a statement demands, and its sizes: the first demand that was not met, and those in front of it
+        that may have been it, because they read memory."""
+        for step in self._demanding.get(node, ()):
+            is_met: bool | None = None
+            sizes: dict[str, int] = {}
             try:
-                if isinstance(step, EqualStep) and self._value(step.left) == self._value(step.right):
-                    continue
+                is_met = self._is_met(step)
                 sizes = {name: self._value(value) for name, value in step.demand.sizes} if step.demand else {}
             except LookupError:
-                sizes = {}
+                pass
+            if is_met:
+                continue
             values = " and ".join(f"{name} is {value}" for name, value in sizes.items())
             if step.demand is not None:
                 yield f"{step.demand.text}, {values}" if values else step.demand.text
+            if is_met is False:
+                return
+
+    def _is_met(self, step: EqualStep | PlaceStep) -> bool:
+        """Return whether a demand was met in the step that was last.
+
+        Raises:
+            LookupError: it reads memory, which may have changed.
+        """
+        if isinstance(step, EqualStep):
+            return self._value(step.left) == self._value(step.right)
+        value, bounds = self._value(step.value), step.range
+        if value < 0 and bounds.size is not None:
+            value += self._value(bounds.size)
+        is_above = bounds.least is None or value >= self._value(bounds.least)
+        return is_above and (bounds.most is None or value <= self._value(bounds.most))
 
     def _value(self, expr: IndexExpr) -> int:
         """Return the value of an integer expression in the step that was last.
@@ -130,14 +150,13 @@ class PlanInstance:
             self._model.call("model_set", number, given)
 
 
-def _demanding(plan: ExecutionPlan) -> dict[tuple[int | None, str], list[EqualStep | PlaceStep]]:
-    """Return the steps that demand something of sizes, by their statement and the status of one that fails there."""
-    demanding: dict[tuple[int | None, str], list[EqualStep | PlaceStep]] = {}
+def _demanding(plan: ExecutionPlan) -> dict[int | None, list[EqualStep | PlaceStep]]:
+    """Return the steps that demand something of sizes, by their statement."""
+    demanding: dict[int | None, list[EqualStep | PlaceStep]] = {}
     for procedure in plan.procedures:
         for step in walk(procedure.steps):
             if isinstance(step, EqualStep | PlaceStep) and step.demand is not None:
-                name = "SHAPE" if isinstance(step, EqualStep) or step.of_sizes else "INDEX"
-                demanding.setdefault((step.origin.statements[0].node, name), []).append(step)
+                demanding.setdefault(step.origin.statements[0].node, []).append(step)
     return demanding
 
 

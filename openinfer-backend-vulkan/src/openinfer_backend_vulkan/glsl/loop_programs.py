@@ -90,9 +90,12 @@ class Printed:
         iterations = self.iterations(parameters)
         values = {**parameters, ITERATIONS: iterations}
         numbers = tuple(values[number] if isinstance(number, str) else number for number in self.numbers)
-        faults = tuple(_fault(op, tensors.get(name), rule) for name, rule in self.rules)
-        threads = iterations * self.local
+        threads, faults = iterations * self.local, self.faults(op, tensors)
         return Shader(self.source, numbers, threads, self.features, faults, self.group_size, is_pushed=self.is_pushed)
+
+    def faults(self, op: str, tensors: Mapping[str, TensorType]) -> tuple[Fault, ...]:
+        """Return what is wrong where tests fail, in the words of an operator and elements of its tensors."""
+        return tuple(_fault(op, tensors.get(name), rule) for name, rule in self.rules)
 
 
 def _fault(op: str, tensor: TensorType | None, rule: str) -> Fault:

@@ -69,8 +69,7 @@ class VaryingKernel:
     def __init__(self, text: Printed, op: str, engine: Engine) -> None:
         _need_features(text.features, engine)
         self._text, self._engine = text, engine
-        fixed = text.shader(dict.fromkeys((n for n in text.numbers if isinstance(n, str)), 0), op, {})
-        self.faults = _fault_words(fixed.faults, engine)
+        self.faults = _fault_words(text.faults(op, {}), engine)
         buffers = len(text.reads) + len(text.writes) + (self.faults is not None) + 1
         self._pipeline = engine.pipelines.pipeline(text.source, buffers)
         self._fixed = [number if isinstance(number, int) else 0 for number in text.numbers]

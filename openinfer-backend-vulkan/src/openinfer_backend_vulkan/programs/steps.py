@@ -200,7 +200,7 @@ class Steps:
             lowest, highest = least(), most()
             if (lowest is not None and value < lowest) or (highest is not None and value > highest):
                 message = demanded() or f"a setting of {value}, expected {lowest} to {highest}"
-                raise StepFaultError("shape-mismatch" if step.of_sizes else "out-of-range", message)
+                raise StepFaultError("shape-mismatch", message)
             first, last = low(), high()
             value = value if last is None else min(value, last)
             registers[step.register] = value if first is None else max(value, first)

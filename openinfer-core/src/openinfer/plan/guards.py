@@ -155,15 +155,7 @@ class SizedSteps:
         else:
             span = PlaceRange(low=low, high=others[0], least=None, most=None)
         demand = self._demand_of_place(let) if span.least is not None or span.most is not None else None
-        of_sizes = all(map(call.symbols.is_of_step, sources(Index.of(let))))
-        return PlaceStep(
-            origin=self._at.origin,
-            register=register.number,
-            value=first,
-            range=span,
-            of_sizes=of_sizes,
-            demand=demand,
-        )
+        return PlaceStep(origin=self._at.origin, register=register.number, value=first, range=span, demand=demand)
 
     def _guard(self, guard: Condition) -> Iterator[Step]:
         index, origin = guard.index, self._at.origin
@@ -176,14 +168,8 @@ class SizedSteps:
         value = yield from self._at_least_one(guard)
         register = self._draft.register(f"{self._at.name}.guard", most=LARGEST)
         demand, one = self._demand(guard), number(1)
-        if guard in self._call.setting_guards:
-            span = PlaceRange(low=one, high=number(LARGEST), least=one, most=None)
-            yield PlaceStep(origin=origin, register=register, value=value, range=span, demand=demand)
-            return
-        # Sizes that do not fit have another status than settings: the value is compared after it is clipped.
-        span = PlaceRange(low=number(0), high=one, least=None, most=None)
-        yield PlaceStep(origin=origin, register=register, value=value, range=span)
-        yield EqualStep(origin=origin, left=self._draft.size(Register(register)), right=one, demand=demand)
+        span = PlaceRange(low=one, high=number(LARGEST), least=one, most=None)
+        yield PlaceStep(origin=origin, register=register, value=value, range=span, demand=demand)
 
     def _at_least_one(self, guard: Condition) -> Generator[Step, None, IndexExpr]:
         """Return a value that is at least 1 where a guard holds, after the step that finds it."""

@@ -134,7 +134,7 @@ def _demands(draft: Draft, given: GivenSizes) -> Iterator[Step]:
             continue
         register = draft.register("size.demanded", most=LARGEST)
         place = PlaceRange(low=number(0), high=number(LARGEST), least=number(0), most=None)
-        yield PlaceStep(origin=START, register=register, value=value, range=place, of_sizes=True, demand=demand)
+        yield PlaceStep(origin=START, register=register, value=value, range=place, demand=demand)
 
 
 def state_values(draft: Draft) -> list[int]:

@@ -55,7 +55,7 @@ def declared_checks(draft: Draft, variable: ResolvedVar, origin: Origin) -> Iter
         sizes = tuple((name, given.expression(Name(name))) for name in names(dim))
         demand = Demand(f"`{variable.name}`: {text(dim)} must be at least 0", sizes)
         value = given.expression(dim)
-        yield PlaceStep(origin=origin, register=register, value=value, range=span, of_sizes=True, demand=demand)
+        yield PlaceStep(origin=origin, register=register, value=value, range=span, demand=demand)
 
 
 @dataclass(frozen=True, slots=True)

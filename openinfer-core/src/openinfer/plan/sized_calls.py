@@ -16,11 +16,11 @@ from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
 from openinfer.ops.schema import OpTypeError
 from openinfer.plan.calls import CallLowering
-from openinfer.plan.sized_symbols import SizedSymbols
+from openinfer.plan.sized_symbols import LARGEST, SizedSymbols
 from openinfer.plan.steps import ValueRef
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Mapping, Sequence
 
     from openinfer.dtypes import DType
     from openinfer.ops.calls import OpCall
@@ -50,7 +50,6 @@ class SizedCall:
     Attributes:
         outputs: types of the results, over symbols.
         guards: what has to hold.
-        setting_guards: those of them that are about settings, whose values are out of range where they do not hold.
         steps: over values of the statement, numbered from `FIRST_LOCAL` on: results, then those that are ``added``.
     """
 
@@ -58,7 +57,6 @@ class SizedCall:
     symbols: SizedSymbols
     outputs: tuple[TensorType, ...]
     guards: tuple[Condition, ...]
-    setting_guards: frozenset[Condition] = frozenset()
     steps: list[Step] = field(default_factory=list["Step"])
     added: list[tuple[str, TensorType]] = field(default_factory=list["tuple[str, TensorType]"])
 
@@ -94,7 +92,7 @@ class SizedCall:
             SizedError: it has none.
         """
         high = self.symbols.space.largest(extent)
-        if high is None:
+        if high is None or high >= LARGEST:
             raise SizedError(f"`{extent}` has no largest value")
         return max(high, 0)
 
@@ -151,14 +149,7 @@ class SizedLowering:
         call, guards = _planned_way(paths, symbols)
         for guard in guards:
             symbols.space.assume(guard)
-        planned = self._defined(symbols, call, guards, inputs, at)
-        # What the sizes of a step alone decide is that the program does not fit them, whatever setting an error names.
-        planned.setting_guards = frozenset(
-            guard
-            for guard in guards
-            if _refuses_setting(guard, paths, bound.settings.varying) and not symbols.are_of_step(guard)
-        )
-        return planned
+        return self._defined(symbols, call, guards, inputs, at)
 
     def _ways(
         self, symbols: SizedSymbols, bound: BoundSettings, inputs: Sequence[Operand | None], outputs: Sequence[int]
@@ -292,13 +283,6 @@ def _planned_way(paths: Sequence[Path[OpCall]], symbols: SizedSymbols) -> tuple[
             raise SizedError(f"its results differ in form for different values of {symbols.listed((guard,))}")
         needed.append(guard)
     return _value(planned), tuple(needed)
-
-
-def _refuses_setting(guard: Condition, paths: Sequence[Path[OpCall]], varying: Set[str]) -> bool:
-    """Return whether an operator refuses one of the settings that vary where a guard does not hold."""
-    other = guard.negated()
-    errors = (path.error for path in paths if path.guards and path.guards[-1] == other)
-    return any(isinstance(error, OpTypeError) and not varying.isdisjoint(error.settings) for error in errors)
 
 
 def _rank(path: Path[OpCall]) -> tuple[int, int]:

@@ -274,15 +274,13 @@ class Demand:
 class PlaceStep:
     """A register takes the value of a setting, counted from an end and clipped as ``range`` says.
 
-    A value that the operator refuses is an error at run time: sizes that do not fit, where the sizes of a step alone
-    decide it (``of_sizes``), else a setting that is out of range.
+    A value that the operator refuses is an error at run time.
     """
 
     origin: Origin
     register: int
     value: IndexExpr
     range: PlaceRange
-    of_sizes: bool = False
     demand: Demand | None = field(default=None, compare=False)
 
 

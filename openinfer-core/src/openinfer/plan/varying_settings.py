@@ -14,7 +14,7 @@ from openinfer.plan.settings import RuntimeSettingError, known_setting
 from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Mapping, Sequence
 
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, SettingValue
@@ -105,11 +105,6 @@ class VaryingSettings:
                 self.unknown[name] = expr
                 row.append(name)
             self._numbers[setting] = row
-
-    @property
-    def varying(self) -> Set[str]:
-        """The settings that are known at run time only."""
-        return self._runtime.keys()
 
     @property
     def sizes(self) -> tuple[str, ...]:

@@ -83,10 +83,10 @@ class Place:
     def _wrapped(self, error: Exception) -> ExecutionError:
         own = isinstance(error, OpenInferError)
         message = str(error) if own else f"{type(error).__name__}: {error}"
-        code = error.code if own else None
+        code = _run_time_code(error.code) if own else None
         if isinstance(error, MemoryError):
             message, code = f"more than this machine holds: {error}", "too-large"
-        family = _FAMILIES.get(error.code, ExecutionError) if isinstance(error, OpTypeError) else ExecutionError
+        family = _FAMILIES.get(code or "", ExecutionError) if isinstance(error, OpTypeError) else ExecutionError
         found = family(f"{self._subject}: {message}", code=code)
         _name(found, self, error.settings if isinstance(error, OpTypeError) else ())
         return found
@@ -98,7 +98,17 @@ def raise_refusal(refusal: Diagnostic) -> NoReturn:
     Raises:
         ExecutionError: always.
     """
-    raise _FAMILIES.get(refusal.code, ExecutionError)(refusal.message, code=refusal.code)
+    code = _run_time_code(refusal.code)
+    raise _FAMILIES.get(code, ExecutionError)(refusal.message, code=code)
+
+
+def _run_time_code(code: str) -> str:
+    """Return the code of an error that is found while a step runs.
+
+    Devices that run whole programs, and source that is written out, have one status for all that an operator demands
+    of shapes and settings.
+    """
+    return "shape-mismatch" if code == "setting-type" else code
 
 
 def raise_fault(fault: Fault, resolved: ResolvedGraph) -> NoReturn:

@@ -44,11 +44,10 @@ def write_place(code: Lines, operands: IntegerOperands, step: PlaceStep) -> None
     if found.size is not None:
         value = "counted"
         code.line(f"const int64_t counted = given < 0 ? given + {text['size']} : given;")
-    status = "MODEL_SHAPE" if step.of_sizes else "MODEL_INDEX"
     if found.least is not None:
-        code.refuse(f"{value} < {text['least']}", status)
+        code.refuse(f"{value} < {text['least']}", "MODEL_SHAPE")
     if found.most is not None:
-        code.refuse(f"{value} > {text['most']}", status)
+        code.refuse(f"{value} > {text['most']}", "MODEL_SHAPE")
     # The highest may be below the lowest, as the last row of no rows: the lowest is taken then, and nothing is there.
     if is_lowered:
         code.line(f"const int64_t lowered = {value} > {text['high']} ? {text['high']} : {value};")
