@@ -11,7 +11,7 @@ from onnx_models import run, saved
 from runtime_models import agrees, model, node
 
 from openinfer.errors import ExecutionError, ModelImportError
-from openinfer.importers import load
+from openinfer.importers import load, verify
 from openinfer.plugins.environment import Environment
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
@@ -113,6 +113,15 @@ def test_a_map_of_scores_stays_a_row_of_scores(tmp_path: Path) -> None:
     imported = load(saved(model([made], {"x": X}, ["y"], {}), tmp_path))
     assert "is left out: its result is a row of scores, in order of 3, 5, 8, 9" in imported.report.notes[-1]
     np.testing.assert_array_equal(run(imported, {"x": X})[0], X)
+
+
+@pytest.mark.parametrize("labels", [{"classlabels_int64s": [5, 3, 9, 8]}, {"classlabels_strings": list("dbca")}])
+def test_rows_of_scores_agree_with_the_maps_of_the_original(labels: dict[str, Any], tmp_path: Path) -> None:
+    path = saved(model([node("ZipMap", "x", "y", domain="ai.onnx.ml", **labels)], {"x": X}, ["y"], {}), tmp_path)
+
+    report = verify(path, load(path), steps=1)
+
+    assert (report.agrees, report.outputs["y"].largest, report.outputs["y"].shapes) == (True, 0.0, None)
 
 
 @pytest.mark.parametrize(

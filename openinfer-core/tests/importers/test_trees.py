@@ -13,7 +13,8 @@ from runtime_models import agrees, model, node, of_runtime
 
 from openinfer import Simulator
 from openinfer.errors import ModelImportError
-from openinfer.importers import load
+from openinfer.importers import load, verify
+from openinfer.importers.step_sizes import WORK, StepPrograms, loop_operations
 from openinfer.plugins.environment import Environment
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
@@ -187,3 +188,43 @@ def test_labels_that_are_strings_are_refused_with_the_way_out(tmp_path: Path) ->
     made = node("TreeEnsembleClassifier", "x", "y z", domain="ai.onnx.ml", **attributes)
     with pytest.raises(ModelImportError, match="train or export the classifier with integers as labels"):
         load(saved(model([made], {"x": rows(2)}, ["y", "z"], {}), tmp_path))
+
+
+def of_any_rows(made: Any, outputs: list[str]) -> Any:
+    """Return a model of a node on any number of rows."""
+    proto = model([made], {"x": rows(4)}, outputs, {})
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    return proto
+
+
+def stumps(weights: list[float]) -> dict[str, Any]:
+    """Return the attributes of trees that are one leaf each, with these weights for a class and, in reverse order, for
+    another."""
+    count = len(weights)
+    nodes = {f"nodes_{name}": [0] * count for name in ("nodeids", "featureids", "truenodeids", "falsenodeids")}
+    nodes |= {"nodes_treeids": list(range(count)), "nodes_modes": ["LEAF"] * count, "nodes_values": [0.0] * count}
+    twice = [*range(count), *range(count)]
+    leaves = {"class_treeids": twice, "class_nodeids": [0] * len(twice)}
+    leaves |= {"class_ids": [0] * count + [1] * count, "class_weights": [*weights, *reversed(weights)]}
+    return nodes | leaves | {"classlabels_int64s": [0, 1, 2], "base_values": [0.0, 0.0, 0.0]}
+
+
+def test_classes_that_nearly_tie_agree_however_many_processors_the_original_could_take(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="its threads share trees")
+    attributes = stumps([0.1 * number for number in RNG.permutation(60)])
+    made = node("TreeEnsembleClassifier", "x", "y z", domain="ai.onnx.ml", **attributes)
+    path = saved(of_any_rows(made, ["y", "z"]), tmp_path)
+
+    assert verify(path, load(path), limits={"N": 1 << 12}).agrees
+
+
+def test_verification_takes_fewer_rows_the_more_trees_they_walk_through(tmp_path: Path) -> None:
+    attributes = trees(Random("large"), "target", 400, [0])
+    made = node("TreeEnsembleRegressor", "x", "y", domain="ai.onnx.ml", n_targets=1, **attributes)
+    imported = load(saved(of_any_rows(made, ["y"]), tmp_path))
+    environment = Environment.default()
+    programs = StepPrograms(imported, environment)
+
+    least, largest = (loop_operations(programs.of(step), environment) for step in (2, 1))
+
+    assert WORK / 4 < largest <= least + WORK

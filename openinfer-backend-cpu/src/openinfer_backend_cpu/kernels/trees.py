@@ -1,4 +1,4 @@
-"""Ensembles of decision trees: the walks of all rows, a step at a time."""
+"""Ensembles of decision trees: walks of many rows and trees, a step at a time."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from openinfer_backend_cpu.workspace import Workspace
 
     Array: TypeAlias = npt.NDArray[Any]
+    _Comparison: TypeAlias = Callable[[Array, Array], npt.NDArray[np.bool_]]
+
+MOST_WALKS = 1 << 14
+"""Walks that are taken together, all rows of a tree before the next: more no longer fit the caches."""
 
 
 @kernel("tree_ensemble")
@@ -31,22 +35,34 @@ def tree_ensemble(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array
     def run() -> None:
         goes_left = _comparison(x, np.clip(feature, 0, x.shape[1] - 1), threshold, *missing)
         y.fill(0)
-        for root in roots:
-            places = np.full(len(x), root, np.int64)
-            for _ in range(depth):
-                (rows,) = np.nonzero(places < nodes)
-                if not rows.size:
-                    break
-                node = np.maximum(places[rows], 0)
-                places[rows] = children[node, np.where(goes_left(rows, node), 0, 1)]
-            np.add(y, weights[np.clip(places - nodes, 0, len(weights) - 1)], out=y)
+        for first in range(0, len(x), MOST_WALKS):
+            rows = np.arange(first, min(first + MOST_WALKS, len(x)))
+            count = max(MOST_WALKS // len(rows), 1)
+            for some in (roots[start : start + count] for start in range(0, len(roots), count)):
+                ends = _ends(some, children, rows, depth, goes_left)
+                of_trees = weights[np.clip(ends - nodes, 0, len(weights) - 1)]
+                # A sum of its own may add pairs; trees are added one after the other.
+                for added in of_trees.reshape(len(some), len(rows), -1):
+                    y[rows[0] : rows[-1] + 1] += added
 
     return run
 
 
-def _comparison(
-    x: Array, columns: Array, threshold: Array, missing: Array | None = None
-) -> Callable[[Array, Array], npt.NDArray[np.bool_]]:
+def _ends(roots: Array, children: Array, rows: Array, depth: int, goes_left: _Comparison) -> Array:
+    """Return where walks end, tree by tree and row by row."""
+    nodes, walks = len(children), np.tile(rows, len(roots))
+    places = np.repeat(roots.astype(np.int64), len(rows))
+    moving = np.arange(len(places))
+    for _ in range(depth):
+        moving = moving[places[moving] < nodes]
+        if not moving.size:
+            break
+        node = np.maximum(places[moving], 0)
+        places[moving] = children[node, np.where(goes_left(walks[moving], node), 0, 1)]
+    return places
+
+
+def _comparison(x: Array, columns: Array, threshold: Array, missing: Array | None = None) -> _Comparison:
     """Return what says of each row whether it goes left at a node."""
 
     def goes_left(rows: Array, node: Array) -> npt.NDArray[np.bool_]:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from openinfer import symbolic
 from openinfer.errors import OpenInferError
+from openinfer.estimate.work import kernel_operations
+from openinfer.ops.schema import Loops
 from openinfer.validate import resolve
+from openinfer.validate.kernels import call_of_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,6 +27,10 @@ KINDS = 4
 GROWTH = 1 << 24
 """Bytes that the values of a step may have beyond those at the least sizes, where sizes are doubled: steps take longer
 the more values they have, and errors that depend on sizes show at moderate ones."""
+
+WORK = 1 << 28
+"""Operations of loop programs that a step may take beyond those at the least sizes, likewise: about a second. Walks
+through trees take thousands for each row, whose few values never reach `GROWTH`."""
 
 BUDGET = 1 << 29
 """Bytes that the values of a step may have at other sizes than the least, by default. The process takes up to twice as
@@ -50,6 +57,14 @@ def free_sizes(imported: ImportedModel) -> list[str]:
 def values_nbytes(program: ResolvedGraph) -> int:
     """Return the bytes of all values of a program: an executor keeps every temporary until it is closed."""
     return sum(variable.type.nbytes for variable in program.variables.values())
+
+
+def loop_operations(program: ResolvedGraph, environment: Environment) -> int:
+    """Return the operations of a program's operators that loop programs define."""
+    schemas = ((op, environment.op(op.op)) for op in program.ops.values())
+    loops = [(op, schema, schema.definition) for op, schema in schemas if isinstance(schema.definition, Loops)]
+    counts = (kernel_operations(definition.define(call_of_node(op, schema))) for op, schema, definition in loops)
+    return sum(count for count in counts if isinstance(count, int))
 
 
 class StepPrograms:
@@ -123,13 +138,17 @@ class StepPrograms:
     def _largest(self) -> ResolvedGraph:
         """The program at sizes, no two equal where that is legal, that are doubled while the budget allows."""
         free = free_sizes(self._imported)
-        program, most = self.of(0), values_nbytes(self.of(2)) + GROWTH
+        program, least = self.of(0), self.of(2)
+        most = min(values_nbytes(least) + GROWTH, self.budget)
+        most_work = loop_operations(least, self._environment) + WORK
         while True:
             sizes = {name: size * (2 if name in free else 1) for name, size in program.sizes.items()}
             if sizes == program.sizes or not self._is_within(sizes):
                 return program
             larger = self._legal(sizes)
-            if larger is None or values_nbytes(larger) > min(most, self.budget):
+            if larger is None or values_nbytes(larger) > most:
+                return program
+            if loop_operations(larger, self._environment) > most_work:
                 return program
             program = larger
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -96,6 +96,8 @@ class OnnxOriginal:
         options.log_severity_level = 3
         # The arena keeps what the largest step needed.
         options.enable_cpu_mem_arena = False
+        # Threads share trees, and the rows of a hidden state that is quantised: results depend on how many there are.
+        options.intra_op_num_threads = 1
         if not optimise:
             options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         return self._call(self._runtime.InferenceSession, model, options, providers=["CPUExecutionProvider"])
@@ -112,7 +114,18 @@ class OnnxOriginal:
             if name in wanted:
                 given[name] = self._as_input(name, value)
         results = self._call(session.run, None, given)
-        return {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
+        return {name: self._array(name, result) for name, result in zip(names, results, strict=True)}
+
+    def _array(self, name: str, result: Any) -> Array:
+        """Return a result as an array: of maps from labels to scores, rows in the order of the labels of `ZipMap`."""
+        if not isinstance(result, list):
+            return np.asarray(result)
+        onnx, rows = onnx_module(), cast("list[Mapping[str | int, float]]", result)
+        graph = onnx.load(str(self._path), load_external_data=False).graph
+        (attribute,) = next(node for node in graph.node if name in node.output).attribute
+        labels = attribute.ints or [label.decode() for label in attribute.strings]
+        scores = [[row[label] for label in labels] for row in rows]
+        return np.array(scores, np.float32).reshape(len(rows), len(labels))
 
     def _as_input(self, name: str, value: Any) -> Array:
         onnx = onnx_module()
