@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import runtime_models
 from onnx_models import INT64, agrees, expected, info, model, node, onnx, run, saved, weights
 
 from openinfer import OpenInferError
@@ -305,3 +306,25 @@ def test_a_constant_mean_of_no_elements_is_nan_without_a_warning(tmp_path: Path)
     (value,) = run(load(saved(proto, tmp_path)), {})
 
     assert np.isnan(value).all()
+
+
+@pytest.mark.parametrize(("batch", "lengths"), [(0, [0, 5, 1, 3]), (1, [4, 0, 1, 3, 2])])
+def test_sequences_are_reversed_up_to_their_lengths(batch: int, lengths: list[int], tmp_path: Path) -> None:
+    made = runtime_models.node("ReverseSequence", "x lengths", "y", domain="", batch_axis=batch, time_axis=1 - batch)
+    inputs = {"x": np.arange(120, dtype=np.float32).reshape(4, 5, 6), "lengths": np.array(lengths)}
+    runtime_models.agrees(runtime_models.model([made], inputs, ["y"], {}), inputs, tmp_path)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("dtype", [np.int32, np.int8, np.uint8, np.uint64])
+def test_each_element_is_shifted_by_bits_of_its_own(dtype: Any, direction: str, tmp_path: Path) -> None:
+    limits = np.iinfo(dtype)
+    bits = np.array([0, 1, limits.bits - 1, limits.bits, limits.bits + 1], dtype)
+    x = np.random.default_rng(1).integers(limits.min, limits.max, (6, 5), dtype, endpoint=True)
+    shift = np.left_shift if direction == "LEFT" else np.right_shift
+    inside = shift(x, np.minimum(bits, limits.bits - 1))
+    outside = 0 if direction == "LEFT" else -(x < 0).astype(np.int8).astype(dtype)
+    made = runtime_models.node("BitShift", "x bits", "y", domain="", direction=direction)
+    proto = runtime_models.model([made], {"x": x}, ["y"], {"bits": bits})
+
+    runtime_models.agrees(proto, {"x": x}, tmp_path, right=[np.where(bits < limits.bits, inside, outside)])

@@ -11,7 +11,7 @@ from onnx_models import helper, info, run, saved, weights
 
 from openinfer.importers import load
 
-NUMBERS = {"f": 1, "u1": 2, "i1": 3, "i4": 6, "i8": 7, "b1": 9, "f2": 10, "f8": 11}
+NUMBERS = {"f": 1, "u1": 2, "i1": 3, "i4": 6, "i8": 7, "b1": 9, "f2": 10, "f8": 11, "u8": 13}
 
 
 def node(op: str, inputs: str, outputs: str, **attributes: Any) -> Any:
@@ -62,5 +62,5 @@ def agrees(
         if ours.dtype.kind == "f":
             np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol / 10)
         else:
-            assert np.abs(ours.astype(np.int64) - theirs).max(initial=0) <= steps
+            assert np.abs(ours.astype(np.int64) - theirs.astype(np.int64)).max(initial=0) <= steps
     return imported.text

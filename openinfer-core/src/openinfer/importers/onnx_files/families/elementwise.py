@@ -250,7 +250,7 @@ def _is_inf(node: Node) -> Value:
 
 @translates("BitShift")
 def _bit_shift(node: Node) -> Value:
-    """All elements are shifted by as many bits; a tensor of shifts becomes products or quotients of powers of two."""
+    """One shift for all elements; a tensor of shifts becomes products or quotients of powers of two."""
     x, left, bits = node.given(0), node.get("direction") == "LEFT", node.known_array(1)
     if bits is None:
         node.refuse("the number of bits is left out")
@@ -258,10 +258,15 @@ def _bit_shift(node: Node) -> Value:
         number = int(bits.reshape(-1)[0])
         # Taken as unsigned, a negative number of bits is one above the width, and any such shifts all bits out.
         return node.call("shl" if left else "shr", x, bits=number if 0 <= number < x.dtype.bits else x.dtype.bits)
-    if np.any((bits >= x.dtype.bits) | (bits < 0)):
-        node.refuse("shifts by as many bits as the type has, others for each element")
-    powers = node.numbers((np.uint64(1) << bits.astype(np.uint64)).astype(bits.dtype))
-    return node.call("mul", x, powers) if left else node.call("floor_div", x, powers, mode="floor")
+    # The power of a signed type's highest bit is negative: no divisor, though a shift by as much leaves the sign alone.
+    width = x.dtype.bits - (not left and bits.dtype.kind == "i")
+    is_out = (bits >= width) | (bits < 0)
+    powers = node.numbers(np.left_shift(np.uint64(1), np.where(is_out, 0, bits).astype(np.uint64)).astype(bits.dtype))
+    shifted = node.call("mul", x, powers) if left else node.call("floor_div", x, powers, mode="floor")
+    if not is_out.any():
+        return shifted
+    emptied = node.number(0, x.dtype) if left else node.call("shr", x, bits=x.dtype.bits)
+    return node.call("where", node.numbers(is_out), emptied, shifted)
 
 
 def _leaves_shape(x: Value, other: Array) -> bool:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.dims import Dim, surely
-from openinfer.dtypes import BOOL, F32
+from openinfer.dtypes import BOOL, F32, I64
 from openinfer.importers.onnx_files.elements import scalar_of
+from openinfer.importers.onnx_files.families.elementwise import cast
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.sizes import is_number
@@ -33,12 +34,37 @@ def _concat(node: Node) -> Value:
 
 @translates("DepthToSpace", "SpaceToDepth")
 def _depth(node: Node) -> Value:
-    settings: dict[str, Setting] = {"block": int(node.get("blocksize"))}
+    block, mode = int(node.get("blocksize")), node.get("mode", "DCR")
+    settings: dict[str, Setting] = {"block": block}
     if node.op == "SpaceToDepth":
-        node.require("mode", "DCR")
-        return node.call("space_to_depth", node.given(0), **settings)
-    mode = node.get("mode", "DCR")
+        made = node.call("space_to_depth", node.given(0), **settings)
+        return made if mode == "DCR" else _columns_first(node, made, block * block)
     return node.call("depth_to_space", node.given(0), **settings, **({} if mode == "DCR" else {"mode": mode}))
+
+
+def _columns_first(node: Node, x: Value, places: int) -> Value:
+    """Return channels that lie by place of a block, and then by channel, the other way round."""
+    batch, channels, height, width = x.dims
+    apart = node.reshaped(x, (batch, places, channels // places, height, width))
+    return node.reshaped(node.call("transpose", apart, perm=(0, 2, 1, 3, 4)), x.dims)
+
+
+@translates("ReverseSequence")
+def _reverse_sequence(node: Node) -> Value:
+    """Each sequence with its first elements, as many as its length says, in reverse order."""
+    x = node.given(0)
+    batch, time = (int(node.get(name, default)) for name, default in (("batch_axis", 1), ("time_axis", 0)))
+    if {batch, time} != {0, 1}:
+        node.refuse(f"batch_axis={batch} and time_axis={time}, expected 0 and 1, or 1 and 0")
+
+    def along(values: Value, axis: int) -> Value:
+        return node.reshaped(values, tuple(values.dims[0] if axis == dim else 1 for dim in range(x.rank)))
+
+    lengths = along(cast(node, node.given(1), I64), batch)
+    place = along(node.emit.typed("range", I64, (x.dims[time],), start=0, limit=x.dims[time]), time)
+    mirrored = node.call("sub", node.call("sub", lengths, place), node.number(1, I64))
+    source = node.call("where", node.call("lt", place, lengths), mirrored, place)
+    return node.call("gather_elements", x, node.call("expand", source, shape=x.dims), axis=time)
 
 
 @translates("Expand")

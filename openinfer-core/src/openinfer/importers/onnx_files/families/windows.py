@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.importers.onnx_files.families import volumes
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
 
@@ -64,9 +65,13 @@ def groups(node: Node) -> dict[str, Setting]:
 @translates("Conv")
 def conv(node: Node) -> Value:
     """Return the first input's convolution with the second, plus the third along channels."""
-    dims = spatial(node, 1, 2)
-    check_kernel(node, node.given(1))
-    return node.call(f"conv{dims}d", *node.inputs[:3], **windows(node, dims), **groups(node))
+    dims = spatial(node, 1, 2, 3)
+    x, w = node.given(0), node.given(1)
+    check_kernel(node, w)
+    settings = windows(node, dims) | groups(node)
+    if dims == 3:
+        return volumes.convolved(node, x, w, node.input(2), settings)
+    return node.call(f"conv{dims}d", x, w, node.input(2), **settings)
 
 
 @translates("ConvTranspose")
@@ -127,9 +132,16 @@ def _padding_for_shape(node: Node, dims: int, extra: list[int], *, lower: bool) 
 def _max_pool(node: Node) -> tuple[Value, ...]:
     if len(node.source.outputs) > 1 and node.source.outputs[1]:
         node.refuse("the indices of the greatest elements")
-    dims = spatial(node, 1, 2)
-    settings = _pooling(node, dims)
-    return (node.call(f"max_pool{dims}d", node.given(0), **settings),)
+    return (_pool(node, "max", node.given(0)),)
+
+
+def _pool(node: Node, kind: str, x: Value, **settings: Setting) -> Value:
+    """Return the pool of a signal, an image or a volume by the windows of a node."""
+    dims = spatial(node, 1, 2, 3)
+    settings |= _pooling(node, dims)
+    if dims == 3:
+        return volumes.pooled(node, f"{kind}_pool2d", x, settings)
+    return node.call(f"{kind}_pool{dims}d", x, **settings)
 
 
 def _pooling(node: Node, dims: int) -> dict[str, Setting]:
@@ -140,25 +152,31 @@ def _pooling(node: Node, dims: int) -> dict[str, Setting]:
 
 @translates("AveragePool")
 def _avg_pool(node: Node) -> Value:
-    dims = spatial(node, 1, 2)
-    node.require("dilations", [1] * dims)
-    include = {"count_include_pad": True} if node.flag("count_include_pad") else {}
-    return node.call(f"avg_pool{dims}d", node.given(0), **_pooling(node, dims), **include)
+    _refuse_dilations(node)
+    include: dict[str, Setting] = {"count_include_pad": True} if node.flag("count_include_pad") else {}
+    return _pool(node, "avg", node.given(0), **include)
+
+
+def _refuse_dilations(node: Node) -> None:
+    if any(step != 1 for step in node.get("dilations", ())):
+        node.refuse(f"dilations={list(node.get('dilations'))}")
 
 
 @translates("LpPool")
 def _lp_pool(node: Node) -> Value:
     """The root of as many times the mean as a window has elements; zeros around the image count as such."""
-    dims = spatial(node, 1, 2)
-    node.require("dilations", [1] * dims)
-    power = int(node.get("p", 2))
-    if power not in (1, 2) or node.flag("ceil_mode"):
-        node.refuse(f"p={power}" if power not in (1, 2) else "ceil_mode=1")
-    x = node.given(0)
+    _refuse_dilations(node)
+    power, x = int(node.get("p", 2)), node.given(0)
+    if power < 1 or node.flag("ceil_mode"):
+        node.refuse(f"p={power}" if power < 1 else "ceil_mode=1")
     raised = node.call("square" if power == 2 else "abs", x)
-    mean = node.call(f"avg_pool{dims}d", raised, **_pooling(node, dims), count_include_pad=True)
+    if power > 2:
+        raised = node.call("pow", raised, node.number(power, x.dtype))
+    mean = _pool(node, "avg", raised, count_include_pad=True)
     total = node.call("mul", mean, node.number(math.prod(node.get("kernel_shape")), x.dtype))
-    return node.call("sqrt", total) if power == 2 else total
+    if power == 2:
+        return node.call("sqrt", total)
+    return total if power == 1 else node.call("pow", total, node.number(1 / power, x.dtype))
 
 
 @translates("GlobalAveragePool", "GlobalMaxPool")
