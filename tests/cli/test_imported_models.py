@@ -57,9 +57,9 @@ def test_inputs_and_outputs_have_their_names_in_the_model_too(small: Path) -> No
 
 
 @has_cpu
-@pytest.mark.parametrize("command", ["run", "bench", "trace", "plan", "check"])
+@pytest.mark.parametrize("command", ["run", "bench", "trace", "plan", "check", "graph"])
 def test_a_size_of_the_model_is_set(command: str, small: Path) -> None:
-    inputs = () if command in ("plan", "check") else ("--input", "x:0=random")
+    inputs = () if command in ("plan", "check", "graph") else ("--input", "x:0=random")
     extra = {"bench": ("--repeat", "1"), "plan": ("--target", "c")}.get(command, ())
     if command == "plan" and "c" not in Environment.default().targets:
         pytest.skip("there is no target to plan for")
@@ -69,6 +69,18 @@ def test_a_size_of_the_model_is_set(command: str, small: Path) -> None:
 
     assert unknown.exit_code == 1
     assert "it has: x:0, batch" in unknown.stderr
+
+
+def test_a_picture_of_a_model_shows_its_shapes(small: Path, tmp_path: Path) -> None:
+    assert run("import", small, "-o", tmp_path).exit_code == 0
+    program = tmp_path / "net.v2.oi"
+
+    assert run("graph", small).stdout == run("graph", program).stdout
+    assert run("graph", small, "--json").stdout == run("graph", program, "--json").stdout
+    drawn = run("graph", small, "--dot", "--set", "batch=2").stdout
+    assert "f32[2, 3]" in drawn
+    refused = run("graph", program, "--set", "batch=2")
+    assert (refused.exit_code, "change an import" in refused.stderr) == (2, True)
 
 
 SUFFIXES = sorted(suffix for spec in Environment.default().importers.values() for suffix in spec.suffixes)

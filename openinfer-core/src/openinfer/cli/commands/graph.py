@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from openinfer.cli.graph_argument import read_graph
+from openinfer.cli.import_options import import_options
+from openinfer.cli.program_argument import ProgramArgument, is_imported
 from openinfer.output_files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from openinfer.cli.import_options import ImportChoices
     from openinfer.ir.graph import Graph
-    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.model import Model
 
 _PICTURES = ("mermaid", "dot", "html")
 
@@ -38,10 +41,12 @@ def _form_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_form_options
 @click.option("--model", "-m", metavar="FILE", help="Show the shapes that the program has with this model (pictures).")
 @click.option("--output", "-o", metavar="FILE", help="Write to FILE instead.")
-def command(*, graph: str, model: str | None, output: str | None, **forms: bool) -> None:
+@import_options("GRAPH such as *.onnx: ")
+def command(*, graph: str, model: str | None, output: str | None, choices: ImportChoices, **forms: bool) -> None:
     """Print GRAPH (a .oi text, a .json graph, or -) as canonical text, as JSON, or as a picture.
 
-    The structure is not checked without a model: `openinfer check` does that.
+    The structure is not checked without a model: `openinfer check` does that. A GRAPH such as model.onnx is imported in
+    passing.
     """
     wanted = [name for name in _FORMS if forms[name]]
     if len(wanted) > 1:
@@ -49,7 +54,13 @@ def command(*, graph: str, model: str | None, output: str | None, **forms: bool)
     form = wanted[0] if wanted else "dsl"
     if model is not None and form not in _PICTURES:
         raise click.UsageError(f"--model goes with --mermaid, --dot or --html, not with --{form}")
-    text = _text(read_graph(graph), form, model, title=graph)
+    program = ProgramArgument(graph=graph, model=model, choices=choices)
+    if model is not None or is_imported(graph):
+        with program.opened() as opened:
+            text = _text(opened.graph, form, opened.model, title=graph)
+    else:
+        choices.refuse_for(graph)
+        text = _text(read_graph(graph), form, None, title=graph)
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -57,7 +68,7 @@ def command(*, graph: str, model: str | None, output: str | None, **forms: bool)
             write(text.encode("utf-8"))
 
 
-def _text(graph: Graph, form: str, model: str | None, title: str) -> str:
+def _text(graph: Graph, form: str, model: Model | None, title: str) -> str:
     if form == "dsl":
         return graph.to_dsl()
     if form == "json":
@@ -65,16 +76,9 @@ def _text(graph: Graph, form: str, model: str | None, title: str) -> str:
 
         return GraphSerialize.text(graph)
     from openinfer import draw
+    from openinfer.validate import resolve
 
-    resolved = None if model is None else _resolved(graph, model)
+    resolved = None if model is None else resolve(graph, model)
     if form == "html":
         return draw.html(graph, resolved, title=title)
     return draw.dot(graph, resolved) if form == "dot" else draw.mermaid(graph, resolved)
-
-
-def _resolved(graph: Graph, path: str) -> ResolvedGraph:
-    from openinfer.model import ModelLoader
-    from openinfer.validate import resolve
-
-    with ModelLoader.open(path) as model:
-        return resolve(graph, model)
