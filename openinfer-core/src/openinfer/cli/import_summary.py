@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from openinfer.importers import ImportedModel, ImportReport
     from openinfer.plan.execution_plan import ExecutionPlan
 
-TARGET = "c"
-"""Synth target that the program is planned for."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
@@ -85,6 +82,8 @@ def summary_text(summary: ImportSummary, report: ImportReport) -> str:
 
 def summary_document(summary: ImportSummary) -> dict[str, Any]:
     """Return the summary as an object of the document of ``--json``."""
+    from openinfer.importers.planned import TARGET
+
     document: dict[str, Any] = {
         "parameters": summary.parameters,
         "tensors": summary.tensors,
@@ -141,19 +140,16 @@ def _estimate(imported: ImportedModel, limits: Mapping[str, int]) -> Estimate | 
         OpenInferError: the program cannot be planned, such as for a cache without a limit.
     """
     from openinfer.estimate import estimate
+    from openinfer.importers.planned import planned
     from openinfer.plugins.environment import Environment
-    from openinfer.synth import Synthesizer
 
-    if TARGET not in Environment.default().targets:
+    plan = planned(imported, limits, Environment.default())
+    if plan is None:
         return None
-    sizevars = imported.model.sizevars
-    sizes = {name: limits.get(name, size) for name, size in sizevars.items()}
-    bounds = {name: bound for name, bound in limits.items() if name not in sizevars}
-    plan = Synthesizer(TARGET, limits=bounds).plan(imported.model, imported.graph, sizes=sizes)
     memories = _memories()
     fitting = {name: sum(banks) for name, (banks, flash) in memories.items() if _fits(plan, banks, flash)}
     return Estimate(
-        sizes={**sizes, **bounds},
+        sizes={**imported.model.sizevars, **limits},
         macs=int(estimate(plan).at(plan.given_sizes).macs),
         arena_nbytes=plan.arena_nbytes,
         state_nbytes=plan.state_nbytes,
@@ -164,6 +160,7 @@ def _estimate(imported: ImportedModel, limits: Mapping[str, int]) -> Estimate | 
 
 def _memories() -> dict[str, tuple[list[int], int]]:
     """Return the bytes of each memory, and of all flash, of the devices whose memories are known."""
+    from openinfer.importers.planned import TARGET
     from openinfer.plugins.environment import Environment
     from openinfer.synth.profiles import profiles
 

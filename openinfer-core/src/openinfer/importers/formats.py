@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from openinfer.boundary import public
 from openinfer.errors import ModelImportError
 from openinfer.importers.guarded_importer import GuardedOriginal, checked_import
 from openinfer.importers.imported import ImportOptions
+from openinfer.importers.planned import in_less_memory
 from openinfer.plugins.crossing import crossing
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import load_object
@@ -61,7 +63,7 @@ def load(
         feeds: outputs of the model whose values are inputs in the next step: output name to input name. By default
             those that names imply (``h`` and ``hn``, ``state`` and ``stateN``); an empty mapping for none.
         kept_inputs: inputs that stay inputs, although names imply that outputs are fed to them.
-        roll: whether repeated layers become a loop.
+        roll: whether repeated layers become a loop, unless that takes more memory (`openinfer.importers.planned`).
         keep_norms: whether batch norms stay apart from the layers before them.
         environment: what the plugins offer; by default the installed ones.
 
@@ -73,11 +75,19 @@ def load(
     file, offered = Path(path), environment or Environment.default()
     spec = _importer_of(file, offered.importers)
     options = ImportOptions(values=values or {}, feeds=feeds, kept_inputs=kept_inputs, roll=roll, keep_norms=keep_norms)
-    owner = offered.owner("importer", spec.name)
+    imported = _imported(file, spec, options, offered)
+    if not roll or not imported.report.layers:
+        return imported
+    unrolled = partial(_imported, file, spec, replace(options, roll=False), offered)
+    return in_less_memory(imported, unrolled, offered)
+
+
+def _imported(file: Path, spec: ImporterSpec, options: ImportOptions, environment: Environment) -> ImportedModel:
+    owner = environment.owner("importer", spec.name)
     make = load_object(spec.load, owner)
     with crossing(owner, f"importing {str(file)!r} as {spec.name}"):
-        found: Any = make(file, options, offered)
-    return checked_import(owner, f"importer {spec.name}", found) if owner.is_foreign else found
+        imported: Any = make(file, options, environment)
+    return checked_import(owner, f"importer {spec.name}", imported) if owner.is_foreign else imported
 
 
 @public
