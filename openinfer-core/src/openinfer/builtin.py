@@ -55,6 +55,7 @@ def openinfer_importers() -> Iterable[ImporterSpec]:
             suffixes=(suffix,),
             load=f"{files}.loading:load",
             original=f"{files}.originals:opened",
+            requantizes=name == "tflite",
         )
 
 

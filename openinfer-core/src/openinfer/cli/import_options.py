@@ -32,6 +32,7 @@ class ImportChoices:
     kept_inputs: tuple[str, ...] = ()
     roll: bool = True
     keep_norms: bool = False
+    requantize: str = "f32"
 
     def __post_init__(self) -> None:
         if self.kept_inputs and self.feeds is not None:
@@ -48,7 +49,9 @@ class ImportChoices:
             UsageError: one was.
         """
         if self:
-            message = f"--set, --feed, --no-feed, --no-roll and --keep-norms change an import, and {program} is"
+            message = (
+                f"--set, --feed, --no-feed, --no-roll, --keep-norms and --requantize change an import, and {program} is"
+            )
             raise click.UsageError(f"{message} a program: give the model that was imported, or --size NAME=N")
 
     def constants(self) -> dict[str, Any]:
@@ -75,6 +78,7 @@ class ImportChoices:
             kept_inputs=self.kept_inputs,
             roll=self.roll,
             keep_norms=self.keep_norms,
+            requantize=self.requantize,
         )
 
 
@@ -94,6 +98,7 @@ def import_options(when: str = "") -> Callable[[Callable[..., Any]], Callable[..
                 kept_inputs=arguments.pop("no_feed"),
                 roll=not arguments.pop("no_roll"),
                 keep_norms=arguments.pop("keep_norms"),
+                requantize=arguments.pop("requantize"),
             )
             return function(**arguments, choices=choices)
 
@@ -172,5 +177,12 @@ def _options(when: str) -> Sequence[Callable[[Callable[..., Any]], Callable[...,
         click.option("--no-roll", is_flag=True, help=f"{when}Write repeated layers one after the other, no loop."),
         click.option(
             "--keep-norms", is_flag=True, help=f"{when}Do not fold batch norms and channel constants into layers."
+        ),
+        click.option(
+            "--requantize",
+            default="f32",
+            metavar="MODE",
+            help=f"{when}Codes of a TFLite model's integer layers: f32 (the default), or in fixed point: fixed, "
+            "rounded once, or tflite, twice, with the bits of TFLite Micro.",
         ),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openinfer.boundary import public
 from openinfer.errors import ModelImportError
 from openinfer.importers.guarded_importer import GuardedOriginal, checked_import
-from openinfer.importers.imported import ImportOptions
+from openinfer.importers.imported import REQUANTIZATIONS, ImportOptions
 from openinfer.importers.planned import in_less_memory
 from openinfer.plugins.crossing import crossing
 from openinfer.plugins.environment import Environment
@@ -53,6 +53,7 @@ def load(
     kept_inputs: Collection[str] = (),
     roll: bool = True,
     keep_norms: bool = False,
+    requantize: str = "f32",
     environment: Environment | None = None,
 ) -> ImportedModel:
     """Return a model of another format as a program with its weights.
@@ -65,6 +66,8 @@ def load(
         kept_inputs: inputs that stay inputs, although names imply that outputs are fed to them.
         roll: whether repeated layers become a loop, unless that takes more memory (`openinfer.importers.planned`).
         keep_norms: whether batch norms stay apart from the layers before them.
+        requantize: how totals of integer layers of TFLite models become codes: "f32", times one number of f32, as
+            LiteRT's XNNPACK; "tflite", in fixed point with two roundings, as TFLite Micro; "fixed", with one.
         environment: what the plugins offer; by default the installed ones.
 
     Raises:
@@ -74,7 +77,15 @@ def load(
     """
     file, offered = Path(path), environment or Environment.default()
     spec = _importer_of(file, offered.importers)
-    options = ImportOptions(values=values or {}, feeds=feeds, kept_inputs=kept_inputs, roll=roll, keep_norms=keep_norms)
+    _check_requantization(requantize, spec)
+    options = ImportOptions(
+        values=values or {},
+        feeds=feeds,
+        kept_inputs=kept_inputs,
+        roll=roll,
+        keep_norms=keep_norms,
+        requantize=requantize,
+    )
     imported = _imported(file, spec, options, offered)
     if not roll or not imported.report.layers:
         return imported
@@ -103,6 +114,7 @@ def verify(
     limits: Mapping[str, int] | None = None,
     budget: int | None = None,
     tolerances: Mapping[str, Tolerance] | None = None,
+    requantize: str = "f32",
     environment: Environment | None = None,
 ) -> Verification:
     """Compare an imported program with its original over several steps.
@@ -121,6 +133,7 @@ def verify(
             up to twice as much.
         tolerances: by element type, or under ``""`` for all floats, in place of those that follow from the program:
             absolute, or relative to the largest magnitude of an output; of integers, in steps.
+        requantize: as `load` was given it: LiteRT runs its reference kernels where it is not "f32".
 
     Raises:
         ModelImportError: nothing runs the original, or it does not run on these inputs.
@@ -135,7 +148,7 @@ def verify(
     owner = offered.owner("importer", spec.name)
     opened = load_object(spec.original, owner)
     with crossing(owner, f"opening {str(file)!r} to run it as {spec.name}"):
-        original = opened(file, ImportOptions(values=values or {}))
+        original = opened(file, ImportOptions(values=values or {}, requantize=requantize))
     if owner.is_foreign:
         original = GuardedOriginal(owner, f"importer {spec.name}", original, imported.report)
     given: dict[str, Any] = {
@@ -151,7 +164,8 @@ def verify(
     if found.agrees or found.first:
         return found
     # Values within a loop have the names of its first turn alone: layers one after the other have names of their own.
-    flat = load(path, values=values, feeds=imported.report.feeds, roll=False, environment=offered)
+    feeds = imported.report.feeds
+    flat = load(path, values=values, feeds=feeds, roll=False, requantize=requantize, environment=offered)
     again = verified(flat, original, **given, environment=offered)
     return replace(found, first=again.first)
 
@@ -171,6 +185,16 @@ def is_for_importers(path: str | os.PathLike[str], environment: Environment | No
     if head.startswith(_CONTAINER):
         return False
     return any(spec.magic and head.startswith(spec.magic) for spec in importers) or _recipe(file, head) is not None
+
+
+def _check_requantization(requantize: str, spec: ImporterSpec) -> None:
+    """Refuse an unknown requantisation, and one that an importer does not have."""
+    if requantize not in REQUANTIZATIONS:
+        message = f"requantize is {requantize!r}, expected one of {', '.join(REQUANTIZATIONS)}"
+        raise ModelImportError(message, code="import-value")
+    if requantize != "f32" and not spec.requantizes:
+        message = f"{spec.name} models are requantised in f32 only, found requantize={requantize!r}: leave it out"
+        raise ModelImportError(message, code="import-value")
 
 
 def _importer_of(file: Path, importers: Mapping[str, ImporterSpec]) -> ImporterSpec:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
 
 
+REQUANTIZATIONS = ("f32", "fixed", "tflite")
+"""How totals of integer layers become codes: as f32, or by one or two roundings in fixed point."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
     """How a model is imported.
@@ -35,6 +39,7 @@ class ImportOptions:
         kept_inputs: inputs that stay inputs, although names imply that outputs are fed to them.
         roll: whether repeated layers become a loop.
         keep_norms: whether batch norms stay apart from the layers before them.
+        requantize: one of `REQUANTIZATIONS`; "f32" for importers that have no other.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -42,6 +47,7 @@ class ImportOptions:
     kept_inputs: Collection[str] = ()
     roll: bool = True
     keep_norms: bool = False
+    requantize: str = "f32"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -277,6 +277,7 @@ class ImporterSpec:
         original: ``"module:function"`` from a path and `ImportOptions` to an
             `openinfer.importers.original.Original`, which runs the model as another program does; None where
             nothing does.
+        requantizes: whether it takes another `ImportOptions.requantize` than "f32".
     """
 
     name: str
@@ -285,6 +286,7 @@ class ImporterSpec:
     load: str
     original: str | None = None
     magic: bytes = b""
+    requantizes: bool = False
     replaces: str | None = None
 
 

@@ -107,6 +107,7 @@ def command(
             budget=None if budget is None else budget << 20,
             seed=seed,
             tolerances=tolerances,
+            requantize=choices.requantize,
         )
     if as_json:
         print_document(_document(imported, program, container, summary, checked))

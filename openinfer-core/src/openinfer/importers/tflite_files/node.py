@@ -40,6 +40,7 @@ class Node:
         tensors: what the file says of each input; None for one left out.
         results: what it says of each output.
         inputs: a value for each input.
+        requantize: how totals become codes, as `ImportOptions` has it.
     """
 
     source: Operator
@@ -48,6 +49,7 @@ class Node:
     inputs: tuple[Value | None, ...]
     emit: Emitter
     order: ImageOrder
+    requantize: str = "f32"
 
     @property
     def op(self) -> str:
@@ -136,6 +138,13 @@ class Node:
     def is_quantised(self) -> bool:
         """Whether the first input is integers that stand for reals."""
         return is_quantised(self.tensor(0))
+
+    @property
+    def rounding(self) -> str:
+        """How totals become codes of the result: "f32", "fixed" or "tflite"; of 16 bits TFLite has fixed point only."""
+        tensors = [tensor for tensor in (*self.tensors[:1], *self.results) if tensor is not None]
+        is_wide = any(tensor.dtype.bits > 8 for tensor in tensors if is_quantised(tensor))
+        return "tflite" if is_wide and self.requantize == "f32" else self.requantize
 
     def parameters(self, tensor: Tensor) -> Quantisation:
         """Return the scale and zero point of a tensor, one for all of it."""

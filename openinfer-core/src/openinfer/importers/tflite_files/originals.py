@@ -9,6 +9,7 @@ import numpy as np
 
 from openinfer.errors import MissingDependencyError, ModelImportError
 from openinfer.importers.given_values import given_array
+from openinfer.importers.tflite_files.micro_originals import MicroOriginal, micro_runtime
 from openinfer.importers.tflite_files.reading import read_model
 
 if TYPE_CHECKING:
@@ -23,30 +24,39 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
-def opened(path: Path, options: ImportOptions) -> LiteRtOriginal:
-    """Return a model to run by LiteRT.
+def opened(path: Path, options: ImportOptions) -> LiteRtOriginal | MicroOriginal:
+    """Return a model to run by LiteRT, or by TFLite Micro, if that is installed, for its bits.
 
     Raises:
         MissingDependencyError: the package ``ai-edge-litert`` is not installed.
         ModelImportError: the file is damaged.
     """
+    micro = micro_runtime() if options.requantize == "tflite" else None
+    if micro is not None:
+        return MicroOriginal(path, options, micro)
     try:
         runtime = importlib.import_module("ai_edge_litert.interpreter")
     except ImportError as error:
         message = f"running TFLite models needs the package ai-edge-litert ({error})"
         raise MissingDependencyError(f"{message}: install it with `pip install ai-edge-litert`") from error
-    return LiteRtOriginal(path, options.values, runtime)
+    return LiteRtOriginal(path, options, runtime)
 
 
 class LiteRtOriginal:
-    """A model, run with the kernels that LiteRT chooses: XNNPACK's where it has them."""
+    """A model, run with the kernels that LiteRT chooses: XNNPACK's where it has them.
 
-    def __init__(self, path: Path, fixed: Mapping[str, Any], runtime: Any) -> None:
+    Where codes are computed in fixed point, the kernels are LiteRT's reference, which round as TFLite Micro's do but in
+    dense layers, where they round once.
+    """
+
+    def __init__(self, path: Path, options: ImportOptions, runtime: Any) -> None:
         self._path = path
         self._model = read_model(path)
         names = {self._model.tensors[position].name for position in self._model.inputs}
-        self._fixed: dict[str, Any] = {name: value for name, value in fixed.items() if name in names}
+        self._fixed: dict[str, Any] = {name: value for name, value in options.values.items() if name in names}
         self._runtime = runtime
+        kernels = runtime.OpResolverType
+        self._kernels = kernels.AUTO if options.requantize == "f32" else kernels.BUILTIN_REF
 
     @property
     def runner(self) -> str:
@@ -78,7 +88,9 @@ class LiteRtOriginal:
     def _invoked(self, inputs: Mapping[str, Array], *, keeps_all: bool) -> Any:
         try:
             interpreter = self._runtime.Interpreter(
-                model_path=str(self._path), experimental_preserve_all_tensors=keeps_all
+                model_path=str(self._path),
+                experimental_preserve_all_tensors=keeps_all,
+                experimental_op_resolver_type=self._kernels,
             )
             arrays = dict(_named(self._model, self._model.inputs))
             for position, name in arrays.items():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.dtypes import F32, I32
+from openinfer.importers.tflite_files.fixed_point import rescaled
 from openinfer.importers.tflite_files.node import is_quantised
 
 if TYPE_CHECKING:
@@ -57,16 +58,21 @@ def requantised(node: Node, total: Value, scale: Array, *, clips: bool = True) -
     """Return integer sums as codes of the first output.
 
     Args:
-        scale: f32, real value of one step of the sums, in a shape that broadcasts against them.
+        scale: f32 (f64 where the result's scale divides it in f64), real value of one step of the sums, in a shape
+            that broadcasts against them.
         clips: whether the activation that the operator ends with bounds the codes.
     """
     tensor = node.results[0]
     parameters = node.parameters(tensor)
-    steps = (scale / parameters.scale.reshape(())).astype(np.float32)
-    if not np.isfinite(steps).all():
+    steps = scale / parameters.scale.reshape(())
+    if not np.isfinite(steps.astype(np.float32)).all():
         node.refuse("a ratio of scales that f32 does not hold")
+    name = activation(node) if clips else "NONE"
+    if node.rounding != "f32":
+        made = rescaled(node, total, steps, tensor.dtype, int(parameters.zero[0]))
+        return within_bounds(node, made, tensor, name)
     code = node.call("mul", node.call("cast", total, to=F32), node.part(node.constant(steps), "scale"))
-    return rounded(node, code, tensor, activation(node) if clips else "NONE")
+    return rounded(node, code, tensor, name)
 
 
 def rounded(node: Node, code: Value, tensor: Tensor, name: str = "NONE") -> Value:

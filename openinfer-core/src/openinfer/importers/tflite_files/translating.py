@@ -46,6 +46,7 @@ class _State:
     emit: Emitter
     order: ImageOrder
     scope: dict[int, Value]
+    requantize: str
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     failed: set[int] = field(default_factory=set[int])
 
@@ -75,7 +76,7 @@ def translate(model: TfliteModel, options: ImportOptions, environment: Environme
         available = ", ".join([*(model.tensors[n].name for n in model.inputs), *dimensions.names]) or "none"
         message = f"the model has no input or dimension {listed}; it has: {available}"
         raise ModelImportError(message, code="import-value")
-    state = _State(model, emit, ImageOrder(emit), scope)
+    state = _State(model, emit, ImageOrder(emit), scope, options.requantize)
     for operator in model.operators:
         _translate(operator, state)
     _raise_problems(state)
@@ -134,6 +135,7 @@ def _translate(operator: Operator, state: _State) -> None:
         tuple(state.scope.get(position) for position in operator.inputs),
         state.emit,
         state.order,
+        state.requantize,
     )
     state.emit.stage = _stage(node)
     mark = len(state.emit.calls)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.dtypes import I32
+from openinfer.importers.tflite_files.fixed_point import sum_of_codes
 from openinfer.importers.tflite_files.node import Node, is_quantised
 from openinfer.importers.tflite_files.requantising import (
     activated,
@@ -34,9 +35,12 @@ def _sum(op: str, sign: int) -> Translator:
     wide = through_reals(of_reals)
 
     def translated(node: Node) -> Value | Sequence[Value]:
-        if is_quantised(node.results[0]) and node.results[0].dtype.bits == 8:
-            return node.pairwise(lambda a, b: _sum_of_codes(node, a, b, sign))
-        return wide(node) if is_quantised(node.results[0]) else of_reals(node)
+        tensor = node.results[0]
+        if not is_quantised(tensor):
+            return of_reals(node)
+        if node.rounding != "f32" and tensor.dtype.bits <= 16:
+            return node.pairwise(lambda a, b: _sum_in_fixed_point(node, a, b, sign))
+        return node.pairwise(lambda a, b: _sum_of_codes(node, a, b, sign)) if tensor.dtype.bits == 8 else wide(node)
 
     return translated
 
@@ -60,6 +64,11 @@ def _sum_of_codes(node: Node, a: Value, b: Value, sign: int) -> Value:
     total = node.call("add", node.call("add", *terms), node.number(bias, I32))
     code = node.call("add", node.call("shr", total, bits=shift), node.number(int(result.zero[0]), I32))
     return within_bounds(node, node.call("cast", code, to=tensor.dtype), tensor, activation(node))
+
+
+def _sum_in_fixed_point(node: Node, a: Value, b: Value, sign: int) -> Value:
+    codes = sum_of_codes(node, differences(node, 0, a), differences(node, 1, b), sign)
+    return within_bounds(node, codes, node.results[0], activation(node))
 
 
 def _mul_of_reals(node: Node) -> Value:

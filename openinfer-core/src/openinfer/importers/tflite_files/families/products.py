@@ -6,9 +6,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from openinfer.importers.tflite_files.families.windows import (
+    integer_products,
     real_weight,
     scales_of_products,
-    zero_points,
+    with_bias,
 )
 from openinfer.importers.tflite_files.image_order import permuted
 from openinfer.importers.tflite_files.node import Node
@@ -33,9 +34,9 @@ def _fully_connected(node: Node) -> Value:
         rows = node.call("reshape", x, shape=(-1, w.dims[0]))
     if not node.is_quantised:
         return activated(node, node.call("linear", rows, w, bias))
-    total = node.call("matmul_integer", rows, w, *zero_points(node))
+    total = integer_products(node, "matmul_integer", rows, w)
     if bias is not None:
-        total = node.call("add", total, bias)
+        total = with_bias(node, total, bias)
     scale = scales_of_products(node)
     return requantised(node, total, scale if scale.size > 1 else scale.reshape(()))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from openinfer.dtypes import BOOL, F16, F32, I32
 from openinfer.importers.onnx_files.values import known
+from openinfer.importers.tflite_files.fixed_point import rescaled
 from openinfer.importers.tflite_files.node import Node, is_quantised
 from openinfer.importers.tflite_files.requantising import codes_of, differences, real_of
 
@@ -21,10 +22,19 @@ def _quantize(node: Node) -> Value:
     tensor = node.results[0]
     if not node.is_quantised:
         return node.elementwise(lambda x: codes_of(node, x, tensor))
+    if node.rounding != "f32":
+        return node.elementwise(lambda x: _in_fixed_point(node, x))
     ratio = node.parameters(node.tensor(0)).scale[0] / node.parameters(tensor).scale[0]
     if not 2.0**-8 <= ratio <= 2.0**7 or max(node.tensor(0).dtype.bits, tensor.dtype.bits) > 8:
         return node.elementwise(lambda x: codes_of(node, real_of(node, x, node.tensor(0)), tensor))
     return node.elementwise(lambda x: _rescaled(node, x, int(np.rint(256 * ratio))))
+
+
+def _in_fixed_point(node: Node, x: Value) -> Value:
+    tensor = node.results[0]
+    source, result = node.parameters(node.tensor(0)), node.parameters(tensor)
+    factor = np.float64(source.scale[0]) / np.float64(result.scale[0])
+    return rescaled(node, differences(node, 0, x), factor, tensor.dtype, int(result.zero[0]))
 
 
 def _rescaled(node: Node, x: Value, factor: int) -> Value:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.tflite_files.fixed_point import mean_of_codes
 from openinfer.importers.tflite_files.image_order import CHANNELS_FIRST
 from openinfer.importers.tflite_files.node import Node
 from openinfer.importers.tflite_files.requantising import differences, requantised
@@ -67,6 +68,9 @@ def _total(op: str, *, is_mean: bool) -> Translator:
             if not count:
                 node.refuse("the number of elements depends on sizes: fix them with --set")
             summed = node.call("sum_axis", differences(node, 0, x), axes=axes, **settings)
+            if node.rounding != "f32":
+                factor = float(scale) / float(node.parameters(node.results[0]).scale[0])
+                return mean_of_codes(node, summed, factor, count)
             return requantised(node, summed, np.asarray(np.float32(scale / np.float32(count))), clips=False)
 
         return _reduced(node, total)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import F32, I32
+from openinfer.dtypes import F32, I8, I16, I32, I64, U8
 from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.tflite_files.image_order import permuted
 from openinfer.importers.tflite_files.node import Node, is_quantised
@@ -23,6 +24,9 @@ from openinfer.importers.tflite_files.through_reals import on_codes, through_rea
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Setting, Value
+
+MOST_TAPS = (1 << 31) // (255 << 7)
+"""Products of bytes whose sum i32 certainly holds."""
 
 PADDINGS = ("same_upper", "valid")
 """By their numbers in the schema."""
@@ -73,9 +77,9 @@ def _convolved(node: Node, order: tuple[int, ...], *, is_depthwise: bool) -> Val
         bias = node.part(bias, "bias")
     if not node.is_quantised:
         return node.order.image(activated(node, node.call("conv2d", x, w, bias, **settings)))
-    total = node.call("conv_integer", x, w, *zero_points(node), **settings)
+    total = integer_products(node, "conv_integer", x, w, **settings)
     if bias is not None:
-        total = node.call("add", total, _per_plane(node, bias))
+        total = with_bias(node, total, _per_plane(node, bias))
     scale = scales_of_products(node)
     return node.order.image(requantised(node, total, scale.reshape(-1, 1, 1) if scale.size > 1 else scale.reshape(())))
 
@@ -109,14 +113,17 @@ def real_weight(node: Node, w: Value, order: tuple[int, ...]) -> Value:
 
 def zero_points(node: Node) -> tuple[Value | None, Value | None]:
     """Return the zero points of an input and a weight as an integer product takes them; None for zero."""
-    if node.tensor(0).dtype.bits != 8 or node.tensor(1).dtype.bits not in (4, 8):
-        node.refuse(f"{node.tensor(0).dtype} times {node.tensor(1).dtype}, expected integers of 8 bits")
+    x_type, w_type = node.tensor(0).dtype, node.tensor(1).dtype
+    if (x_type.bits != 8 and x_type is not I16) or w_type.bits not in (4, 8):
+        node.refuse(f"{x_type} times {w_type}, expected integers of 8 bits, or i16 times i8")
     if not is_quantised(node.tensor(1)):
         node.refuse(f"the weight {node.tensor(1).name!r} has no scale")
     weight = node.tensor(1).quantisation
     x_zero = int(node.parameters(node.tensor(0)).zero[0])
     w_zeros: Array = np.zeros(1, np.int64) if weight is None else weight.zero
     zero = node.number(x_zero, node.tensor(0).dtype) if x_zero else None
+    if x_type is I16 and (x_zero or w_zeros.any()):
+        node.refuse("zero points of layers of 16 bits, expected zeros")
     if not w_zeros.any():
         return zero, None
     if len(set(w_zeros.tolist())) > 1:
@@ -124,12 +131,39 @@ def zero_points(node: Node) -> tuple[Value | None, Value | None]:
     return zero, node.number(int(w_zeros[0]), node.tensor(1).dtype)
 
 
+def integer_products(node: Node, op: str, x: Value, w: Value, **settings: Setting) -> Value:
+    """Return exact sums of products: in i32 of codes of 8 bits, in i64 of those of 16 bits, byte by byte."""
+    zeros = zero_points(node)
+    if x.dtype is not I16:
+        return node.call(op, x, w, *zeros, **settings)
+    shape = w.shape or ()
+    if math.prod(shape) // max(min(shape, default=1), 1) > MOST_TAPS:
+        node.refuse(f"sums of more than {MOST_TAPS} products of 16 bits")
+    upper = node.call("cast", node.call("shr", x, bits=8), to=I8)
+    lower = node.call("cast", node.call("and", x, node.number(255, I16)), to=U8)
+    high, low = (node.call("cast", node.call(op, part, w, **settings), to=I64) for part in (upper, lower))
+    return node.call("add", node.call("shl", high, bits=8), low)
+
+
+def with_bias(node: Node, total: Value, bias: Value) -> Value:
+    """Return sums with a bias, in its type: TFLite sums layers of 16 bits in it, and wraps."""
+    if total.dtype is not bias.dtype:
+        total = node.call("cast", total, to=bias.dtype, saturate=False)
+    return node.call("add", total, bias)
+
+
 def scales_of_products(node: Node) -> Array:
-    """Return the real value of one step of a product of an input and a weight, in f32, one for each channel or one."""
+    """Return the real value of one step of a product of an input and a weight, one for each channel or one.
+
+    In f32, or in f64 where codes are computed in fixed point.
+    """
     weight = node.tensor(1).quantisation
     if weight is None:
         node.refuse(f"the weight {node.tensor(1).name!r} has no scale")
-    return node.parameters(node.tensor(0)).scale[0] * weight.scale
+    scale = node.parameters(node.tensor(0)).scale[0]
+    if node.rounding == "f32":
+        return scale * weight.scale
+    return np.float64(scale) * weight.scale.astype(np.float64)
 
 
 def pool_settings(node: Node) -> dict[str, Setting]:

@@ -1,0 +1,218 @@
+"""Codes in fixed point: the bits of TFLite Micro, with two roundings or with one, and layers of 16-bit integers.
+
+Expected values are computed in Python's integers, as gemmlowp and TensorFlow Lite are written, and compared with TFLite
+Micro where it is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tflite_micro_runs import micro
+from tflite_models import Operator, Tensor, holds, imported, model, of, op, run, saved
+
+from openinfer import ModelImportError
+from openinfer.importers import load
+from openinfer.plugins.environment import Environment
+from openinfer.testing.oracles.requantisation import scaled
+
+pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
+
+RNG = np.random.default_rng(31)
+F32, I8, I16 = np.float32, np.int8, np.int16
+IMAGE = (1, 4, 4, 3)
+ONE = {"StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1, "Padding": 1}
+MODES = ("fixed", "tflite")
+
+
+def codes(dtype: Any, *shape: int) -> Any:
+    limits = np.iinfo(dtype)
+    return RNG.integers(limits.min, int(limits.max) + 1, shape).astype(dtype)
+
+
+def multiplier_of(real: float) -> tuple[int, int]:
+    """Return a factor as 31 bits after the point, halves up, and a power of two."""
+    exact, shift = Fraction(real), 0
+    while exact >= 1:
+        exact, shift = exact / 2, shift + 1
+    while exact < Fraction(1, 2):
+        exact, shift = exact * 2, shift - 1
+    number = (exact * (1 << 31) + Fraction(1, 2)).__floor__()
+    return (number, shift) if number < 1 << 31 else (number // 2, shift + 1)
+
+
+def code(total: int, real: float, zero: int, mode: str, dtype: Any = I8, bits: int = 32) -> int:
+    limits = np.iinfo(dtype)
+    return min(max(scaled(total, *multiplier_of(real), mode, bits) + zero, limits.min), limits.max)
+
+
+def compared(
+    tensors: list[Tensor],
+    operator: Operator,
+    inputs: dict[str, Any],
+    expected: Callable[[str], Any],
+    modes: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    data = model(tensors, [operator], " ".join(inputs), "y")
+    for mode in modes:
+        program = imported(data, tmp_path, requantize=mode)
+        assert "op requantize(" in program.text
+        np.testing.assert_array_equal(run(program, **inputs)[0], expected(mode), err_msg=mode)
+    np.testing.assert_array_equal(micro(saved(data, tmp_path), **inputs)[0], expected("tflite"))
+
+
+@pytest.mark.rule("operators.quantisation.4")
+@pytest.mark.parametrize("deep", [False, True], ids=["conv", "depthwise"])
+@pytest.mark.parametrize("dtype", [I8, I16])
+def test_convolutions(dtype: Any, deep: bool, tmp_path: Path) -> None:
+    x, outs, bits = codes(dtype, *IMAGE), 3, 32 if dtype is I8 else 64
+    w = RNG.integers(-127, 128, (1, 2, 2, 3) if deep else (outs, 2, 2, 3)).astype(I8)
+    zero, y_zero = (5, -9) if dtype is I8 else (0, 0)
+    bias = RNG.integers(-2000, 2000, outs).astype(np.int32 if dtype is I8 else np.int64)
+    x_scale, y_scale = (F32(0.037), F32(0.61)) if dtype is I8 else (F32(1e-4), F32(5e-4))
+    w_scales = (RNG.random(outs) * 0.02 + 0.01).astype(F32)
+
+    def expected(mode: str) -> Any:
+        made = np.zeros((1, 3, 3, outs), dtype)
+        for i, j, o in np.ndindex(3, 3, outs):
+            window = x[0, i : i + 2, j : j + 2].astype(int) - zero
+            total = int((window[..., o] * w[0, ..., o]).sum() if deep else (window * w[o]).sum()) + int(bias[o])
+            factor = float(x_scale) * float(w_scales[o]) / float(y_scale)
+            made[0, i, j, o] = code(total, factor, y_zero, mode, dtype, bits)
+        return made
+
+    tensors = [
+        of("x", IMAGE, dtype, x_scale, zero),
+        holds("w", w, w_scales, axis=3 if deep else 0),
+        holds("b", bias, x_scale * w_scales),
+        of("y", (1, 3, 3, outs), dtype, y_scale, y_zero),
+    ]
+    kind, layer = ("DepthwiseConv2DOptions", "DEPTHWISE_CONV_2D") if deep else ("Conv2DOptions", "CONV_2D")
+    options = ONE | ({"DepthMultiplier": 1} if deep else {})
+    compared(tensors, op(layer, "x w b", "y", kind, **options), {"x": x}, expected, MODES, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [I8, I16])
+def test_dense_layers(dtype: Any, tmp_path: Path) -> None:
+    x, w, bits = codes(dtype, 3, 600), RNG.integers(-127, 128, (4, 600)).astype(I8), 32 if dtype is I8 else 64
+    bias = RNG.integers(-2000, 2000, 4).astype(np.int32 if dtype is I8 else np.int64)
+    zero, (x_scale, y_scale) = (3, (F32(0.05), F32(0.9))) if dtype is I8 else (0, (F32(1e-4), F32(2e-3)))
+    total = (x.astype(int) - zero) @ w.astype(int).T + bias
+    factor = float(x_scale) * float(F32(0.013)) / float(y_scale)
+
+    def expected(mode: str) -> Any:
+        return np.vectorize(lambda t: code(int(t), factor, zero, mode, dtype, bits))(total)
+
+    tensors = [
+        of("x", [3, 600], dtype, x_scale, zero),
+        holds("w", w, 0.013),
+        holds("b", bias, float(x_scale) * 0.013),
+        of("y", [3, 4], dtype, y_scale, zero),
+    ]
+    layer = op("FULLY_CONNECTED", "x w b", "y", "FullyConnectedOptions")
+    compared(tensors, layer, {"x": x}, expected, MODES, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [I8, I16])
+@pytest.mark.parametrize(("kind", "sign"), [("ADD", 1), ("SUB", -1)])
+def test_sums(kind: str, sign: int, dtype: Any, tmp_path: Path) -> None:
+    unit, zeros, bits = (F32(1e-2), (4, -9, 11), 20) if dtype is I8 else (F32(1e-4), (0, 0, 0), 15)
+    scales = [unit, unit * F32(0.7), unit * F32(1.7)]
+    a, b = codes(dtype, *IMAGE), codes(dtype, *IMAGE)
+    largest = 2 * float(max(scales[:2]))
+
+    def one(mode: str, pair: tuple[int, int]) -> int:
+        terms = [
+            scaled((x - zero) << bits, *multiplier_of(float(scale) / largest), mode)
+            for x, zero, scale in zip(pair, zeros, scales, strict=False)
+        ]
+        total = terms[0] + sign * terms[1]
+        return code(total, largest / ((1 << bits) * float(scales[2])), zeros[2], mode, dtype)
+
+    def expected(mode: str) -> Any:
+        return np.array([one(mode, (int(x), int(y))) for x, y in zip(a.flat, b.flat, strict=True)]).reshape(IMAGE)
+
+    tensors = [of(name, IMAGE, dtype, *pair) for name, *pair in zip("aby", scales, zeros, strict=True)]
+    layer = op(kind, "a b", "y", f"{kind.capitalize()}Options")
+    compared(tensors, layer, {"a": a, "b": b}, expected, MODES, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [I8, I16])
+def test_products(dtype: Any, tmp_path: Path) -> None:
+    a, b = codes(dtype, *IMAGE), codes(dtype, *IMAGE)
+    scales = [F32(1e-2), F32(7e-3), F32(1e-2)] if dtype is I8 else [F32(1e-4), F32(7e-5), F32(4e-4)]
+    zeros = (4, -9, 11) if dtype is I8 else (0, 0, 0)
+    factor = float(scales[0] * scales[1] / scales[2])
+    total = (a.astype(int) - zeros[0]) * (b.astype(int) - zeros[1])
+
+    def expected(mode: str) -> Any:
+        return np.vectorize(lambda t: code(int(t), factor, zeros[2], mode, dtype))(total)
+
+    tensors = [of(name, IMAGE, dtype, *pair) for name, *pair in zip("aby", scales, zeros, strict=True)]
+    compared(tensors, op("MUL", "a b", "y", "MulOptions"), {"a": a, "b": b}, expected, MODES, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [I8, I16])
+@pytest.mark.parametrize("kind", ["MEAN", "SUM"])
+def test_means_keep_the_bits_of_the_multiplier(kind: str, dtype: Any, tmp_path: Path) -> None:
+    x, count = codes(dtype, *IMAGE), 16 if kind == "MEAN" else 1
+    unit, (zero, y_zero) = (F32(1e-2), (3, -7)) if dtype is I8 else (F32(1e-4), (0, 0))
+    y_scale = F32(unit * F32(0.4 if kind == "MEAN" else 5.0))
+    number, shift = multiplier_of(float(unit) / float(y_scale))
+    number, shift = (number << count.bit_length() - 1) // count, shift - (count.bit_length() - 1)
+    total = (x.astype(int) - zero).sum((1, 2))
+    limits = np.iinfo(dtype)
+
+    def expected(mode: str) -> Any:
+        made = np.vectorize(lambda t: scaled(int(t), number, shift, mode) + y_zero)(total)
+        return np.clip(made, limits.min, limits.max)
+
+    tensors = [
+        of("x", IMAGE, dtype, unit, zero),
+        holds("axes", np.array([1, 2], np.int32)),
+        of("y", [1, 3], dtype, y_scale, y_zero),
+    ]
+    compared(tensors, op(kind, "x axes", "y", "ReducerOptions"), {"x": x}, expected, MODES, tmp_path)
+
+
+@pytest.mark.parametrize(("dtype", "to"), [(I8, I8), (I16, I8), (I8, I16)])
+def test_conversions_between_scales(dtype: Any, to: Any, tmp_path: Path) -> None:
+    x = codes(dtype, *IMAGE)
+    parameters = {I8: (F32(0.013), 5), I16: (F32(1e-4), 0)}
+    (scale, zero), (y_scale, y_zero) = parameters[dtype], parameters[to] if to is not dtype else (F32(0.031), -9)
+    factor = float(scale) / float(y_scale)
+
+    def expected(mode: str) -> Any:
+        return np.vectorize(lambda c: code(int(c) - zero, factor, y_zero, mode, to))(x)
+
+    tensors = [of("x", IMAGE, dtype, scale, zero), of("y", IMAGE, to, y_scale, y_zero)]
+    compared(tensors, op("QUANTIZE", "x", "y", "QuantizeOptions"), {"x": x}, expected, MODES, tmp_path)
+
+
+def test_layers_of_16_bits_are_in_fixed_point_anyway(tmp_path: Path) -> None:
+    tensors = [of(name, [4], I16, 1e-4) for name in "aby"]
+    data = model(tensors, [op("ADD", "a b", "y", "AddOptions")], "a b", "y")
+    texts = {mode: imported(data, tmp_path, requantize=mode).text for mode in ("f32", *MODES)}
+    assert 'mode="tflite"' in texts["f32"]
+    assert texts["f32"] == texts["tflite"] != texts["fixed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "said"),
+    [
+        ("a.tflite", "double", "requantize is 'double', expected one of f32, fixed, tflite"),
+        ("a.onnx", "fixed", "onnx models are requantised in f32 only, found requantize='fixed'"),
+    ],
+)
+def test_modes_that_are_not_there_are_refused(name: str, mode: str, said: str, tmp_path: Path) -> None:
+    path = saved(b"\0" * 8, tmp_path, name)
+    with pytest.raises(ModelImportError) as raised:
+        load(path, requantize=mode)
+    assert raised.value.code == "import-value"
+    assert said in str(raised.value)
