@@ -67,7 +67,7 @@ def differences(imported: importers.ImportedModel, path: Path, inputs: int, kern
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Compare quantised TFLite models with LiteRT.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--inputs", type=int, default=1000)
     parser.add_argument("--kernels", choices=[*RESOLVERS, "micro"], default="xnnpack")

@@ -57,12 +57,12 @@ def sum_of_codes(node: Node, a: Value, b: Value, sign: int) -> Value:
     scales = [float(node.parameters(node.tensor(position)).scale[0]) for position in range(2)]
     largest, bits = 2 * max(scales), 20 if tensor.dtype.bits == 8 else 15
     terms = [
-        rescaled(node, node.call("shl", value, bits=bits), np.float64(scale / largest), I32)
+        rescaled(node, node.call("shl", value, bits=bits), np.asarray(scale / largest), I32)
         for value, scale in zip((a, b), scales, strict=True)
     ]
     total = node.call("add" if sign > 0 else "sub", *terms)
     factor = largest / ((1 << bits) * float(result.scale[0]))
-    return rescaled(node, total, np.float64(factor), tensor.dtype, int(result.zero[0]))
+    return rescaled(node, total, np.asarray(factor), tensor.dtype, int(result.zero[0]))
 
 
 def mean_of_codes(node: Node, total: Value, factor: float, count: int) -> Value:

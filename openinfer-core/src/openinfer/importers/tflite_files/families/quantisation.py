@@ -33,7 +33,7 @@ def _quantize(node: Node) -> Value:
 def _in_fixed_point(node: Node, x: Value) -> Value:
     tensor = node.results[0]
     source, result = node.parameters(node.tensor(0)), node.parameters(tensor)
-    factor = np.float64(source.scale[0]) / np.float64(result.scale[0])
+    factor = np.asarray(float(source.scale[0]) / float(result.scale[0]))
     return rescaled(node, differences(node, 0, x), factor, tensor.dtype, int(result.zero[0]))
 
 
