@@ -7,12 +7,12 @@ Micro where it is installed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fixed_point_codes import code, multiplier_of
 from tflite_micro_runs import micro
 from tflite_models import Operator, Tensor, holds, imported, model, of, op, run, saved
 
@@ -33,22 +33,6 @@ MODES = ("fixed", "tflite")
 def codes(dtype: Any, *shape: int) -> Any:
     limits = np.iinfo(dtype)
     return RNG.integers(limits.min, int(limits.max) + 1, shape).astype(dtype)
-
-
-def multiplier_of(real: float) -> tuple[int, int]:
-    """Return a factor as 31 bits after the point, halves up, and a power of two."""
-    exact, shift = Fraction(real), 0
-    while exact >= 1:
-        exact, shift = exact / 2, shift + 1
-    while exact < Fraction(1, 2):
-        exact, shift = exact * 2, shift - 1
-    number = (exact * (1 << 31) + Fraction(1, 2)).__floor__()
-    return (number, shift) if number < 1 << 31 else (number // 2, shift + 1)
-
-
-def code(total: int, real: float, zero: int, mode: str, dtype: Any = I8, bits: int = 32) -> int:
-    limits = np.iinfo(dtype)
-    return min(max(scaled(total, *multiplier_of(real), mode, bits) + zero, limits.min), limits.max)
 
 
 def compared(

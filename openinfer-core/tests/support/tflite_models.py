@@ -50,6 +50,7 @@ class Operator:
     outputs: str
     options: str
     fields: Mapping[str, Any]
+    intermediates: str = ""
 
 
 def holds(name: str, values: Any, scale: Any = (), zero: Any = 0, axis: int = 0) -> Tensor:
@@ -109,49 +110,67 @@ class _Writer:
         numbers = {"Type": getattr(tflite.TensorType, kind), "Buffer": buffer, "IsVariable": tensor.variable}
         return self.table("Tensor", {**fields, **numbers, "HasRank": True})
 
+    def option(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.builder.CreateString(value)
+        return self.numbers(value, np.int32) if isinstance(value, (list, tuple)) else value
+
     def operator(self, operator: Operator, code: int, places: Mapping[str, int]) -> int:
         options: dict[str, Any] = {}
         if operator.options:
-            fields = {
-                name: self.numbers(value, np.int32) if isinstance(value, (list, tuple)) else value
-                for name, value in operator.fields.items()
-            }
+            fields = {name: self.option(value) for name, value in operator.fields.items()}
             options["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, operator.options)
             options["BuiltinOptions"] = self.table(operator.options, fields)
         vectors = {
             kind: self.numbers([places[name] for name in names.split()], np.int32)
             for kind, names in (("Inputs", operator.inputs), ("Outputs", operator.outputs))
         }
+        if operator.intermediates:
+            vectors["Intermediates"] = self.numbers([places[name] for name in operator.intermediates.split()], np.int32)
         return self.table("Operator", {"OpcodeIndex": code, **vectors, **options})
 
 
-def model(tensors: Sequence[Tensor], operators: Sequence[Operator], inputs: str, outputs: str) -> bytes:
-    """Return a model; names of inputs and outputs with spaces between them."""
-    writer = _Writer()
-    places = {tensor.name: place for place, tensor in enumerate(tensors)} | {"-": -1}
-    stored = [tensor for tensor in tensors if tensor.stored]
+@dataclass(frozen=True)
+class Graph:
+    """A subgraph; names of inputs and outputs with spaces between them."""
+
+    tensors: Sequence[Tensor]
+    operators: Sequence[Operator]
+    inputs: str
+    outputs: str
+
+
+def model(tensors: Sequence[Tensor], operators: Sequence[Operator], inputs: str, outputs: str, *others: Graph) -> bytes:
+    """Return a model; names of inputs and outputs with spaces between them; subgraphs that operators run."""
+    writer, graphs = _Writer(), [Graph(tensors, operators, inputs, outputs), *others]
+    stored = [tensor for graph in graphs for tensor in graph.tensors if tensor.stored]
     data = [writer.numbers(np.frombuffer(tensor.values.tobytes(), np.uint8), np.uint8) for tensor in stored]
     buffers = [writer.table("Buffer", {}), *(writer.table("Buffer", {"Data": vector}) for vector in data)]
-    buffer_of = {tensor.name: number for number, tensor in enumerate(stored, start=1)}
-    kinds = list(dict.fromkeys(operator.op for operator in operators))
-    made = {
-        "Tensors": writer.offsets([writer.tensor(tensor, buffer_of.get(tensor.name, 0)) for tensor in tensors]),
-        "Inputs": writer.numbers([places[name] for name in inputs.split()], np.int32),
-        "Outputs": writer.numbers([places[name] for name in outputs.split()], np.int32),
-        "Operators": writer.offsets(
-            [writer.operator(operator, kinds.index(operator.op), places) for operator in operators]
-        ),
-    }
-    graph = writer.table("SubGraph", made)
+    buffer_of = {id(tensor): number for number, tensor in enumerate(stored, start=1)}
+    kinds = list(dict.fromkeys(operator.op for graph in graphs for operator in graph.operators))
+    made = [_subgraph(writer, graph, buffer_of, kinds) for graph in graphs]
     codes = [_code(writer, kind) for kind in kinds]
     parts = {
         "OperatorCodes": writer.offsets(codes),
-        "Subgraphs": writer.offsets([graph]),
+        "Subgraphs": writer.offsets(made),
         "Buffers": writer.offsets(buffers),
         "Description": writer.builder.CreateString("tests"),
     }
     writer.builder.Finish(writer.table("Model", {"Version": 3, **parts}), file_identifier=b"TFL3")
     return bytes(writer.builder.Output())
+
+
+def _subgraph(writer: _Writer, graph: Graph, buffer_of: Mapping[int, int], kinds: list[str]) -> int:
+    places = {tensor.name: place for place, tensor in enumerate(graph.tensors)} | {"-": -1}
+    made = {
+        "Tensors": writer.offsets([writer.tensor(tensor, buffer_of.get(id(tensor), 0)) for tensor in graph.tensors]),
+        "Inputs": writer.numbers([places[name] for name in graph.inputs.split()], np.int32),
+        "Outputs": writer.numbers([places[name] for name in graph.outputs.split()], np.int32),
+        "Operators": writer.offsets(
+            [writer.operator(operator, kinds.index(operator.op), places) for operator in graph.operators]
+        ),
+    }
+    return writer.table("SubGraph", made)
 
 
 def _code(writer: _Writer, kind: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
 
 from openinfer.dtypes import BOOL, I64
 from openinfer.importers.onnx_files.branches import Side
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openinfer.dims import Dim, Size
+    from openinfer.dtypes import DType
+    from openinfer.importers.onnx_files.emitter import Emitter
     from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
-    from openinfer.importers.onnx_files.values import Call
+    from openinfer.importers.onnx_files.values import Call, Setting
 
 Scope: TypeAlias = "dict[str, Value]"
 
@@ -131,7 +133,7 @@ def _counted(
     needs_counter = _has_branches(body)
     given = [node.number(0, I64), *initial] if needs_counter else initial
 
-    def turn(index: Dim, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
+    def turn(index: Dim, taken: list[Value]) -> tuple[list[Value], list[Row]] | None:
         number = taken[0] if needs_counter else Value("", I64, (), elements=(index,))
         inner = dict(scope)
         inner[body.inputs[0].name] = number
@@ -143,9 +145,9 @@ def _counted(
         states, rows = made[: len(initial)], made[len(initial) :]
         if needs_counter:
             states = [node.call("add", number, node.number(1, I64)), *states]
-        return states, [_Row(row) for row in rows]
+        return states, [Row(row) for row in rows]
 
-    found = _turns(node, count, given, len(body.outputs) - 1 - len(initial), turn)
+    found = turns(node, count, given, len(body.outputs) - 1 - len(initial), turn, node.source.title)
     return None if found is None else found[1:] if needs_counter else found
 
 
@@ -161,7 +163,7 @@ def _while(
     condition = node.input(1) or node.number(True, BOOL)
     given = [node.reshaped(condition, ()), node.number(0, I64), *initial]
 
-    def turn(_index: Dim, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
+    def turn(_index: Dim, taken: list[Value]) -> tuple[list[Value], list[Row]] | None:
         inner = dict(scope) | _named([body.inputs[1], body.inputs[0], *body.inputs[2:]], taken)
         with node.emit.side() as calls:
             if not translate(body, inner):
@@ -173,7 +175,7 @@ def _while(
         sides = Side("turn", calls, made), Side("turns_ended", [], list(taken))
         return list(node.emit.branch(taken[0], *sides)), []
 
-    found = _turns(node, count, given, 0, turn)
+    found = turns(node, count, given, 0, turn, node.source.title)
     return None if found is None else found[2:]
 
 
@@ -203,7 +205,7 @@ def _scan(node: Node, scope: Mapping[str, Value], translate: Translate) -> Seque
     out_backward = node.get("scan_output_directions", [0] * results)
     count = scanned[0].dims[axes[0]]
 
-    def turn(index: Dim, taken: list[Value]) -> tuple[list[Value], list[_Row]] | None:
+    def turn(index: Dim, taken: list[Value]) -> tuple[list[Value], list[Row]] | None:
         elements = [
             node.call("select", x, axis=axis, index=_place(index, count, is_backward=bool(reverse)))
             for x, axis, reverse in zip(scanned, axes, backward, strict=True)
@@ -212,10 +214,10 @@ def _scan(node: Node, scope: Mapping[str, Value], translate: Translate) -> Seque
         if not translate(body, inner):
             return None
         made = [inner[info.name] for info in body.outputs]
-        rows = [_Row(row, bool(reverse)) for row, reverse in zip(made[len(states) :], out_backward, strict=True)]
+        rows = [Row(row, bool(reverse)) for row, reverse in zip(made[len(states) :], out_backward, strict=True)]
         return made[: len(states)], rows
 
-    found = _turns(node, count, states, results, turn)
+    found = turns(node, count, states, results, turn, node.source.title)
     if found is None:
         return None
     sequences = [_moved(node, x, int(axis)) for x, axis in zip(found[len(states) :], out_axes, strict=True)]
@@ -241,19 +243,39 @@ def _moved(node: Node, sequence: Value, axis: int) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
     """What each turn adds to a sequence, from its end where it is backward."""
 
     value: Value
     is_backward: bool = False
 
 
-_Turn: TypeAlias = "Callable[[Dim, list[Value]], tuple[list[Value], list[_Row]] | None]"
+Turn: TypeAlias = "Callable[[Dim, list[Value]], tuple[list[Value], list[Row]] | None]"
 """From the number of a turn and the states it takes to those it hands on, and rows; None where a node fails."""
 
 
-def _turns(node: Node, count: Size | Value, initial: list[Value], results: int, turn: _Turn) -> list[Value] | None:
-    """Return the states that the last turn hands on, and the rows of all turns."""
+class Writer(Protocol):
+    """What writes calls for a node of a model."""
+
+    @property
+    def emit(self) -> Emitter: ...
+
+    def call(self, op: str, *inputs: Value | None, **settings: Setting) -> Value: ...
+
+    def number(self, value: float | bool, dtype: DType) -> Value: ...
+
+    def refuse(self, reason: str) -> NoReturn: ...
+
+
+def turns(
+    node: Writer, count: Size | Value, initial: list[Value], results: int, turn: Turn, title: str
+) -> list[Value] | None:
+    """Return the states that the last turn hands on, and the rows of all turns; None where a node of theirs fails.
+
+    Args:
+        results: how many rows each turn adds.
+        title: what a comment says of the loop.
+    """
     if isinstance(count, Value) and results:
         node.refuse("as many results as there are turns, which only the running program knows")
     if count == 0:
@@ -284,11 +306,11 @@ def _turns(node: Node, count: Size | Value, initial: list[Value], results: int, 
     after = [Value("", value.dtype, value.dims) for value in written]
     stems = [f"state{place or ''}" for place in range(len(states))] + ["rows"] * len(rows)
     carried = [Carried(*each) for each in zip([*initial, *rows], [*taken, *filled], written, after, stems, strict=True)]
-    emit.loop(Loop("turns", str(index), calls, count, carried, title=node.source.title))
+    emit.loop(Loop("turns", str(index), calls, count, carried, title=title))
     return after
 
 
-def _no_turns(node: Node, initial: list[Value], turn: _Turn) -> list[Value] | None:
+def _no_turns(node: Writer, initial: list[Value], turn: Turn) -> list[Value] | None:
     """Return states as they are, and sequences without rows, whose types are those of the rows of a turn."""
     with node.emit.body() as (index, _):
         made = turn(index, [Value("", state.dtype, state.dims) for state in initial])
@@ -301,13 +323,13 @@ def _no_turns(node: Node, initial: list[Value], turn: _Turn) -> list[Value] | No
     return [*initial, *empty]
 
 
-def _check_states(node: Node, taken: Sequence[Value], made: Sequence[Value]) -> None:
+def _check_states(node: Writer, taken: Sequence[Value], made: Sequence[Value]) -> None:
     for before, after in zip(taken, made, strict=True):
         if (before.dtype, before.dims) != (after.dtype, after.dims):
             node.refuse("a state whose type or shape changes from turn to turn")
 
 
-def _apart(node: Node, calls: Sequence[Call], states: Sequence[Value]) -> list[Value]:
+def _apart(node: Writer, calls: Sequence[Call], states: Sequence[Value]) -> list[Value]:
     """Return states each of which calls of the turn make, for it alone."""
     made = [value for call in calls for value in call.outputs]
     found: list[Value] = []

@@ -44,7 +44,8 @@ def scaled_by(
     shifts = node.constant(np.array([pair[1] for pair in pairs], np.int8).reshape(shape))
     if shape:
         multipliers, shifts = node.part(multipliers, "multiplier"), node.part(shifts, "shift")
-    return node.call("requantize", total, multipliers, shifts, node.number(zero, dtype), mode=node.rounding)
+    mode = "tflite" if node.rounding == "f32" else node.rounding
+    return node.call("requantize", total, multipliers, shifts, node.number(zero, dtype), mode=mode)
 
 
 def sum_of_codes(node: Node, a: Value, b: Value, sign: int) -> Value:

@@ -6,6 +6,7 @@ single elements between them, need no transposition. Calls that nobody reads are
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from openinfer.importers.onnx_files.source import Payload
 from openinfer.importers.onnx_files.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from openinfer.importers.onnx_files.emitter import Emitter
 
@@ -31,6 +32,15 @@ class ImageOrder:
         self._emit = emit
         # Values are kept too, so that their identities stay their own.
         self._planes: dict[int, tuple[Value, Value]] = {}
+
+    @contextmanager
+    def inner(self) -> Generator[None]:
+        """Forget what is made inside of ``with``: values of a branch or a loop are not there outside of it."""
+        outer, self._planes = self._planes, dict(self._planes)
+        try:
+            yield
+        finally:
+            self._planes = outer
 
     def has_planes(self, image: Value) -> bool:
         """Whether an image is there with channels first."""

@@ -40,18 +40,20 @@ def imported(model: TfliteModel, options: ImportOptions, environment: Environmen
     Raises:
         ModelImportError: it has operators that cannot be imported.
     """
-    program = translate(model, options, environment)
+    program, variables = translate(model, options, environment)
     without_repetitions(program)
+    if variables:
+        with_states(program, variables)
     with_states(program, options.feeds, options.kept_inputs)
     without_unused(program)
     statements = rolled(program) if options.roll else program.calls
     producer = f", made by {model.producer}" if model.producer else ""
     result = printed(program, environment, f"{model.name}: imported from TFLite{producer}", statements)
     program_graph = graph(result.text, check=True, name=model.name)
-    paths = {tensor.path or tensor.name: tensor.name for tensor in model.tensors}
+    paths = {tensor.path or tensor.name: tensor.name for tensor in model.main.tensors}
     report = ImportReport(
         format="tflite",
-        nodes=len(model.operators),
+        nodes=sum(len(part.operators) for part in model.subgraphs.values()),
         statements=sum(len(part.calls) if isinstance(part, Loop) else 1 for part in statements),
         folded=0,
         inputs=result.inputs,

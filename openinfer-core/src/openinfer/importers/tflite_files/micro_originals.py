@@ -11,6 +11,7 @@ from openinfer.array_types import storage_dtype
 from openinfer.errors import ModelImportError
 from openinfer.importers.given_values import given_array
 from openinfer.importers.tflite_files.reading import read_model
+from openinfer.importers.tflite_files.replays import Replays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +38,8 @@ class MicroOriginal:
 
     def __init__(self, path: Path, options: ImportOptions, runtime: Any) -> None:
         self._path = path
-        self._model = read_model(path)
+        model = read_model(path)
+        self._graph, self._replays = model.main, Replays(model)
         self._fixed = options.values
         self._runtime = runtime
 
@@ -47,24 +49,26 @@ class MicroOriginal:
         return "TFLite Micro"
 
     def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the outputs by name.
+        """Return the outputs by name, and what stands for states.
 
         Raises:
             ModelImportError: the model does not run on these inputs.
         """
-        graph = self._model
+        graph, steps = self._graph, self._replays.steps(inputs)
         try:
             interpreter = self._runtime.Interpreter.from_file(str(self._path))
-            for number, position in enumerate(graph.inputs):
-                interpreter.set_input(self._array(graph.tensors[position], inputs), number)
-            interpreter.invoke()
-            return {
+            for step in steps:
+                for number, position in enumerate(graph.inputs):
+                    interpreter.set_input(self._array(graph.tensors[position], step), number)
+                interpreter.invoke()
+            outputs = {
                 graph.tensors[position].name: np.array(interpreter.get_output(number))
                 for number, position in enumerate(graph.outputs)
             }
         except (RuntimeError, ValueError) as error:
             message = f"the original does not run ({self.runner}): {error}; it runs in the shapes of the file alone"
             raise ModelImportError(f"{message}: fix open dimensions with --set", code="import-value") from error
+        return outputs | self._replays.states(steps)
 
     def values(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return nothing: the package shows outputs only."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,18 +14,63 @@ from openinfer.importers.onnx_files.values import Value, known, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from openinfer.dims import Size
     from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.emitter import Emitter
     from openinfer.importers.onnx_files.source import Array
-    from openinfer.importers.onnx_files.values import Setting
+    from openinfer.importers.onnx_files.values import Call, Setting
     from openinfer.importers.tflite_files.image_order import ImageOrder
-    from openinfer.importers.tflite_files.source import Operator, Quantisation, Tensor
+    from openinfer.importers.tflite_files.source import Operator, Quantisation, Subgraph, Tensor
+    from openinfer.importers.tflite_files.variables import Variable, Variables
 
 
 Translator: TypeAlias = "Callable[[Node], Value | Sequence[Value]]"
 """From an operator to its outputs: the first alone, or each in order."""
+
+
+class Graph(Protocol):
+    """The subgraph that is being translated, as operators with subgraphs or variables see it."""
+
+    @property
+    def variables(self) -> Variables: ...
+
+    def subgraph(self, number: int) -> Subgraph:
+        """Return a subgraph that operators run."""
+        ...
+
+    def run(self, number: int, inputs: Sequence[Value]) -> list[Value]:
+        """Return the outputs of a subgraph.
+
+        Raises:
+            RefusedSubgraphError: operators of it cannot be translated.
+        """
+        ...
+
+    def side(self) -> AbstractContextManager[list[Call]]:
+        """Put calls into a list of their own, for one side of a branch."""
+        ...
+
+    def loop(self) -> AbstractContextManager[None]:
+        """Translate turns of a loop."""
+        ...
+
+    def kept(self, position: int) -> Variable:
+        """Return the variable that a tensor is."""
+        ...
+
+    def keep(self, node: Node, variable: Variable, value: Value) -> None:
+        """Let a variable have another value from here on."""
+        ...
+
+    def initialise(self, number: int) -> None:
+        """Run a subgraph that gives variables their first values."""
+        ...
+
+
+class RefusedSubgraphError(Exception):
+    """A subgraph whose operators cannot all be translated; what they are has been noted."""
 
 
 class UnsupportedNodeError(Exception):
@@ -41,6 +86,7 @@ class Node:
         results: what it says of each output.
         inputs: a value for each input.
         requantize: how totals become codes, as `ImportOptions` has it.
+        graph: the subgraph that it stands in.
     """
 
     source: Operator
@@ -49,7 +95,13 @@ class Node:
     inputs: tuple[Value | None, ...]
     emit: Emitter
     order: ImageOrder
-    requantize: str = "f32"
+    requantize: str
+    graph: Graph
+
+    @property
+    def title(self) -> str:
+        """What comments call it."""
+        return f"{self.op} {self.results[0].name}" if self.results else self.op
 
     @property
     def op(self) -> str:

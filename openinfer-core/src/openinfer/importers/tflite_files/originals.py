@@ -11,6 +11,7 @@ from openinfer.errors import MissingDependencyError, ModelImportError
 from openinfer.importers.given_values import given_array
 from openinfer.importers.tflite_files.micro_originals import MicroOriginal, micro_runtime
 from openinfer.importers.tflite_files.reading import read_model
+from openinfer.importers.tflite_files.replays import Replays
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.importers.imported import ImportOptions
-    from openinfer.importers.tflite_files.source import TfliteModel
+    from openinfer.importers.tflite_files.replays import Steps
+    from openinfer.importers.tflite_files.source import Subgraph
 
     Array = npt.NDArray[Any]
 
@@ -51,8 +53,9 @@ class LiteRtOriginal:
 
     def __init__(self, path: Path, options: ImportOptions, runtime: Any) -> None:
         self._path = path
-        self._model = read_model(path)
-        names = {self._model.tensors[position].name for position in self._model.inputs}
+        model = read_model(path)
+        self._graph, self._replays = model.main, Replays(model)
+        names = {self._graph.tensors[position].name for position in self._graph.inputs}
         self._fixed: dict[str, Any] = {name: value for name, value in options.values.items() if name in names}
         self._runtime = runtime
         kernels = runtime.OpResolverType
@@ -64,20 +67,23 @@ class LiteRtOriginal:
         return "LiteRT"
 
     def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return the outputs by name.
+        """Return the outputs by name, and what stands for states.
 
         Raises:
             ModelImportError: the model does not run on these inputs.
         """
-        interpreter = self._invoked(inputs, keeps_all=False)
-        return {name: interpreter.get_tensor(position) for position, name in _named(self._model, self._model.outputs)}
+        steps = self._replays.steps(inputs)
+        interpreter = self._invoked(steps, keeps_all=False)
+        outputs = dict(_named(self._graph, self._graph.outputs))
+        values = {name: interpreter.get_tensor(position) for position, name in outputs.items()}
+        return values | self._replays.states(steps)
 
     def values(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return every value that operators write, by name."""
-        interpreter = self._invoked(inputs, keeps_all=True)
-        written = [position for operator in self._model.operators for position in operator.outputs]
+        interpreter = self._invoked(self._replays.steps(inputs), keeps_all=True)
+        written = [position for operator in self._graph.operators for position in operator.outputs]
         values: dict[str, Array] = {}
-        for position, name in _named(self._model, written):
+        for position, name in _named(self._graph, written):
             try:
                 values[name] = interpreter.get_tensor(position)
             except ValueError:
@@ -85,20 +91,21 @@ class LiteRtOriginal:
                 continue
         return values
 
-    def _invoked(self, inputs: Mapping[str, Array], *, keeps_all: bool) -> Any:
+    def _invoked(self, steps: Steps, *, keeps_all: bool) -> Any:
         try:
             interpreter = self._runtime.Interpreter(
                 model_path=str(self._path),
                 experimental_preserve_all_tensors=keeps_all,
                 experimental_op_resolver_type=self._kernels,
             )
-            arrays = dict(_named(self._model, self._model.inputs))
+            arrays = dict(_named(self._graph, self._graph.inputs))
             for position, name in arrays.items():
-                interpreter.resize_tensor_input(position, self._array(position, name, inputs).shape)
+                interpreter.resize_tensor_input(position, self._array(position, name, steps[-1]).shape)
             interpreter.allocate_tensors()
-            for position, name in arrays.items():
-                interpreter.set_tensor(position, self._array(position, name, inputs))
-            interpreter.invoke()
+            for inputs in steps:
+                for position, name in arrays.items():
+                    interpreter.set_tensor(position, self._array(position, name, inputs))
+                interpreter.invoke()
         except (RuntimeError, ValueError) as error:
             message = f"the original does not run ({self.runner}): {error}; give inputs that fit with --input"
             raise ModelImportError(message, code="import-value") from error
@@ -107,11 +114,11 @@ class LiteRtOriginal:
     def _array(self, position: int, name: str, inputs: Mapping[str, Array]) -> Array:
         if name in inputs:
             return np.asarray(inputs[name])
-        tensor = self._model.tensors[position]
+        tensor = self._graph.tensors[position]
         shape = tuple(1 if extent is None else extent for extent in tensor.dims)
         array = given_array(name, self._fixed[name], tensor.dtype)
         return np.broadcast_to(array, array.shape or shape).copy()
 
 
-def _named(model: TfliteModel, positions: Iterable[int]) -> list[tuple[int, str]]:
-    return [(position, model.tensors[position].name) for position in dict.fromkeys(positions)]
+def _named(graph: Subgraph, positions: Iterable[int]) -> list[tuple[int, str]]:
+    return [(position, graph.tensors[position].name) for position in dict.fromkeys(positions)]

@@ -17,7 +17,7 @@ from openinfer.importers.onnx_files.failures import broken
 from openinfer.importers.onnx_files.source import Payload
 from openinfer.importers.tflite_files.naming import readable, unique, without_root
 from openinfer.importers.tflite_files.package import tflite_module
-from openinfer.importers.tflite_files.source import Operator, Quantisation, Tensor, TfliteModel
+from openinfer.importers.tflite_files.source import Operator, Quantisation, Subgraph, Tensor, TfliteModel
 from openinfer.regular_files import read_regular
 
 if TYPE_CHECKING:
@@ -36,16 +36,23 @@ MOST_NBYTES = 1 << 34
 MOST_DIMS = 8
 """Dims of a tensor with the most of them: TFLite's own kernels take no more."""
 
+MOST_NESTED = 16
+"""How deep subgraphs run one another at most."""
+
 _DTYPES = {
     "FLOAT64": "f64",
     "FLOAT32": "f32",
     "FLOAT16": "f16",
     "BFLOAT16": "bf16",
     "BOOL": "bool",
+    "RESOURCE": "i32",
     **{f"INT{bits}": f"i{bits}" for bits in (4, 8, 16, 32, 64)},
     **{f"UINT{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
 }
-"""Element types by the names in TFLite's enumeration; OpenInfer has no counterpart for the others."""
+"""Element types by the names in TFLite's enumeration; OpenInfer has no counterpart for the others.
+
+A resource is a number that stands for a variable.
+"""
 
 _DAMAGE = (struct.error, ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 """What the FlatBuffers package raises where an offset or a length points out of the file, or to something else."""
@@ -100,20 +107,38 @@ class _Reader:
         count = self._length("subgraphs", root.SubgraphsLength())
         if not count:
             raise broken("there is no subgraph")
-        graph = root.Subgraphs(0)
+        graphs: dict[int, Subgraph] = {}
+        self._read(0, count, graphs, ())
+        if not graphs[0].outputs:
+            raise broken("the model has no output")
+        producer = _text(root.Description()).strip(" .")
+        return TfliteModel(name, producer, graphs[0], graphs)
+
+    def _read(self, number: int, count: int, graphs: dict[int, Subgraph], outer: tuple[int, ...]) -> None:
+        """Read a subgraph, and those that its operators run; others have no part in an inference."""
+        if not 0 <= number < count:
+            raise broken(f"an operator runs subgraph {number}, of {count}")
+        if number in outer:
+            raise broken(f"subgraph {number} runs itself")
+        if len(outer) > MOST_NESTED:
+            raise broken(f"subgraphs run one another more than {MOST_NESTED} deep")
+        if number not in graphs:
+            graphs[number] = self._subgraph(number)
+        for inner in {inner for operator in graphs[number].operators for inner in operator.subgraphs}:
+            self._read(inner, count, graphs, (*outer, number))
+
+    def _subgraph(self, number: int) -> Subgraph:
+        graph = self._root.Subgraphs(number)
         operators = tuple(self._operators(graph))
-        names = self._tensor_names(graph)
+        names = self._tensor_names(graph, number)
         tensors = tuple(self._tensor(graph.Tensors(n), *names[n]) for n in range(len(names)))
         for operator in operators:
             self._check_positions(operator, len(tensors))
         inputs, outputs = (
-            self._positions(f"{kind} of the model", _integers(vector), len(tensors))
+            self._positions(f"{kind} of subgraph {number}", _integers(vector), len(tensors))
             for kind, vector in (("inputs", graph.InputsAsNumpy()), ("outputs", graph.OutputsAsNumpy()))
         )
-        if not outputs:
-            raise broken("the model has no output")
-        producer = _text(root.Description()).strip(" .")
-        return TfliteModel(name, producer, tensors, operators, inputs, outputs)
+        return Subgraph(tensors, operators, inputs, outputs)
 
     def _length(self, what: str, count: int) -> int:
         # Every element of a vector of tables takes four bytes at least.
@@ -181,20 +206,20 @@ class _Reader:
 
     # Tensors
 
-    def _tensor_names(self, graph: Any) -> list[tuple[str, str]]:
+    def _tensor_names(self, graph: Any, number: int) -> list[tuple[str, str]]:
         """Return a unique name and the path of every tensor; a signature names inputs and outputs."""
         count = self._length("tensors", graph.TensorsLength())
         paths = without_root([readable(_text(graph.Tensors(n).Name())) for n in range(count)])
         names = list(paths)
-        for position, name in self._signature_names():
+        for position, name in self._signature_names(number):
             if 0 <= position < count and name:
                 names[position] = name
         return list(zip(unique(names), paths, strict=True))
 
-    def _signature_names(self) -> Iterator[tuple[int, str]]:
-        for number in range(self._length("signatures", self._root.SignatureDefsLength())):
-            signature = self._root.SignatureDefs(number)
-            if signature.SubgraphIndex() != 0:
+    def _signature_names(self, number: int) -> Iterator[tuple[int, str]]:
+        for place in range(self._length("signatures", self._root.SignatureDefsLength())):
+            signature = self._root.SignatureDefs(place)
+            if signature.SubgraphIndex() != number:
                 continue
             for read, length in (
                 (signature.Outputs, signature.OutputsLength()),
@@ -226,6 +251,7 @@ class _Reader:
             quantisation=self._quantisation(title, tensor, dims),
             payload=payload,
             is_variable=bool(tensor.IsVariable()),
+            is_resource=kind == "RESOURCE",
         )
 
     def _dims(self, title: str, shape: tuple[int, ...], signature: tuple[int, ...]) -> tuple[int | None, ...]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-_FLOW = "control flow between subgraphs"
+_FLOW = "calls of subgraphs that are no branches and no loops"
 _TEXT = "strings and hash tables have no counterpart"
-_VARIABLES = "resource variables have no counterpart: export states as inputs and outputs"
 
 _SEQUENCES = "sequences whose state is within the model"
 
@@ -16,23 +15,15 @@ REASONS = MappingProxyType(
         "BIDIRECTIONAL_SEQUENCE_RNN": _SEQUENCES,
         "LSTM": _SEQUENCES,
         "RNN": _SEQUENCES,
-        "SVDF": _SEQUENCES,
-        "UNIDIRECTIONAL_SEQUENCE_LSTM": _SEQUENCES,
         "UNIDIRECTIONAL_SEQUENCE_RNN": _SEQUENCES,
-        "ASSIGN_VARIABLE": _VARIABLES,
         "CALL": _FLOW,
-        "CALL_ONCE": _FLOW,
         "HASHTABLE": _TEXT,
         "HASHTABLE_FIND": _TEXT,
         "HASHTABLE_IMPORT": _TEXT,
         "HASHTABLE_LOOKUP": _TEXT,
         "HASHTABLE_SIZE": _TEXT,
-        "IF": _FLOW,
         "LSH_PROJECTION": _TEXT,
-        "READ_VARIABLE": _VARIABLES,
         "SKIP_GRAM": _TEXT,
-        "VAR_HANDLE": _VARIABLES,
-        "WHILE": _FLOW,
     }
 )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +48,7 @@ class Tensor:
         dims: extents; None for one that is known when the model runs.
         payload: its numbers, where the file has them.
         is_variable: whether its value is kept from one inference to the next.
+        is_resource: whether it names a variable, by a number.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Tensor:
     quantisation: Quantisation | None
     payload: Payload | None
     is_variable: bool
+    is_resource: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,14 +72,41 @@ class Operator:
     options: Mapping[str, Option]
     intermediates: tuple[int, ...] = ()
 
+    @property
+    def subgraphs(self) -> tuple[int, ...]:
+        """Numbers of the subgraphs that the operator runs, in the order of its options."""
+        return tuple(int(cast("int", self.options.get(name, 0))) for name in _SUBGRAPHS.get(self.op, ()))
+
+
+_SUBGRAPHS = MappingProxyType(
+    {
+        "CALL_ONCE": ("InitSubgraphIndex",),
+        "IF": ("ThenSubgraphIndex", "ElseSubgraphIndex"),
+        "WHILE": ("CondSubgraphIndex", "BodySubgraphIndex"),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TfliteModel:
-    """The main subgraph of a model."""
+class Subgraph:
+    """Operators in their order, with the tensors that they read and write; inputs and outputs are positions."""
 
-    name: str
-    producer: str
     tensors: tuple[Tensor, ...]
     operators: tuple[Operator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TfliteModel:
+    """A model.
+
+    Attributes:
+        main: the subgraph that an inference runs.
+        subgraphs: by number, those that operators run.
+    """
+
+    name: str
+    producer: str
+    main: Subgraph
+    subgraphs: Mapping[int, Subgraph]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,22 @@ from openinfer.importers.onnx_files.values import Program, Value, known
 from openinfer.importers.tflite_files.folding import folded
 from openinfer.importers.tflite_files.image_order import ImageOrder
 from openinfer.importers.tflite_files.naming import module_of
-from openinfer.importers.tflite_files.node import Node, UnsupportedNodeError
+from openinfer.importers.tflite_files.node import Node, RefusedSubgraphError, UnsupportedNodeError
 from openinfer.importers.tflite_files.refusals import refusal
 from openinfer.importers.tflite_files.registry import translators
+from openinfer.importers.tflite_files.variables import Variables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from openinfer.importers.imported import ImportOptions
-    from openinfer.importers.tflite_files.source import Operator, Tensor, TfliteModel
+    from openinfer.importers.onnx_files.values import Call
+    from openinfer.importers.tflite_files.source import Operator, Subgraph, Tensor, TfliteModel
+    from openinfer.importers.tflite_files.variables import Variable
     from openinfer.plugins.environment import Environment
+
+MOST_OPERATORS = 1 << 17
+"""Operators of all subgraphs, each as often as it is run."""
 
 MOST_LISTED = 100
 """Operators that one error lists."""
@@ -38,55 +45,153 @@ _MALFORMED = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
 """What translators raise where options, inputs or shapes of an operator are not what it has."""
 
 
-@dataclass(slots=True)
-class _State:
-    """What is known while operators are translated: values by the positions of tensors."""
+@dataclass(slots=True, eq=False)
+class _Shared:
+    """What all subgraphs of a model have in common.
+
+    Attributes:
+        count: operators that were translated so far, those of a subgraph as often as it is run.
+        inside: how many branches and loops what is being translated stands in.
+        is_first: whether it runs before the first inference only.
+    """
 
     model: TfliteModel
     emit: Emitter
     order: ImageOrder
-    scope: dict[int, Value]
+    variables: Variables
     requantize: str
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    count: int = 0
+    inside: int = 0
+    is_first: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Graph:
+    """A subgraph while its operators are translated: values by the positions of its tensors."""
+
+    number: int
+    source: Subgraph
+    shared: _Shared
+    scope: dict[int, Value] = field(default_factory=dict[int, Value])
     failed: set[int] = field(default_factory=set[int])
 
+    @property
+    def variables(self) -> Variables:
+        return self.shared.variables
 
-def translate(model: TfliteModel, options: ImportOptions, environment: Environment) -> Program:
-    """Return a model as a program.
+    def subgraph(self, number: int) -> Subgraph:
+        return self.shared.model.subgraphs[number]
+
+    def translate(self) -> None:
+        """Translate all operators, with constants and inputs in the scope."""
+        for position, tensor in enumerate(self.source.tensors):
+            if tensor.payload is not None:
+                self.scope[position] = Value(tensor.name, tensor.dtype, tensor.payload.shape, tensor.payload)
+        self.shared.count += len(self.source.operators)
+        if self.shared.count > MOST_OPERATORS:
+            raise broken(f"subgraphs run one another, with more than {MOST_OPERATORS} operators in all")
+        for operator in self.source.operators:
+            _translate(operator, self)
+
+    def run(self, number: int, inputs: Sequence[Value]) -> list[Value]:
+        source, known_problems = self.subgraph(number), len(self.shared.problems)
+        if len(source.inputs) != len(inputs):
+            raise broken(f"subgraph {number} has {len(source.inputs)} inputs, and is run with {len(inputs)}")
+        inner = _Graph(number, source, self.shared, dict(zip(source.inputs, inputs, strict=True)))
+        inner.translate()
+        if len(self.shared.problems) > known_problems:
+            raise RefusedSubgraphError
+        return [_output(position, inner) for position in source.outputs]
+
+    @contextmanager
+    def side(self) -> Generator[list[Call]]:
+        with self.shared.emit.side() as calls, self.loop():
+            yield calls
+
+    @contextmanager
+    def loop(self) -> Generator[None]:
+        self.shared.inside += 1
+        try:
+            with self.shared.order.inner():
+                yield
+        finally:
+            self.shared.inside -= 1
+
+    def kept(self, position: int) -> Variable:
+        return self.shared.variables.tensor(self.number, position, self.source.tensors[position])
+
+    def keep(self, node: Node, variable: Variable, value: Value) -> None:
+        if self.shared.is_first:
+            if value.payload is None:
+                node.refuse("a first value that is computed, expected one that is stored")
+            variable.initial = value.payload
+            return
+        if self.shared.inside:
+            node.refuse(f"the variable {variable.name!r} is written in a branch or a loop")
+        variable.now = node.emit.materialised(value)
+
+    def initialise(self, number: int) -> None:
+        shared = self.shared
+        outer, shared.is_first = shared.is_first, True
+        try:
+            with self.side():
+                self.run(number, [])
+        finally:
+            shared.is_first = outer
+
+    def value(self, position: int) -> Value | None:
+        """Return what a tensor holds; None where it is left out, or is not written yet."""
+        tensor = self.source.tensors[position] if position >= 0 else None
+        if tensor is not None and tensor.is_variable and position not in self.scope:
+            return self.shared.variables.read(self.kept(position))
+        return self.scope.get(position)
+
+
+def translate(model: TfliteModel, options: ImportOptions, environment: Environment) -> tuple[Program, dict[str, str]]:
+    """Return a model as a program, and the outputs that are variables in the next step, as pairs with inputs.
 
     Raises:
         ModelImportError: operators cannot be translated; all of them.
     """
     values = dict(options.values)
+    main = model.main
     dimensions = Dimensions(_inputs_as_graph(model), values)
     emit = Emitter(environment, dimensions)
-    scope = {
-        position: Value(tensor.name, tensor.dtype, tensor.payload.shape, tensor.payload)
-        for position, tensor in enumerate(model.tensors)
-        if tensor.payload is not None
-    }
+    shared = _Shared(model, emit, ImageOrder(emit), Variables(), options.requantize)
+    state = _Graph(0, main, shared)
     inputs: list[Value] = []
-    for position in dict.fromkeys(model.inputs):
-        tensor = model.tensors[position]
-        scope[position] = _input(tensor, dimensions, values)
+    for position in dict.fromkeys(main.inputs):
+        tensor = main.tensors[position]
+        state.scope[position] = _input(tensor, dimensions, values)
         if tensor.name not in options.values:
-            inputs.append(scope[position])
+            inputs.append(state.scope[position])
     if values:
         listed = ", ".join(map(repr, values))
-        available = ", ".join([*(model.tensors[n].name for n in model.inputs), *dimensions.names]) or "none"
+        available = ", ".join([*(main.tensors[n].name for n in main.inputs), *dimensions.names]) or "none"
         message = f"the model has no input or dimension {listed}; it has: {available}"
         raise ModelImportError(message, code="import-value")
-    state = _State(model, emit, ImageOrder(emit), scope, options.requantize)
-    for operator in model.operators:
-        _translate(operator, state)
-    _raise_problems(state)
-    outputs = [(model.tensors[n].name, _output(n, state)) for n in dict.fromkeys(model.outputs)]
+    state.translate()
+    _raise_problems(shared)
+    outputs = [(main.tensors[n].name, _output(n, state)) for n in dict.fromkeys(main.outputs)]
     sizes, origins = dimensions.least(), dict(dimensions.origins)
-    return Program(model.name, inputs, outputs, emit.calls, sizes, dimensions.space, origins, notes=emit.notes)
+    program = Program(
+        model.name,
+        inputs,
+        outputs,
+        emit.calls,
+        sizes,
+        dimensions.space,
+        origins,
+        emit.indices,
+        counts=emit.counts,
+        notes=emit.notes,
+    )
+    return program, shared.variables.finish(program)
 
 
 def _inputs_as_graph(model: TfliteModel) -> SourceGraph:
-    infos = tuple(_info(model.tensors[position]) for position in dict.fromkeys(model.inputs))
+    infos = tuple(_info(model.main.tensors[position]) for position in dict.fromkeys(model.main.inputs))
     return SourceGraph(model.name, (), infos, (), {})
 
 
@@ -111,19 +216,19 @@ def _input(tensor: Tensor, dimensions: Dimensions, values: dict[str, Any]) -> Va
     return known(np.broadcast_to(array, shape), tensor.dtype, tensor.name)
 
 
-def _output(position: int, state: _State) -> Value:
-    value = state.scope.get(position)
+def _output(position: int, state: _Graph) -> Value:
+    value = state.value(position)
     if value is None:
-        raise broken(f"no operator writes the output {state.model.tensors[position].name!r}")
-    return state.emit.materialised(value)
+        raise broken(f"no operator writes the output {state.source.tensors[position].name!r}")
+    return state.shared.emit.materialised(value)
 
 
-def _translate(operator: Operator, state: _State) -> None:
+def _translate(operator: Operator, state: _Graph) -> None:
     read = [position for position in operator.inputs if position >= 0]
     if any(position in state.failed for position in read):
         state.failed.update(operator.outputs)
         return
-    tensors = state.model.tensors
+    tensors, emit, order = state.source.tensors, state.shared.emit, state.shared.order
     missing = next((n for n in read if n not in state.scope and not tensors[n].is_variable), None)
     if missing is not None:
         message = f"{operator.op} {operator.index} reads {shortened(tensors[missing].name)!r} before it is written"
@@ -132,30 +237,34 @@ def _translate(operator: Operator, state: _State) -> None:
         operator,
         tuple(tensors[position] if position >= 0 else None for position in operator.inputs),
         tuple(tensors[position] for position in operator.outputs),
-        tuple(state.scope.get(position) for position in operator.inputs),
-        state.emit,
-        state.order,
-        state.requantize,
+        tuple(state.value(position) for position in operator.inputs),
+        emit,
+        order,
+        state.shared.requantize,
+        state,
     )
-    state.emit.stage = _stage(node)
-    mark = len(state.emit.calls)
+    emit.stage = _stage(node)
+    mark = len(emit.calls)
     try:
         results = _results(node)
+    except RefusedSubgraphError:
+        reason = ""
     except (UnsupportedNodeError, ModelImportError) as error:
         reason = str(error)
     except NeedsNumberError as error:
-        reason = state.emit.dimensions.needs_number(error)
+        reason = emit.dimensions.needs_number(error)
     except _MALFORMED as error:
         # Translators read options and extents as the operator defines them; those of a damaged file are others.
         reason = f"its options, inputs or shapes do not fit the operator ({type(error).__name__}: {error})"
     else:
         for position, value in zip(operator.outputs, results, strict=False):
-            if value.payload is None and not any(value is read for read in node.inputs):
-                state.order.name(value, tensors[position].path or tensors[position].name)
+            if value.payload is None and not value.name and not any(value is read for read in node.inputs):
+                order.name(value, tensors[position].path or tensors[position].name)
             state.scope[position] = value
         return
-    del state.emit.calls[mark:]
-    state.problems.append((_title(node), reason))
+    del emit.calls[mark:]
+    if reason:
+        state.shared.problems.append((_title(node), reason))
     state.failed.update(operator.outputs)
 
 
@@ -166,17 +275,14 @@ def _results(node: Node) -> Sequence[Value]:
     translator = translators().get(node.op)
     if translator is None:
         node.refuse(refusal(node.op))
-    if not node.results:
-        node.refuse("it has no output")
-    kept = next((tensor for tensor in node.tensors if tensor is not None and tensor.is_variable), None)
-    if kept is not None:
-        node.refuse(f"{kept.name!r} is kept within the model from one inference to the next")
     # Scales of a damaged file overflow; what is not finite then is refused.
     with np.errstate(all="ignore"):
         made = translator(node)
     results = [made] if isinstance(made, Value) else list(made)
     if len(results) < len(node.results):
         node.refuse(f"it has {len(node.results)} outputs, expected {len(results)}")
+    if results and not node.results:
+        node.refuse("it has no output")
     for value, tensor in zip(results, node.results, strict=False):
         _check(node, value, tensor)
     return results
@@ -211,7 +317,7 @@ def _title(node: Node) -> str:
     return f"{node.op} {name!r}({shortened(types, 300)})"
 
 
-def _raise_problems(state: _State) -> None:
+def _raise_problems(state: _Shared) -> None:
     if not state.problems:
         return
     lines = [f"{title}: {shortened(reason, 600)}" for title, reason in state.problems[:MOST_LISTED]]

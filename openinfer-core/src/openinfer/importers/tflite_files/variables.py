@@ -1,0 +1,122 @@
+"""What a model keeps from one inference to the next: resource variables, and tensors that are variable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.array_types import storage_dtype
+from openinfer.importers.onnx_files.source import Payload
+from openinfer.importers.onnx_files.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from openinfer.dims import Size
+    from openinfer.dtypes import DType
+    from openinfer.importers.onnx_files.values import Program
+    from openinfer.importers.tflite_files.source import Tensor, TfliteModel
+
+
+@dataclass(slots=True, eq=False)
+class Variable:
+    """A value that is kept.
+
+    Attributes:
+        initial: what it holds before the first inference.
+        before: what it holds before an inference, as statements read it.
+        now: what it holds at this place of the program.
+        is_read: whether `before` is read.
+    """
+
+    name: str
+    initial: Payload
+    before: Value
+    now: Value
+    is_read: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Variables:
+    """The variables of a model."""
+
+    _held: dict[Hashable, Variable] = field(default_factory=dict["Hashable", Variable])
+    _names: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def handle(self, container: str, name: str) -> int:
+        """Return the number of a resource variable."""
+        if (container, name) not in self._names:
+            self._names.append((container, name))
+        return self._names.index((container, name))
+
+    def resource(self, handle: int, dtype: DType, dims: Sequence[Size]) -> Variable:
+        """Return a resource variable by its number; it holds zeros before the first inference.
+
+        Raises:
+            ValueError: it has another type, or there is no such variable.
+        """
+        if not 0 <= handle < len(self._names):
+            raise ValueError(f"there is no variable {handle}")
+        return self._variable(("resource", handle), self._names[handle][1], dtype, dims, 0)
+
+    def tensor(self, number: int, position: int, tensor: Tensor) -> Variable:
+        """Return the variable that a tensor of a subgraph is; codes of 8 bits stand for zeros first.
+
+        Raises:
+            ValueError: extents depend on sizes.
+        """
+        if None in tensor.dims:
+            raise ValueError(f"the variable {tensor.name!r} has an open dimension")
+        dims = tuple(extent for extent in tensor.dims if extent is not None)
+        zero = 0 if tensor.quantisation is None or tensor.dtype.bits != 8 else int(tensor.quantisation.zero[0])
+        return self._variable((number, position), tensor.name, tensor.dtype, dims, zero)
+
+    def read(self, variable: Variable) -> Value:
+        """Return what a variable holds at this place."""
+        variable.is_read |= variable.now is variable.before
+        return variable.now
+
+    def finish(self, program: Program) -> dict[str, str]:
+        """Add the variables that inferences change to a program, others become constants; return the pairs to feed."""
+        feeds: dict[str, str] = {}
+        for variable in self._held.values():
+            if variable.now is variable.before:
+                variable.before.payload = variable.initial
+            elif variable.is_read:
+                following = next_name(variable.before.name)
+                feeds[following] = variable.before.name
+                program.inputs.append(variable.before)
+                program.outputs.append((following, variable.now))
+                program.internal.add(following)
+                if variable.initial.load().any():
+                    program.initial[variable.before.name] = variable.initial
+        return feeds
+
+    def _variable(self, key: Hashable, name: str, dtype: DType, dims: Sequence[Size], fill: int) -> Variable:
+        held = self._held.get(key)
+        if held is None:
+            shape = tuple(int(dim) for dim in dims if isinstance(dim, int))
+            if len(shape) != len(dims):
+                raise ValueError(f"the variable {name!r} has an extent that depends on sizes")
+            initial = Payload(dtype, shape, lambda: np.full(shape, fill, storage_dtype(dtype)))
+            before = Value(name, dtype, shape)
+            held = self._held[key] = Variable(name, initial, before, before)
+        if (held.before.dtype, held.before.dims) != (dtype, tuple(dims)):
+            wanted = f"{held.before.dtype}{list(held.before.dims)}"
+            raise ValueError(f"the variable {name!r} is {wanted} elsewhere, found {dtype}{list(dims)}")
+        return held
+
+
+def next_name(name: str) -> str:
+    """Return what the value of a variable after an inference is called."""
+    return f"{name}.next"
+
+
+def variable_names(model: TfliteModel) -> frozenset[str]:
+    """Return the names of all variables of a model."""
+    graphs = model.subgraphs.values()
+    handles = [operator for graph in graphs for operator in graph.operators if operator.op == "VAR_HANDLE"]
+    names = {str(operator.options.get("SharedName", "")) for operator in handles}
+    return frozenset(names | {tensor.name for graph in graphs for tensor in graph.tensors if tensor.is_variable})
