@@ -53,7 +53,7 @@ class Graph(Protocol):
         ...
 
     def loop(self) -> AbstractContextManager[None]:
-        """Translate turns of a loop."""
+        """Translate the body of a loop."""
         ...
 
     def kept(self, position: int) -> Variable:
@@ -86,7 +86,7 @@ class Node:
         results: what it says of each output.
         inputs: a value for each input.
         requantize: how totals become codes, as `ImportOptions` has it.
-        graph: the subgraph that it stands in.
+        graph: the subgraph that it is part of.
     """
 
     source: Operator

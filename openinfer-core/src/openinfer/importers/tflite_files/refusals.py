@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-_FLOW = "calls of subgraphs that are no branches and no loops"
+_FLOW = "calls of subgraphs other than branches and loops"
 _TEXT = "strings and hash tables have no counterpart"
 
 _SEQUENCES = "sequences whose state is within the model"

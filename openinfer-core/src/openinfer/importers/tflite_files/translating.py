@@ -51,7 +51,7 @@ class _Shared:
 
     Attributes:
         count: operators that were translated so far, those of a subgraph as often as it is run.
-        inside: how many branches and loops what is being translated stands in.
+        inside: depth of branches and loops around what is being translated.
         is_first: whether it runs before the first inference only.
     """
 
