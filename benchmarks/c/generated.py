@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import openinfer as oi
+from openinfer.array_types import storage_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,7 +128,9 @@ class Generated:
             if status != 0:
                 raise SystemExit(f"persistent {name} cannot be set: status {status}")
         self._inputs = [aligned(net.inputs[port.name]) for port in self.plan.inputs]
-        self.outputs = {port.name: aligned(np.zeros(port.type.shape, np.float32)) for port in self.plan.outputs}
+        self.outputs = {
+            port.name: aligned(np.zeros(port.type.shape, storage_dtype(port.type.dtype))) for port in self.plan.outputs
+        }
         self._in = (ctypes.c_void_p * len(self._inputs))(*(a.ctypes.data for a in self._inputs))
         self._out = (ctypes.c_void_p * len(self.outputs))(*(a.ctypes.data for a in self.outputs.values()))
         self.run(3)

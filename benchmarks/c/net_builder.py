@@ -30,6 +30,7 @@ class Net:
         state: what persistent variables of the program hold before a step.
         counters: those of them that a step changes and the next one of a measurement finds as they were.
         limits: how far caches may grow.
+        onnx_names: names of inputs in the ONNX model, by names in the program; the others have the same in both.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Net:
     state: Mapping[str, Array] = field(default_factory=dict)
     counters: Sequence[str] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
+    onnx_names: Mapping[str, str] = field(default_factory=dict)
 
     def model(self, file: Path) -> oi.Model:
         """Return the weights as the model of a new file."""

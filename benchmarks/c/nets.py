@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from byte_layers import QuantisedBuilder, SmallWeights
+from imported_nets import as_halves, cumsum, dilated, magika, swin
 from net_builder import Builder, Net
 
 
@@ -261,4 +262,13 @@ NETS: Mapping[str, Callable[[], Net]] = {
     "audio": audio_front,
     "mobilenet224": lambda: mobilenet(224, 1.0, 1000),
     "depthwise": depthwise,
+    "resnet8_f16": lambda: as_halves(resnet8()),
+    "mobilenet_f16": lambda: as_halves(mobilenet()),
+    "autoencoder_f16": lambda: as_halves(autoencoder()),
+    "ds_cnn_f16": lambda: as_halves(ds_cnn()),
+    "gpt2_f16": lambda: as_halves(decoder_layer()),
+    "cumsum": cumsum,
+    "dilated": dilated,
+    "swin": swin,
+    "magika": magika,
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
 import onnxruntime
 
 if TYPE_CHECKING:
@@ -21,13 +20,15 @@ class Runtime:
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(net.onnx_model, options, providers=["CPUExecutionProvider"])
         self._binding = self._session.io_binding()
-        given = {**net.inputs, **net.past}
+        given = {net.onnx_names.get(name, name): array for name, array in {**net.inputs, **net.past}.items()}
         for name, array in given.items():
             self._binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
-        for output in self._session.get_outputs():
-            value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(output.shape, np.float32)
-            self._binding.bind_ortvalue_output(output.name, value)
-        self.outputs = dict(zip(net.outputs, self._session.run(list(net.outputs), given), strict=True))
+        names = [output.name for output in self._session.get_outputs()]
+        found = dict(zip(names, self._session.run(names, given), strict=True))
+        for name, array in found.items():
+            value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype)
+            self._binding.bind_ortvalue_output(name, value)
+        self.outputs = dict(zip(net.outputs, found.values(), strict=False))
         self.run(3)
 
     def run(self, count: int) -> list[float]:
