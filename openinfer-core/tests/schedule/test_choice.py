@@ -24,7 +24,7 @@ from openinfer.lower import lowered
 from openinfer.lower.nests import scheduled
 from openinfer.schedule import Loop, Schedule, choose, plain
 from openinfer.schedule.cost import AHEAD, STORING
-from openinfer.schedule.text import parse_schedule
+from openinfer.schedule.text import parse_schedule, schedule_text
 from openinfer.schedule.tiling import estimated, ranked
 
 
@@ -50,6 +50,23 @@ def test_a_transposition_is_walked_in_strips() -> None:
 def test_a_short_transposition_is_walked_in_order(rows: int, columns: int) -> None:
     computation = transposition(rows, columns)
     assert chosen(computation) == plain(computation.stages[0].axes)
+
+
+@pytest.mark.parametrize(("inner", "expected"), [(80, "i j:80 k j:16=unroll j=lanes"), (1, "j i:3 k i=unroll")])
+def test_running_totals_lie_in_lanes_or_are_copies(inner: int, expected: str) -> None:
+    """One step along the folded axis reads a row of memory; a single column has its rows side by side."""
+    computation = parse_computation(f"""
+def scan(x: f32[3, 9, {inner}], /, y: f32[3, 9, {inner}]):
+    for i, j in grid(3, {inner}):
+        for k in running_unordered(9):
+            total0 = start(0.0)
+            term0 = x[i, k, j]
+            total0 = total0 + term0
+        y[i, k, j] = total0
+""")
+    (stage,) = computation.stages
+    known = {name: row_major(computation.tensor(name).shape) for name in "xy"}
+    assert schedule_text(choose(stage, known, TargetInfo(vector_nbytes=64, registers=32))) == expected
 
 
 def test_what_steps_evenly_is_walked_in_order() -> None:

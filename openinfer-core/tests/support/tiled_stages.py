@@ -109,6 +109,24 @@ def rows(x: f32[3, 75], z: f32[3], /, y: f32[3]):
             total0 = total0 + term0
         y[i] = total0
 """,
+    "running totals in the middle": """
+def scan(x: f32[2, 5, 39], z: f32[39], /, y: f32[2, 5, 39]):
+    for i, j in grid(2, 39):
+        for k in running_unordered(5):
+            total0 = start(z[j])
+            term0 = x[i, 4 - k, j]
+            total0 = total0 + term0
+        y[i, 4 - k, j] = total0 * 0.5 + x[i, k, j]
+""",
+    "running totals of rows": """
+def scan(x: f32[11, 6], /, y: f32[11, 7]):
+    for i in grid(11):
+        for k in running_sequential(6):
+            total0 = start(0.0)
+            term0 = x[i, k]
+            total0 = total0 + term0
+        y[i, k + 1] = total0
+""",
     "sum of planes": """
 def planes(x: f32[2, 9, 21], /, y: f32[2]):
     for i in grid(2):

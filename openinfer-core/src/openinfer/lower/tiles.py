@@ -84,18 +84,21 @@ class Tile:
         """
         fold = self._stage.fold
         if fold is None:
-            return self._stored([{} for _ in self._outs], self._lane)
+            return self._stored([{} for _ in self._outs], self._before_terms(), self._lane)
         totals = self._accumulators(fold)
         statements = [*self._started(fold, totals)]
+        if fold.running:
+            return (*statements, *terms(lambda at, left: self._run_on(fold, totals, at, left)))
         statements += terms(lambda at, left: self._advanced(fold, totals, at, left))
         statements += self._joined(fold, totals)
         first = {out: parts[0] for out, parts in enumerate(self._by_out(totals))}
         if not self._placed.is_across:
             given = [{~t: total.leaf(self._lane) for t, total in enumerate(first[out])} for out in first]
-            return (*statements, *self._stored(given, self._lane))
+            return (*statements, *self._stored(given, self._before_terms(), self._lane))
         scalars = [Accumulator(self._names.new("across"), fold.totals[0].dtype) for _ in first]
         statements += self._across(fold.totals[0], [first[out][0] for out in first], scalars)
-        return (*statements, *self._stored([{~0: scalar.leaf(None)} for scalar in scalars], None))
+        given = [{~0: scalar.leaf(None)} for scalar in scalars]
+        return (*statements, *self._stored(given, self._before_terms(), None))
 
     def _copies(self, numbers: Sequence[int], left: Mapping[Var, int]) -> list[Copy]:
         return self._placed.copies(numbers, left, in_lanes=self._lane is not None)
@@ -246,8 +249,19 @@ class Tile:
             body.put(scalar.advanced(None), following, {**leaves, ~0: scalar.leaf(None)})
         return tuple(body.statements())
 
-    def _stored(self, totals: Sequence[Mapping[int, Leaf]], lane: Var | None) -> tuple[Statement, ...]:
-        body, at = Body(self._names), self._before_terms()
+    def _run_on(
+        self, fold: Fold, totals: Totals, at: Mapping[Var, Index], left: Mapping[Var, int]
+    ) -> tuple[Statement, ...]:
+        """Return the statements for one term of a running fold: what its totals are then is stored."""
+        lane = self._lane
+        given = [{~t: total.leaf(lane) for t, total in enumerate(parts[0])} for parts in self._by_out(totals)]
+        return (*self._advanced(fold, totals, at, left), *self._stored(given, at, lane))
+
+    def _stored(
+        self, totals: Sequence[Mapping[int, Leaf]], at: Mapping[Var, Index], lane: Var | None
+    ) -> tuple[Statement, ...]:
+        """Return the statements that store the value of each copy."""
+        body = Body(self._names)
         addresses = Copies(self._outs, self._in_lane(at, lane)).indices(self._placed.address)
         leaves = self._leaves(self._outs, at, lane, [self._stage.value])
         for place, address, total in zip(leaves, addresses, totals, strict=True):

@@ -13,6 +13,7 @@ from openinfer.schedule.elementwise import by_address, in_lanes
 from openinfer.schedule.loops import Loop, Schedule, plain, usual_extent
 from openinfer.schedule.operands import used_layouts
 from openinfer.schedule.row_sums import along_rows
+from openinfer.schedule.scans import scanned
 from openinfer.schedule.tiling import estimated, ranked, tiled
 
 if TYPE_CHECKING:
@@ -73,6 +74,10 @@ def _chosen(
                 if stage.fold is None
                 else tiled(stage, layouts, target, lanes, within, skip)
             )
+        if found is not None:
+            return found
+    if target is not None and _is_running(stage):
+        found = scanned(stage, layouts, target, target.lanes(_itemsize(stage)))
         if found is not None:
             return found
     axes = stage.axes
@@ -169,11 +174,29 @@ def _may_vary(stage: Stage) -> bool:
     return not any(isinstance(element, Read) and element.guards for element in stage.elements)
 
 
+def _is_running(stage: Stage) -> bool:
+    """Return whether totals run on, and whether several places may be visited at once all the same."""
+    fold = stage.fold
+    return (
+        fold is not None
+        and fold.running
+        and not (stage.lookups or stage.checks or stage.is_sequential)
+        and not any(axis.extent == 0 for axis in fold.axes)
+        and not any(isinstance(element, Read) and element.guards for element in stage.elements)
+        and _has_whole_elements(stage)
+    )
+
+
 def _is_free(stage: Stage) -> bool:
     """Return whether totals do not run on, and no element is a part of a byte."""
     fold = stage.fold
     if fold is not None and (fold.running or any(axis.extent == 0 for axis in fold.axes)):
         return False
+    return _has_whole_elements(stage)
+
+
+def _has_whole_elements(stage: Stage) -> bool:
+    """Return whether no element is a part of a byte."""
     types = [i.dtype for value in expressions_of(stage) for i in linearise(value).instructions]
     return not any(dtype.is_packed for dtype in types)
 

@@ -45,6 +45,11 @@ def is_tileable(fold: Fold) -> bool:
     return not fold.running and all(total.start is not None or is_idempotent(total) for total in fold.totals)
 
 
+def is_scan(fold: Fold) -> bool:
+    """Return whether running totals of several places can be kept side by side: each has a value before its terms."""
+    return fold.running and all(total.start is not None for total in fold.totals)
+
+
 def identity(total: Total) -> Expr:
     """Return what further partial totals begin with: combined with it, no total changes.
 

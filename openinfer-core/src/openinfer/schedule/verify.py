@@ -10,7 +10,7 @@ from openinfer.compute import Order
 from openinfer.loops import Bind
 from openinfer.schedule.borders import padded_factor
 from openinfer.schedule.errors import ScheduleError
-from openinfer.schedule.folds import has_parts, is_tileable
+from openinfer.schedule.folds import has_parts, is_scan, is_tileable
 from openinfer.schedule.text import schedule_text
 
 if TYPE_CHECKING:
@@ -103,9 +103,11 @@ class _Check:
                 raise self._error(f"the serial loop over {loop.axis.name} is inside of copies along it")
 
     def _terms(self, fold: Fold) -> None:
-        if not is_tileable(fold):
-            raise self._error("a running fold, or one whose totals begin with the first term, has no tiles")
+        if not is_tileable(fold) and not is_scan(fold):
+            raise self._error("a fold whose totals begin with the first term has no tiles")
         loops = self._schedule.loops
+        if fold.running and any(loop.axis in fold.axes and (loop.is_copied or loop.step != 1) for loop in loops):
+            raise self._error("a running fold stores after each term: its axes are walked one place at a time")
         lanes = self._schedule.lanes
         is_partial = any(loop.partial for loop in loops) or (lanes is not None and lanes.axis in fold.axes)
         if any(loop.partial and (loop.axis not in fold.axes or loop.bind is not Bind.UNROLL) for loop in loops):
