@@ -6,13 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from openinfer.dtypes import BOOL
+from openinfer.dtypes import BOOL, F16, F32
 from openinfer.expr.c_renderer import literal_text, render
 from openinfer.expr.linear import linearise
 from openinfer.expr.text import program_text
 from openinfer.loops import Memory, Store
 from openinfer_synth_c.loop_programs.lanes import has_vector_type
-from openinfer_synth_c.loop_programs.vector_functions import applied, is_narrow, rounded
+from openinfer_synth_c.loop_programs.vector_functions import applied, converted_halves, is_narrow, rounded
 from openinfer_synth_c.loop_programs.vector_types import (
     PARAMETERS,
     apart,
@@ -22,7 +22,7 @@ from openinfer_synth_c.loop_programs.vector_types import (
     splat,
     vector_type,
 )
-from openinfer_synth_c.loop_programs.vector_values import WHOLE, roundings, within_roundings
+from openinfer_synth_c.loop_programs.vector_values import WHOLE, roundings, widens_rounded, within_roundings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def formula(code: Code, program: Program, count: int) -> str:
     lines, text = program_text(program, {number: f"x{number}" for number in types}, lambda: next(names))
     name = f"oi_{of}_{crc32(' '.join((*lines, text, *map(str, types.values()))).encode()):08x}_{result}x{count}"
     operands = [types[number] for number in program.inputs]
-    if _has_narrow(program):
+    if _has_narrow(program) or (_has_halves(program) and code.has_vector_types):
         _define_by_function(code, name, program, count)
         return name
     fragment = render(program, inputs, "v")
@@ -86,6 +86,10 @@ def _define_by_function(code: Code, name: str, program: Program, count: int) -> 
         elif number in rounding:
             lines.append(f"const {kind} v{number} = {rounded(code, step.dtype, count, texts[rounding[number]])};")
             texts.append(f"v{number}")
+        elif code.has_vector_types and widens_rounded(step, instructions):
+            function = converted_halves(code, F32, count, is_rounded=True)
+            lines.append(f"const {kind} v{number} = {function}({texts[step.operands[0]]});")
+            texts.append(f"v{number}")
         else:
             types = [instructions[operand].dtype for operand in step.operands]
             given = [texts[operand] for operand in step.operands]
@@ -104,6 +108,11 @@ def _has_narrow(program: Program) -> bool:
     )
 
 
+def _has_halves(program: Program) -> bool:
+    """Return whether a program has f16, for which processors have conversions of whole vectors."""
+    return any(step.dtype is F16 for step in program.instructions)
+
+
 def _functions(program: Program) -> int:
     return sum(1 for step in program.instructions if step.operands)
 
@@ -114,7 +123,9 @@ def _is_formula(program: Program, count: int) -> bool:
     outside = [step for step in program.instructions if step.function == "input" or step is program.instructions[-1]]
     return (
         is_small
-        and not (_has_narrow(program) and any(step.dtype is BOOL for step in program.instructions))
+        and not (
+            (_has_narrow(program) or _has_halves(program)) and any(step.dtype is BOOL for step in program.instructions)
+        )
         and all(has_vector_type(step.dtype, count) for step in outside)
         and all(step.dtype is BOOL or has_vector_type(step.dtype, count) for step in functions)
     )

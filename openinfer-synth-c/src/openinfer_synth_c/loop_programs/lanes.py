@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
-from openinfer.dtypes import F32, F64, SINT, UINT, DType
+from openinfer.dtypes import BF16, F8, F16, F32, F64, SINT, UINT, DType
 from openinfer.expr import tree
 from openinfer.loops import Alloc, Bind, For, If, Let, Load, Memory, Number, Register, Set, Store, Value
 from openinfer.loops.substitution import indices_of, substituted
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openinfer.expr.tree import Expr
     from openinfer.loops import Buffer, Leaf, Statement
 
-_ELEMENTS = frozenset(dtype.name for dtype in (F32, F64, *SINT, *UINT))
+_ELEMENTS = frozenset(dtype.name for dtype in (F8, BF16, F16, F32, F64, *SINT, *UINT))
 
 
 def has_vector_type(dtype: DType, count: int) -> bool:

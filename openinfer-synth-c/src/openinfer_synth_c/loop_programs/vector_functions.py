@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F32, I32, U8, U32, DType, Kind, dtype_named
+from openinfer.dtypes import BOOL, F16, F32, I32, U8, U32, DType, Kind, dtype_named
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, widened, word
+from openinfer_synth_c.loop_programs.half_vectors import narrowed
+from openinfer_synth_c.loop_programs.half_vectors import widened as widened_halves
 from openinfer_synth_c.loop_programs.vector_types import (
     PARAMETERS,
     define,
@@ -114,7 +116,7 @@ def applied(
         return f"{_word(code, operands[0], count)}({', '.join(texts)})"
     if function == "div" and result.is_float:
         return f"{texts[0]} / {texts[1]}"
-    if function == "cast" and is_narrow(operands[0], result):
+    if function == "cast":
         return _converted(code, operands[0], result, count, texts[0])
     return _by_lane(code, function, operands, result, count, texts)
 
@@ -150,11 +152,15 @@ def is_narrow(source: DType, result: DType) -> bool:
 
 
 def _converted(code: Code, source: DType, result: DType, count: int, text: str) -> str:
-    """Return the conversion of a vector of narrow integers, or to them.
+    """Return the conversion of a vector.
 
-    It goes by way of i32, which has as many bits as f32, so that compilers have instructions for both halves. They
-    would join them again if both were the conversions of their own.
+    That of narrow integers, or to them, goes by way of i32, which has as many bits as f32, so that compilers have
+    instructions for both halves. They would join them again if both were the conversions of their own.
     """
+    if {source, result} == {F16, F32}:
+        return f"{converted_halves(code, result, count)}({text})"
+    if not is_narrow(source, result):
+        return _by_lane(code, "cast", (source,), result, count, [text])
     if result is F32:
         return _by_lane(code, "cast", (I32,), F32, count, [_converted(code, source, I32, count, text)])
     if result is I32 and source.bits == 8:
@@ -171,6 +177,27 @@ def _bytes_widened(code: Code, source: DType, count: int) -> str:
         code.definitions.setdefault("bytes", INCLUDES)
         lines = widened(kind, count, f"__builtin_convertvector(a, {kind})", signed=source.kind is Kind.SIGNED)
         define(code, name, f"VECTOR_FUNCTION {kind} {name}({vector_type(code, source, count)} a)", lines)
+    return name
+
+
+def converted_halves(code: Code, result: DType, count: int, *, is_rounded: bool = False) -> str:
+    """Return the name of a function on vectors from f16 to f32, or from f32 to f16.
+
+    Args:
+        is_rounded: whether the elements of f16 were rounded from f32 right before.
+    """
+    source = F16 if result is F32 else F32
+    name = f"oi_{'widen_rounded' if is_rounded else 'cast'}_{source}_{result}x{count}"
+    if name not in code.definitions:
+        code.definitions.setdefault("bytes", INCLUDES)
+        kind, operand = vector_type(code, result, count), vector_type(code, source, count)
+        plain = _looped(code, "cast", (source,), result, count, suffix="_plain")
+        call = f"{plain}(a)"
+        body = (
+            narrowed(kind, count, call) if source is F32 else widened_halves(kind, count, call, is_rounded=is_rounded)
+        )
+        # Clang warns of functions that only another machine uses.
+        define(code, name, f"VECTOR_FUNCTION {kind} {name}({operand} a)", [f"(void){plain};", *body])
     return name
 
 
@@ -274,10 +301,10 @@ def _word(code: Code, source: DType, count: int) -> str:
     return name
 
 
-def _looped(code: Code, function: str, operands: Sequence[DType], result: DType, count: int) -> str:
+def _looped(code: Code, function: str, operands: Sequence[DType], result: DType, count: int, suffix: str = "") -> str:
     """Return the name of a function on vectors that goes from lane to lane."""
     of = f"{operands[0]}_{result}" if function in ("cast", "word") else f"{result}"
-    name = f"oi_{function}_{of}x{count}"
+    name = f"oi_{function}_{of}x{count}{suffix}"
     value = code.noted(call_text(function, operands, result, lanes(code, len(operands))))
     define_by_lane(code, name, operands, result, count, value)
     return name

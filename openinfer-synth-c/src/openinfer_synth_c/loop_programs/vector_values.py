@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F32
+from openinfer.dtypes import BOOL, F16, F32
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.expr.linear import linearise
@@ -13,7 +13,7 @@ from openinfer.loops import Load
 from openinfer_synth_c.loop_programs.addresses import counter, loop_head, tests_text
 from openinfer_synth_c.loop_programs.loaded_vectors import applied_to_loaded
 from openinfer_synth_c.loop_programs.places import is_plain
-from openinfer_synth_c.loop_programs.vector_functions import applied, is_narrow, rounded, select_of
+from openinfer_synth_c.loop_programs.vector_functions import applied, converted_halves, is_narrow, rounded, select_of
 from openinfer_synth_c.loop_programs.vector_types import load, splat, vector_type
 from openinfer_synth_c.rolled_loops import rolled
 
@@ -72,6 +72,18 @@ def is_choice(instructions: Sequence[Instruction], number: int) -> bool:
         and instructions[instructions[number].operands[0]].dtype is not BOOL
         and bool(users)
         and all(step.function == "select" and step.operands.index(number) == 0 for step in users)
+    )
+
+
+def widens_rounded(step: Instruction, instructions: Sequence[Instruction]) -> bool:
+    """Return whether an instruction widens what was an f32 before it was rounded to f16."""
+    given = [instructions[operand] for operand in step.operands]
+    return (
+        step.function == "cast"
+        and step.dtype is F32
+        and given[0].function == "cast"
+        and given[0].dtype is F16
+        and instructions[given[0].operands[0]].dtype is F32
     )
 
 
@@ -135,6 +147,8 @@ class _VectorValue:
             either = [self._vector(texts[n], n, step.dtype) for n in (a, b)]
             return f"{texts[condition]} ? {either[0]} : {either[1]}", True
         vectors = [self._vector(texts[n], n, instructions[n].dtype) for n in step.operands]
+        if code.has_vector_types and widens_rounded(step, instructions):
+            return f"{converted_halves(code, F32, self.loop.count, is_rounded=True)}({vectors[0]})", True
         given = (code, step.function, operands, step.dtype, self.loop.count, vectors)
         return applied_to_loaded(*given) or applied(*given), True
 
