@@ -85,7 +85,8 @@ def arranged(
     Raises:
         SynthesisError: a given schedule does not fit; see `openinfer.plan.schedules.GivenSchedules`.
     """
-    free = movable(procedures, mask(v.number for v in values if isinstance(v.memory, NoMemory)))
+    unplaced = mask(v.number for v in values if isinstance(v.memory, NoMemory) and v.layout is None)
+    free = movable(procedures, unplaced)
     types = [value.type for value in values]
     layouts, found = layouts_of(procedures, types, free, target), None
     if overlaps and is_narrow(target):

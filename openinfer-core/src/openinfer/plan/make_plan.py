@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import F32
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.plan.accesses import Accesses, mask, written
@@ -43,6 +44,7 @@ from openinfer.plan.tables import weight_table
 from openinfer.plan.values import PlanInput, PlanOutput, PlanState
 from openinfer.plan.views import with_views
 from openinfer.plan.weights import WeightStore
+from openinfer.plan.wide_floats import with_wide_floats
 from openinfer.plan.words import worded
 
 if TYPE_CHECKING:
@@ -193,8 +195,11 @@ def _arranged(
     procedures, values = with_views(draft, procedures, values, Liveness(procedures, started.wanted))
     if not options.scheduled:
         return Arranged(tuple(procedures), values, tuple(store.weights), tuple(tables))
-    small = worded(procedures, values, store.weights)
-    data = PlanData(list(small.values), list(small.weights), list(tables))
+    data = PlanData(list(values), list(store.weights), list(tables))
+    if options.machine.lanes(F32.bits // 8) > 1 and not options.memories:
+        procedures = with_wide_floats(procedures, data, started.wanted)
+    small = worded(procedures, data.values, data.weights)
+    data = PlanData(list(small.values), list(small.weights), data.tables)
     has_price, has_floats = options.machine.fpu is not None, options.machine.fpu != "none"
     return arranged(
         with_integer_sums(small.procedures, data, has_floats=has_floats) if has_price else small.procedures,
