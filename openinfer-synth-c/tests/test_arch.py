@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 import openinfer as oi
 from openinfer.cli import main
+from openinfer_synth_c.compiler_flags import FLAGS
 from openinfer_synth_c.profiles import PROFILES
-from openinfer_synth_c.project import FLAGS
 
 DEVICE: dict[str, Any] = {"device": {"type": "cpu", "api": "c"}}
 TEXT = "dynamic { x: f32[3]; } volatile { y: f32[3]; } block entry { op add(x, x) >> y; return y; }"

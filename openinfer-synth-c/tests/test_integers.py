@@ -14,7 +14,7 @@ from openinfer.errors import SynthesisError, ValidationError
 from openinfer.model import Model
 from openinfer.synth import Synthesizer
 from openinfer.synth.c_host.integer_functions import integer_functions
-from openinfer_synth_c.project import FLAGS
+from openinfer_synth_c.compiler_flags import FLAGS
 
 EDGES = sorted({sign * 2**power + more for sign in (-1, 1) for power in (0, 1, 31, 62, 63) for more in (-1, 0, 1)})
 NUMBERS = [n for n in EDGES if -(2**63) <= n < 2**63]

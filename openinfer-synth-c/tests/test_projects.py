@@ -5,10 +5,12 @@ from __future__ import annotations
 import configparser
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -50,10 +52,15 @@ def call(*command, cwd=None):
         ("make", {"Makefile"}),
         ("cmake", {"CMakeLists.txt"}),
         ("platformio", {"platformio.ini", "library.json"}),
+        ("zephyr", {"zephyr/module.yml"}),
+        ("arduino", {"library.properties"}),
+        ("esp-idf", {"CMakeLists.txt", "idf_component.yml"}),
+        ("cmsis-pack", {"OpenInfer.digits.pdsc"}),
     ],
 )
 def test_a_bundle_has_the_files_of_one_build_system(project, files):
-    every = {"Makefile", "CMakeLists.txt", "platformio.ini", "library.json"}
+    every = {"Makefile", "CMakeLists.txt", "platformio.ini", "library.json", "zephyr/module.yml"}
+    every |= {"library.properties", "idf_component.yml", "OpenInfer.digits.pdsc"}
     made = bundle(project).files
 
     assert every & set(made) == files
@@ -70,7 +77,7 @@ def test_a_prefix_that_the_build_system_uses_is_refused(project, prefix):
 
 
 def test_an_unknown_build_system_is_refused(tmp_path):
-    with pytest.raises(SynthesisError, match="the project is 'ninja', expected one of make, cmake, platformio"):
+    with pytest.raises(SynthesisError, match="the project is 'ninja', expected one of make, cmake, platformio, zephyr"):
         bundle("ninja")
 
 
@@ -154,6 +161,7 @@ def test_platformio_reads_its_file(tmp_path, monkeypatch):
     monkeypatch.setenv("PLATFORMIO_CORE_DIR", str(tmp_path / "core"))
 
     assert "env:native" in call("pio", "project", "config", cwd=written(tmp_path / "out", "platformio"))
+    assert "env:board" in call("pio", "project", "config", cwd=of_board(tmp_path / "board", "platformio"))
 
 
 def test_provenance_has_the_digests_of_program_model_and_files():
@@ -212,16 +220,160 @@ def test_provenance_names_the_device():
     assert "-mcpu=cortex-m4" in document["flags"]
 
 
-def test_the_readme_of_a_board_has_no_commands_for_a_desk_machine():
-    board, desk = (
-        oi.Synthesizer(arch=arch).synthesize(MODEL, TEXT).bundle.files["README.md"].decode()
-        for arch in ("cortex-m4", "generic")
-    )
+BOARD_READS = {"Makefile", "board.c", "board.ld", "sketch.c"}
 
-    assert ("./model" in board, "```sh" in board, "`main.c` and `Makefile` are for a desk machine" in board) == (
-        False,
-        False,
-        True,
-    )
-    assert "cortex-m4" in board
-    assert ("```sh\nmake\n./model" in desk, "desk machine" in desk) == (True, False)
+
+def test_a_bundle_of_a_board_has_nothing_for_a_desk_machine():
+    board, desk = (oi.Synthesizer(arch=arch).synthesize(MODEL, TEXT).bundle.files for arch in ("cortex-m4", "generic"))
+
+    assert set(board) >= BOARD_READS
+    assert not {"main.c", "npy.h"} & set(board)
+    assert not BOARD_READS & set(desk) - {"Makefile"}
+    assert "./model" not in board["README.md"].decode()
+    assert "```sh\nmake\n./model" in desk["README.md"].decode()
+
+
+@pytest.mark.parametrize("arch", ["cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m55", "rv32imc"])
+@pytest.mark.parametrize("project", ["make", "cmake"])
+def test_build_files_of_a_board_call_its_cross_compiler_alone(arch, project):
+    files = oi.Synthesizer(arch=arch, project=project).synthesize(MODEL, TEXT).bundle.files
+    text = b"".join(files[name] for name in files if name in ("Makefile", "CMakeLists.txt", "toolchain.cmake")).decode()
+    prefix = "riscv64-unknown-elf-" if arch.startswith("rv") else "arm-none-eabi-"
+
+    assert prefix in text
+    assert not re.findall(r"CC [?:]?= *(?:cc|gcc|clang)\b", text)
+    assert not re.search(r"(?<![-\w])(?:cc|gcc)\b", text.replace("$(CROSS)gcc", ""))
+
+
+MISSING = [tool for tool in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(tool) is None]
+needs_board = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+
+
+def of_board(directory, project):
+    """Write the bundle of a program for a board: y is x times 2, 4 and 8."""
+    oi.Synthesizer(arch="cortex-m4", project=project).synthesize(MODEL, TEXT).emit(directory)
+    sketch = directory / "sketch.c"
+    if sketch.exists():
+        sketch.write_text(sketch.read_text().replace("input_0[3];", "input_0[3] = {1.0f, 0.5f, -0.25f};"))
+    return directory
+
+
+@needs_board
+@pytest.mark.parametrize("project", ["make", "cmake"])
+def test_a_project_of_a_board_is_built_and_run_by_its_own_tools(tmp_path, project):
+    if shutil.which(project) is None:
+        pytest.skip(f"{project} is not installed")
+    folder, build = of_board(tmp_path / "out", project), tmp_path / "build"
+    calls = {
+        "make": [("make", "-C", str(folder), "run")],
+        "cmake": [
+            ("cmake", "-S", str(folder), "-B", str(build)),
+            ("cmake", "--build", str(build), "--target", "run"),
+        ],
+    }
+
+    ran = [
+        subprocess.run(command, capture_output=True, text=True, timeout=300, check=True) for command in calls[project]
+    ]
+
+    logged = ran[-1].stdout + ran[-1].stderr
+    assert "done\noutput 2000\noutput 2000\noutput -2000\n" in logged
+
+
+STUBS = Path(__file__).parent / "stub_headers"
+CROSS_FLAGS = (
+    "-mcpu=cortex-m4",
+    "-mthumb",
+    "-mfloat-abi=hard",
+    "-mfpu=fpv4-sp-d16",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-O1",
+)
+
+
+@needs_board
+@pytest.mark.parametrize(
+    ("project", "sketch", "headers"),
+    [
+        ("zephyr", "samples/infer/src/main.c", "zephyr"),
+        ("arduino", "examples/infer/infer.ino", "arduino"),
+        ("platformio", "examples/infer/main.cpp", "arduino"),
+        ("esp-idf", "examples/infer/main/main.c", ""),
+        ("cmsis-pack", "sketch.c", ""),
+    ],
+)
+def test_the_sketch_of_a_framework_compiles_with_stub_headers(tmp_path, project, sketch, headers):
+    folder = of_board(tmp_path / "out", project)
+    include = ("-I", str(folder), *(("-I", str(STUBS / headers)) if headers else ()))
+    is_plus = not sketch.endswith(".c")
+    language = ("-x", "c++", "-std=gnu++17") if is_plus else ("-std=gnu11",)
+    compiler = "arm-none-eabi-g++" if is_plus else "arm-none-eabi-gcc"
+
+    call(compiler, *language, *CROSS_FLAGS, *include, "-c", "-o", str(tmp_path / "s.o"), str(folder / sketch))
+    call("arm-none-eabi-gcc", "-std=gnu11", *CROSS_FLAGS, "-c", "-o", str(tmp_path / "m.o"), str(folder / "model.c"))
+
+    readme = (folder / "README.md").read_text()
+    assert "were never given to" in readme
+    assert "/".join(sketch.split("/")[:2]) in readme
+
+
+@needs_board
+def test_a_library_of_arduino_fuses_nothing_without_flags(tmp_path):
+    text = "dynamic { x: f32[8]; z: f32[8]; } block entry { op mul(x, z) >> p; op add(p, x) >> y; return y; }"
+
+    def instructions(project):
+        folder = tmp_path / project
+        oi.Synthesizer(arch="cortex-m4", project=project).synthesize(oi.Model.from_arrays({}), text).emit(folder)
+        return call("arm-none-eabi-gcc", *CROSS_FLAGS, "-O2", "-S", "-o", "-", str(folder / "model.c"))
+
+    assert "vfma" in instructions("zephyr")
+    assert "vfma" not in instructions("arduino")
+
+
+def texts(project):
+    bundle = oi.Synthesizer(arch="cortex-m4", project=project, prefix="digits").synthesize(MODEL, TEXT).bundle
+    return {name: data.decode() for name, data in bundle.files.items()}
+
+
+def mapping_of(text):
+    """Return the lines ``key: value`` of a flat or nested YAML file by their paths."""
+    found, above = {}, []
+    for line in filter(str.strip, text.splitlines()):
+        depth, (key, _, value) = (len(line) - len(line.lstrip())) // 2, line.strip().partition(": ")
+        above = [*above[:depth], key.rstrip(":")]
+        found["/".join(above)] = value.strip('"')
+    return found
+
+
+def test_manifests_have_the_keys_of_their_forms():
+    arduino = dict(line.split("=", 1) for line in texts("arduino")["library.properties"].splitlines())
+    module = mapping_of(texts("zephyr")["zephyr/module.yml"])
+    component = mapping_of(texts("esp-idf")["idf_component.yml"])
+
+    # arduino.github.io/arduino-cli/latest/library-specification
+    assert set(arduino) >= {"name", "version", "author", "maintainer", "sentence", "paragraph", "category", "url"}
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 _.-]*", arduino["name"])
+    assert re.fullmatch(r"\d+\.\d+(\.\d+)?", arduino["version"])
+    # docs.zephyrproject.org/latest/develop/modules.html
+    assert module == {"name": "digits", "build": "", "build/cmake": "zephyr", "build/kconfig": "zephyr/Kconfig"}
+    # docs.espressif.com/projects/idf-component-manager/en/latest/reference/manifest_file.html
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", component["version"])
+    assert component["dependencies/idf"] == ">=5.0"
+
+
+def test_every_file_that_a_manifest_names_is_in_the_bundle(tmp_path):
+    zephyr, esp, pack = texts("zephyr"), texts("esp-idf"), texts("cmsis-pack")
+    package = ET.fromstring(pack["OpenInfer.digits.pdsc"])
+
+    if "OPENINFER_PACK_XSD" in os.environ:  # a path of Open-CMSIS-Pack's PACK.xsd
+        (tmp_path / "digits.pdsc").write_text(pack["OpenInfer.digits.pdsc"])
+        call("xmllint", "--noout", "--schema", os.environ["OPENINFER_PACK_XSD"], str(tmp_path / "digits.pdsc"))
+    named = {file.attrib["name"] for file in package.iter("file")}
+    assert named <= set(pack)
+    assert {"digits.h", "digits.c", "sketch.c"} == named
+    assert [child.tag for child in package] == ["vendor", "name", "description", "url", "releases", "components"]
+    assert "zephyr_library_sources(../digits.c)" in zephyr["zephyr/CMakeLists.txt"]
+    assert 'SRCS "digits.c"' in esp["CMakeLists.txt"]
+    assert mapping_of(esp["examples/infer/main/idf_component.yml"])["dependencies/digits/path"] == "../../.."

@@ -22,7 +22,7 @@ from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.synth.c_host.toolchain import run_tool
 from openinfer.testing.waiting import limit_s
-from openinfer_synth_c.project import FLAGS as BUNDLE_FLAGS
+from openinfer_synth_c.compiler_flags import FLAGS as BUNDLE_FLAGS
 
 LIBRARY = frozenset(("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "erf", "power"))
 """Functions of expressions that a library computes, and need not round correctly."""

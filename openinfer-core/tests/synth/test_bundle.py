@@ -36,6 +36,36 @@ def test_files_are_written_with_parents(tmp_path):
     assert [entry.name for entry in target.parent.iterdir()] == ["b"]
 
 
+FOLDERS = Bundle({"model.c": b"int x;\n", "examples/infer/infer.ino": b"a\n", "zephyr/module.yml": b"b\n"})
+
+
+def test_files_in_folders_are_written_and_replaced(tmp_path):
+    write_bundle(FOLDERS, tmp_path / "out")
+    target = write_bundle(Bundle({**FOLDERS.files, "zephyr/module.yml": b"c\n"}), tmp_path / "out")
+
+    assert (target / "examples" / "infer" / "infer.ino").read_bytes() == b"a\n"
+    assert (target / "zephyr" / "module.yml").read_bytes() == b"c\n"
+    assert contents(write_bundle(BUNDLE, target)) == dict(BUNDLE.files)
+
+
+@pytest.mark.parametrize("added", ["zephyr/mine.yml", "zephyr/mine/other.yml", "examples/infer/infer.ino", "mine/a.c"])
+def test_what_was_added_or_changed_in_a_folder_is_not_replaced(tmp_path, added):
+    target = write_bundle(FOLDERS, tmp_path / "out")
+    (target / added).parent.mkdir(exist_ok=True)
+    (target / added).write_text("mine")
+
+    with pytest.raises(SynthesisError, match=rf"'{added.removesuffix('/other.yml').removesuffix('/a.c')}', which "):
+        write_bundle(BUNDLE, target)
+
+    assert (target / added).read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["../model.c", "/model.c", "a/../model.c", "a//model.c", "a/b/c/d/model.c", ".a/b.c"])
+def test_folders_that_lead_elsewhere_are_refused(name):
+    with pytest.raises(ValueError, match="plain file names"):
+        Bundle({name: b""})
+
+
 def test_an_empty_directory_is_taken(tmp_path):
     (tmp_path / "out").mkdir()
 
@@ -137,7 +167,7 @@ def test_a_file_that_was_changed_is_left_alone(tmp_path):
         (["notes.txt", "sub"], "notes.txt"),
         ([f"{recorded(b'other')}  notes.txt", f"{recorded(b'')}  sub"], "notes.txt"),
         ([f"{recorded(b'mine')}  notes.txt", f"{recorded(b'')}  sub"], "sub"),
-        ([f"{recorded(b'mine')}  notes.txt", f"{recorded(b'x')}  sub/x.c"], "sub"),
+        ([f"{recorded(b'mine')}  notes.txt", f"{recorded(b'y')}  sub/x.c"], "sub/x.c"),
         ([f"{recorded(b'mine')}  ../kept.txt", f"{recorded(b'x')}  model.c"], "notes.txt"),
     ],
 )
@@ -430,7 +460,7 @@ def test_a_failure_leaves_nothing_half_written(tmp_path, monkeypatch):
 
 
 @pytest.mark.rule("api.bundles.3")
-@pytest.mark.parametrize("name", ["../x.c", "a/b.c", "", ".hidden", "x", "con:.c", "x.c\n"])
+@pytest.mark.parametrize("name", ["../x.c", "a/../b.c", "", ".hidden", "x", "con:.c", "x.c\n"])
 def test_only_plain_file_names_are_taken(name):
     with pytest.raises(ValueError, match="expected plain file names"):
         Bundle({name: b""})

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
-
-import jinja2
 
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import helper_source, item_type
@@ -19,7 +16,7 @@ from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.values import ArenaMemory, NoMemory
 from openinfer.synth.bundle import Bundle
 from openinfer.synth.c_host.blob import FILE_NAME, OBJECT_NAME, chosen_blob
-from openinfer.synth.c_host.builds import build_of, example_command
+from openinfer.synth.c_host.builds import example_command
 from openinfer.synth.c_host.integer_functions import integer_functions
 from openinfer.synth.c_host.platform_header import PLATFORM_NAME, platform_header
 from openinfer.synth.c_host.ports import given_sizes, input_port, is_needed, items, output_port
@@ -27,11 +24,15 @@ from openinfer.synth.c_host.prefix import check_prefix, with_prefix
 from openinfer.synth.c_host.provenance import with_provenance
 from openinfer.synth.c_host.saved_state import HEAD_NBYTES, identity, saved_nbytes
 from openinfer.synth.c_host.statuses import STATUSES
-from openinfer.synth.c_host.templates import PROGRAM_TEMPLATE, shared_templates
+from openinfer.synth.c_host.templates import PROGRAM_TEMPLATE
 from openinfer.synth.c_text import comment
 from openinfer.synth.npy_harness import HEADER_NAME, harness_header
+from openinfer_synth_c.board_files import board_files
+from openinfer_synth_c.boards import board_of
+from openinfer_synth_c.build_context import CONTRACTION, build_context
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.compact_text import named_definitions, narrow, short_names, with_names
+from openinfer_synth_c.compiler_flags import compiler_flags
 from openinfer_synth_c.data import initialiser_lines
 from openinfer_synth_c.instance import arena_text, instance_of, placed_states, whole
 from openinfer_synth_c.kernel_calls import has_vector_types
@@ -40,9 +41,11 @@ from openinfer_synth_c.kernel_functions import KernelFunctions
 from openinfer_synth_c.names import Names
 from openinfer_synth_c.overlaps import free_inputs
 from openinfer_synth_c.polls import definition, with_polls
+from openinfer_synth_c.projects import build_for
+from openinfer_synth_c.rendering import render
 from openinfer_synth_c.repeated_statements import definition as unrolled_definition
 from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
-from openinfer_synth_c.statements import StatementWriter, no_line
+from openinfer_synth_c.statements import MARK, StatementWriter, no_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,29 +54,22 @@ if TYPE_CHECKING:
     from openinfer.plan.steps import Statement
     from openinfer.plan.values import PlanOutput, WeightTable
     from openinfer.synth.c_host.blob import Blob
+    from openinfer.synth.c_host.builds import Build
     from openinfer.synth.proof import Proof
+    from openinfer_synth_c.boards import Board
     from openinfer_synth_c.instance import Instance
     from openinfer_synth_c.kernel_functions import KernelFunction
 
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"),
-    *("-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
-)
-"""Flags of the compiler for every device; contraction to fused multiply-add would change results. Nobody reads errno
-or exception flags, and choices between numbers stay in vector registers that way."""
-
 DISTRIBUTION = "openinfer-synth-c"
+
+MEASURED_NAME = "measured.c"
+"""The program that measures a model on an emulated board."""
 
 PROOF_NAME = "proof.c"
 """What an analyser starts at, in bundles that it checks."""
 
 BYTES = frozenset({"bool", "int8_t", "uint8_t"})
 """C types of one byte, in which GCC 12 takes constant arrays for strings."""
-
-
-def compiler_flags(plan: ExecutionPlan) -> tuple[str, ...]:
-    """Return the compiler flags for the program of a plan; the flags of its device come last."""
-    return FLAGS if plan.arch is None else (*FLAGS, *plan.arch.compiler.flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,33 +95,47 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
         SynthesisError: an element type that C does not hold, or a prefix that names cannot have.
     """
     check_prefix(plan.options.prefix)
-    build = build_of(plan.options.project, plan.options.prefix)
+    build, prefix = build_for(plan), plan.options.prefix
+    if not build.is_hosted and plan.options.weights == "auto":
+        # Nothing reads files there.
+        plan = replace(plan, options=replace(plan.options, weights="embedded"))
     blob = chosen_blob(plan)
     body = _body(plan, blob)
     ports = _ports(plan, body, blob)
     document = json.dumps(plan_json(plan), indent=1, sort_keys=True, allow_nan=False)
     checksum = None if blob is None else blob.checksum
+    context = {**ports, **build_context(plan), "version": version(DISTRIBUTION)}
+    readme = {**context, "build": build, "example": example_command(plan, build), "proof": proof, "board": _board(plan)}
+    declarations = CONTRACTION if plan.options.project == "arduino" else ""
     texts = {
-        **_model(plan, body, blob, ports, checksum=checksum),
-        "main.c": with_prefix(_render(PROGRAM_TEMPLATE, ports), plan.options.prefix),
-        HEADER_NAME: harness_header(),
+        **_model(plan, body, blob, ports, checksum=checksum, declarations=declarations),
+        **({"main.c": with_prefix(render(PROGRAM_TEMPLATE, ports), prefix)} if build.is_hosted else {}),
+        **({HEADER_NAME: harness_header()} if build.is_hosted else {}),
         PLATFORM_NAME: platform_header(),
-        **{name: _render(template, {**ports, **_flags(plan)}) for name, template in build.templates},
-        "README.md": _render(
-            "README.md.j2",
-            {**ports, "build": build, "example": example_command(plan, build), "proof": proof, "board": _board(plan)},
-        ),
+        **{name: _rendered(template, context, prefix) for name, template in build.templates},
+        **_board_files(plan, build),
+        "README.md": render("README.md.j2" if build.is_hosted else "board_README.md.j2", readme),
         "plan.json": f"{document}\n",
     }
     if ports["weights_object"]:
-        texts[OBJECT_NAME] = with_prefix(_render("weights.S.j2", ports), plan.options.prefix)
+        texts[OBJECT_NAME] = with_prefix(render("weights.S.j2", ports), prefix)
     if proof is not None:
         texts[PROOF_NAME] = _harness(plan, ports)
     files = {name: text.encode("ascii") for name, text in texts.items()}
     files = files if blob is None else {**files, FILE_NAME: blob.data}
-    return Bundle(
-        with_provenance(plan, files, compiler_flags(plan), DISTRIBUTION, proof), products=(plan.options.prefix,)
-    )
+    products = (prefix,) if build.is_hosted else (f"{prefix}.elf", f"{prefix}.map")
+    return Bundle(with_provenance(plan, files, compiler_flags(plan), DISTRIBUTION, proof), products=products)
+
+
+def _board_files(plan: ExecutionPlan, build: Build) -> dict[str, str]:
+    """Return the files of the board, if the build system is for programs without an operating system or framework."""
+    board = board_of(plan)
+    return {} if build.is_hosted or build.unrun or board is None else board_files(plan, board)
+
+
+def _rendered(template: str, context: Mapping[str, object], prefix: str) -> str:
+    text = render(template, context)
+    return with_prefix(text, prefix) if ".c" in template or ".ino" in template else text
 
 
 def analysed_source(plan: ExecutionPlan) -> dict[str, str]:
@@ -142,20 +152,44 @@ def analysed_source(plan: ExecutionPlan) -> dict[str, str]:
     return {**model, PROOF_NAME: _harness(plan, ports)}
 
 
-def _harness(plan: ExecutionPlan, ports: Mapping[str, object]) -> str:
-    return with_prefix(_render("proof.c.j2", ports), plan.options.prefix)
+@dataclass(frozen=True, slots=True)
+class MeasuredSource:
+    """The source of a program that measures a model on an emulated board."""
+
+    files: dict[str, bytes]
+    instance: Instance
 
 
-def _flags(plan: ExecutionPlan) -> dict[str, object]:
-    """Return the flags as build files have them; those of libraries leave the standard and warnings to the user."""
-    flags = compiler_flags(plan)
-    library = [flag for flag in flags if not flag.startswith(("-std=", "-W"))]
-    return {
-        "flags": " ".join(flags),
-        "library_flags": " ".join(library),
-        "library_flag_list": json.dumps(library),
-        "version": version(DISTRIBUTION),
+def measured_source(plan: ExecutionPlan, board: Board, *, marks: Mapping[int, int] | None = None) -> MeasuredSource:
+    """Return the model and a program that runs it on a board, with inputs and results in files.
+
+    Args:
+        marks: numbers of the steps that are counted apart, by their identity.
+
+    Raises:
+        SynthesisError: as `bundle_of`.
+    """
+    blob, prefix = chosen_blob(plan), plan.options.prefix
+    body = _body(plan, blob, marks=marks)
+    ports = {**_ports(plan, body, blob), "marks": max((marks or {}).values(), default=0)}
+    checksum = None if blob is None else blob.checksum
+    texts = {
+        **_model(
+            plan, body, blob, ports, checksum=checksum, declarations=f"void {MARK}(uint32_t step);" if marks else ""
+        ),
+        MEASURED_NAME: with_prefix(render("measured.c.j2", ports), prefix),
+        PLATFORM_NAME: platform_header(),
+        **board_files(plan, board),
     }
+    files = {name: text.encode("ascii") for name, text in texts.items()}
+    if blob is not None:
+        files[OBJECT_NAME] = with_prefix(render("weights.S.j2", ports), prefix).encode("ascii")
+        files[FILE_NAME] = blob.data
+    return MeasuredSource(files, body.instance)
+
+
+def _harness(plan: ExecutionPlan, ports: Mapping[str, object]) -> str:
+    return with_prefix(render("proof.c.j2", ports), plan.options.prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +222,15 @@ def _model(
     ports: dict[str, object],
     *,
     polls: str = "",
+    declarations: str = "",
     checksum: int | None = None,
 ) -> dict[str, str]:
     """Return the header and the source; with a ``checksum`` the source checks the weights."""
     prefix = plan.options.prefix
-    source = {**ports, **_source(plan, body, blob), "polls": polls, "checksum": checksum}
+    source = {**ports, **_source(plan, body, blob), "polls": polls, "declarations": declarations, "checksum": checksum}
     return {
-        f"{prefix}.h": with_prefix(_render("model.h.j2", ports), prefix),
-        f"{prefix}.c": with_prefix(_render("model.c.j2", source), prefix),
+        f"{prefix}.h": with_prefix(render("model.h.j2", ports), prefix),
+        f"{prefix}.c": with_prefix(render("model.c.j2", source), prefix),
     }
 
 
@@ -249,7 +284,9 @@ def _check(plan: ExecutionPlan) -> None:
             raise SynthesisError(f"{value.name} is {value.type}: {error}", code="dtype-unsupported") from error
 
 
-def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Body:
+def _body(
+    plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False, marks: Mapping[int, int] | None = None
+) -> _Body:
     _check(plan)
     names = Names(plan, weights_apart=blob is not None)
     kernels = KernelFunctions(has_vector_types=has_vector_types(plan), polls=polls)
@@ -264,7 +301,7 @@ def _body(plan: ExecutionPlan, blob: Blob | None, *, polls: bool = False) -> _Bo
         # Steps that run at the same time do not work in the same memory.
         apart = 0 if shared else scratch_nbytes
         code = Code(depth=1, scratch=f"model->scratch + {apart}" if apart else "model->scratch")
-        StatementWriter(code, names, plan, kernels, fault_line=fault_line).block(procedure.steps)
+        StatementWriter(code, names, plan, kernels, fault_line=fault_line, marks=marks).block(procedure.steps)
         scratch_nbytes = max(scratch_nbytes, whole(apart + code.scratch_nbytes, ALIGNMENT))
         for kernel in kernels:
             work[kernel.name] = kernel.work
@@ -377,20 +414,3 @@ def _table(table: WeightTable, names: Names, blob: Blob | None) -> dict[str, obj
         "entries": entries,
         "comment": comment(f"{table.name}: {table.type}, from index {', '.join(map(str, table.starts))}"),
     }
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    # The templates are C and Markdown: nothing in them is HTML, and every name passes the filters of openinfer.synth.
-    return jinja2.Environment(
-        loader=jinja2.ChoiceLoader((jinja2.PackageLoader("openinfer_synth_c"), jinja2.DictLoader(shared_templates()))),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # noqa: S701
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-
-def _render(name: str, context: Mapping[str, object]) -> str:
-    return _templates().get_template(name).render(context)

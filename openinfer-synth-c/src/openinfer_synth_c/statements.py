@@ -49,7 +49,7 @@ from openinfer_synth_c.threads import write_join, write_start
 from openinfer_synth_c.view_bounds import source_of_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Epilogue, Statement, Step
@@ -61,6 +61,10 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\w+")
 
 
+MARK = "openinfer_mark"
+"""The function of a program that measures: a step begins."""
+
+
 def no_line(_statement: Statement) -> int:
     """Return 0: statuses carry nothing."""
     return 0
@@ -69,7 +73,8 @@ def no_line(_statement: Statement) -> int:
 class StatementWriter:
     """Appends the statements of steps to ``code``; with ``functions``, loop programs are calls of these.
 
-    ``fault_line`` returns what the status of a statement that fails carries, such as its line; 0 for nothing.
+    ``fault_line`` returns what the status of a statement that fails carries, such as its line; 0 for nothing. Steps
+    that ``marks`` has by their identity begin with a call of `MARK` with their number.
     """
 
     def __init__(
@@ -80,18 +85,22 @@ class StatementWriter:
         functions: KernelFunctions | None = None,
         *,
         fault_line: Callable[[Statement], int] = no_line,
+        marks: Mapping[int, int] | None = None,
     ) -> None:
         self._code = code
         self._names = names
         self._plan = plan
         self._functions = functions
         self._fault_line = fault_line
+        self._marks = marks or {}
 
     def steps(self, steps: Sequence[Step]) -> None:
         """Append steps in order; each keeps the lines of the program that it comes from as a comment."""
         for step in steps:
             self._comments(step)
             self._code.leave_scratch()
+            if id(step) in self._marks:
+                self._code.line(f"{MARK}({self._marks[id(step)]});")
             start = len(self._code.lines)
             try:
                 with self._code.faults_at(self._line_of(step)):

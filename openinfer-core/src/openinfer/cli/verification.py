@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openinfer.simulate import Simulator
     from openinfer.synth.comparison import Difference
     from openinfer.synth.synthesizer import Synthesis
-    from openinfer.synth.target import Array
+    from openinfer.synth.target import Array, BoardRun
     from openinfer.tolerances import Tolerance
 
 
@@ -38,6 +38,8 @@ class Verification:
         repeat: how many runs of each step were timed after one that does not count; 1: it ran once, first use included.
         first: where outputs first differ beyond tolerance; None where they never do.
         inputs: what was drawn for each input, or that it was given.
+        board: what the last sequence took on an emulated board; None where programs ran on this machine.
+        instead: why they ran here and not on the board of the device; "" where they did not, or it has none.
     """
 
     differences: tuple[Difference, ...]
@@ -45,6 +47,8 @@ class Verification:
     repeat: int
     first: FirstDifference | None
     inputs: Mapping[str, str]
+    board: BoardRun | None = None
+    instead: str = ""
 
     @property
     def within(self) -> bool:
@@ -107,9 +111,11 @@ def verify(
     numbered = [*enumerate(sequences, 1)]
     untimed = (len(numbered) + 1, special) if special is not None else numbered[0]
     repeat = 1
+    board, instead = None, ""
     for number, (sequence, inputs) in enumerate([untimed, *numbered]):
         expected = _simulated(synthesis, simulator, inputs, steps, initial or {})
         found = synthesis.run(inputs, steps=steps, repeat=repeat, timeout=timeout, initial=begin)
+        board, instead = found.board, found.instead
         micros += [found.micros] if number else []
         repeat = repeat if number else _repeats(found.micros * steps / 1e6, timeout)
         for name, array in found.outputs.items():
@@ -124,6 +130,8 @@ def verify(
         repeat=repeat,
         first=first,
         inputs=texts or {},
+        board=board,
+        instead=instead,
     )
 
 

@@ -14,9 +14,10 @@ from openinfer.estimate.work import kernel_operations, multiply_accumulates, ope
 from openinfer.layout import row_major
 from openinfer.loops import UnprovedAccessError, verify
 from openinfer.lower.fused import needed
-from openinfer.plan.accesses import mask, members, operands, reads, walk, writes
+from openinfer.plan.accesses import mask, members, operands, reads, writes
 from openinfer.plan.arrangement import packable
 from openinfer.plan.liveness import Liveness
+from openinfer.plan.report import numbered_steps
 from openinfer.plan.steps import (
     ComputeStep,
     KernelStep,
@@ -202,11 +203,8 @@ class _Estimating:
             self._count(procedure.steps, 1)
 
     def steps(self) -> Iterator[StepEstimate]:
-        number = 0
-        for procedure in reversed(self._plan.procedures):
-            for step in walk(procedure.steps):
-                number += 1
-                yield self._step(number, step)
+        for number, step in numbered_steps(self._plan):
+            yield self._step(number, step)
 
     def _count(self, steps: Sequence[Step], times: Size | None) -> None:
         for step in steps:

@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     from openinfer.plan.values import PlanInput, PlanOutput, PlanState, PlanValue
 
 
+def numbered_steps(plan: ExecutionPlan) -> Iterator[tuple[int, Step]]:
+    """Yield all steps with the numbers by which reports call them: blocks from the first, loops before their bodies."""
+    return enumerate((step for procedure in reversed(plan.procedures) for step in walk(procedure.steps)), 1)
+
+
 def report(plan: ExecutionPlan) -> str:
     """Return inputs, outputs, sizes and the schedule, one step a line; control characters are shown as escapes."""
     lines = [

@@ -6,10 +6,10 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -21,7 +21,10 @@ from openinfer_oinf.staging import locked, remove_abandoned, shortened, staged_f
 MARKER = ".openinfer-bundle"
 """File that lists the SHA-256 and the name of every file of a bundle. Only files with these contents are replaced."""
 
-_FILE_NAME = re.compile(r"Makefile|[A-Za-z][A-Za-z0-9_]{0,40}(?:\.[A-Za-z0-9]{1,8}){1,2}")
+_FOLDERS = r"(?:[A-Za-z][A-Za-z0-9_]{0,40}/){0,3}"
+_FILE_NAME = re.compile(
+    rf"{_FOLDERS}(?:Makefile|Kconfig|[A-Za-z][A-Za-z0-9_]{{0,40}}(?:\.[A-Za-z0-9_]{{1,40}})?\.[A-Za-z0-9]{{1,10}})"
+)
 _PRODUCT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}(\.[a-z0-9]{1,8})?")
 _MARKER_LINE = re.compile(r"(?P<digest>[0-9a-f]{64})  (?P<name>.+)")
 _LONGEST_MARKER = 2**20
@@ -36,7 +39,7 @@ class Bundle:
     """Files by name; ``products`` are names of files that building makes next to them.
 
     Names come from a fixed set of each target, never from a program or model; the constructor refuses anything that is
-    not a plain file name.
+    not a plain file name, or one in up to three plain folders: ``examples/infer/main.c``.
     """
 
     files: Mapping[str, bytes]
@@ -106,31 +109,46 @@ def _refuse_foreign(directory: Path, bundle: Bundle, name: str) -> _Listing:
         raise _not_a_directory(name)
     listing = _listing(directory)
     recorded = _recorded(directory)
+    folders = {str(parent) for path in map(PurePosixPath, recorded) for parent in path.parents[:-1]}
     # The user's files are named rather than a marker that does not explain them.
-    for entry in sorted(directory.iterdir(), key=lambda entry: (entry.name == MARKER, entry.name)):
-        reason = _foreign(entry, recorded, bundle)
+    for entry in sorted(_entries(directory, "", folders), key=lambda entry: (entry == MARKER, entry)):
+        reason = _foreign(directory / entry, entry, recorded, bundle)
         if reason is not None:
-            message = f"{name!r} holds {entry.name!r}, {reason}: move it away, or choose another directory"
+            message = f"{name!r} holds {entry!r}, {reason}: move it away, or choose another directory"
             raise SynthesisError(message, code="output-directory")
     return listing
 
 
+def _entries(directory: Path, before: str, folders: Collection[str]) -> Iterator[str]:
+    """Yield the names of what is in a directory, in place of some of its folders what is in these."""
+    for entry in directory.iterdir():
+        name = f"{before}{entry.name}"
+        if name in folders and entry.is_dir() and not entry.is_symlink():
+            yield from _entries(entry, f"{name}/", folders)
+        else:
+            yield name
+
+
 def _listing(directory: Path) -> _Listing:
-    """Return what changes with the files of a directory: inode, size and time of each."""
-    found = {entry.name: entry.lstat() for entry in directory.iterdir()}
+    """Return what changes with the files of a directory and its folders: inode, size and time of each."""
+    found = {str(entry.relative_to(directory)): entry.lstat() for entry in directory.rglob("*")}
     return {name: (stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in found.items()}
 
 
-def _foreign(entry: Path, recorded: Mapping[str, str], bundle: Bundle) -> str | None:
-    """Return the reason why an entry must not be replaced, or None for a part of a bundle."""
+def _foreign(entry: Path, name: str, recorded: Mapping[str, str], bundle: Bundle) -> str | None:
+    """Return the reason why an entry must not be replaced, or None for a part of a bundle.
+
+    Args:
+        name: its path in the directory of the bundle.
+    """
     is_file = entry.is_file() and not entry.is_symlink()
-    if is_file and entry.name == MARKER:
+    if is_file and name == MARKER:
         return None if recorded else "which records no contents of files"
-    if is_file and entry.name in bundle.products:
+    if is_file and name in bundle.products:
         return None
-    if entry.name not in recorded or not is_file:
+    if name not in recorded or not is_file:
         return "which is not part of a bundle"
-    return None if _digest(entry) == recorded[entry.name] else "which was changed since it was written"
+    return None if _digest(entry) == recorded[name] else "which was changed since it was written"
 
 
 def _recorded(directory: Path) -> Mapping[str, str]:
@@ -175,6 +193,7 @@ def _refuse_late(earlier: Path, target: Path, bundle: Bundle, name: str) -> None
 def _write_files(bundle: Bundle, directory: Path) -> None:
     lines = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in bundle.files.items()]
     for name, data in (*bundle.files.items(), (MARKER, "".join(lines).encode("ascii"))):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
         with (directory / name).open("xb") as stream:
             stream.write(data)
 

@@ -21,6 +21,7 @@ from openinfer.synth.bundle import Bundle, write_bundle
 from openinfer.synth.guarded_target import opened_target
 from openinfer.synth.profiles import device_of
 from openinfer.synth.proof import Prover
+from openinfer.synth.target import Profiler
 
 if TYPE_CHECKING:
     import os
@@ -111,6 +112,23 @@ class Synthesis:
             self.plan, self.bundle, inputs, steps=steps, repeat=repeat, timeout=timeout, initial=initial
         )
 
+    def profile(self, inputs: Mapping[str, Array], *, timeout: float = 60.0) -> RunResult:
+        """Run one step on the emulated board of the device and count the instructions of every step of the plan.
+
+        Args:
+            inputs: arrays by input name, of the plan's types.
+            timeout: seconds that compiling and running may take, each.
+
+        Raises:
+            MissingDependencyError: the compiler or the emulator of the board is not installed.
+            SynthesisError: the target or the device has no board that is emulated, or building or running failed.
+        """
+        if not isinstance(self.target, Profiler):
+            raise SynthesisError(
+                f"no board runs programs of target {self.plan.target}: those of target c can be counted"
+            )
+        return self.target.profile(self.plan, inputs, timeout=timeout)
+
     def prove(self, *, timeout: float = 60.0) -> Synthesis:
         """Return the synthesis with `proof`, which its bundle records too; alarms are not an error.
 
@@ -147,7 +165,8 @@ class Synthesizer:
             and with the bits of any other device that does so. The hint ``strict_order`` decides for single statements.
         prefix: what external names of the source begin with: functions, types, macros, files. Models with different
             prefixes link into one program.
-        project: the build system whose files a bundle has: ``"make"`` by default, ``"cmake"`` or ``"platformio"``.
+        project: the build system whose files a bundle has: ``"make"`` by default, ``"cmake"`` or ``"platformio"``, and
+            with target c a framework: ``"zephyr"``, ``"arduino"``, ``"esp-idf"`` or ``"cmsis-pack"``.
         weights: where weights are: ``"embedded"`` in the source, in a ``"file"`` that the program hands over, in an
             ``"object"`` that is linked; by default embedded up to 1 MiB, else a file.
         threads: whether blocks that wait for what ``entry`` yields run on threads of the platform header, up to the

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,17 +17,59 @@ if TYPE_CHECKING:
     Array: TypeAlias = npt.NDArray[np.generic]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse:
+    """Bytes of a memory of the device, of the structure (``"struct"``) or of ``"weights"``.
+
+    Attributes:
+        planned_nbytes: by the plan.
+        linked_nbytes: by the map file of the linker, which leaves out weights that the compiler put into code.
+    """
+
+    name: str
+    planned_nbytes: int
+    linked_nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardRun:
+    """What was measured on an emulated board.
+
+    Attributes:
+        board, compiler: what ran and what compiled the program, for people.
+        instructions: of a step, the mean over all steps.
+        stack_nbytes: the deepest stack of initialisation and steps.
+        memories: what the linker placed.
+        code_nbytes: of the functions of the model.
+        steps: instructions by the number of a step of the plan (`openinfer.estimate.StepEstimate.number`), if steps
+            were counted apart; 0 is what belongs to none.
+    """
+
+    board: str
+    compiler: str
+    instructions: float
+    stack_nbytes: int
+    memories: tuple[MemoryUse, ...]
+    code_nbytes: int
+    steps: Mapping[int, float] = field(default_factory=dict[int, float])
+
+
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """What a synthesised program yields.
 
     Attributes:
         micros: microseconds of a step by the wall clock, the mean over all steps. A step that was repeated counts with
-            its shortest run, one that was not with its only run, and with what only a first run has to do.
+            its shortest run, one that was not with its only run, and with what only a first run has to do. NaN on an
+            emulated board, whose time is that of the emulator.
+        board: what was measured on an emulated board; None where the program ran on this machine.
+        instead: why it did not run on the board that the device names; "" where it did, or where there is none.
     """
 
     outputs: Mapping[str, Array]
     micros: float
+    board: BoardRun | None = None
+    instead: str = ""
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}: {array.dtype} {list(array.shape)}" for name, array in self.outputs.items())
@@ -100,5 +142,23 @@ class SynthTarget(Protocol):
         Raises:
             MissingDependencyError: there is no compiler.
             SynthesisError: compiling or running failed or took too long; the message has what the tools said.
+        """
+        ...
+
+
+@runtime_checkable
+class Profiler(Protocol):
+    """A `SynthTarget` that can count the instructions of every step of a plan on an emulated board."""
+
+    def profile(self, plan: ExecutionPlan, inputs: Mapping[str, Array], *, timeout: float = 60.0) -> RunResult:
+        """Run one step of the program on the board of its device; `RunResult.board` has the counts.
+
+        Args:
+            inputs: arrays by input name, of the plan's types.
+            timeout: seconds that compiling and running may take, each.
+
+        Raises:
+            MissingDependencyError: the compiler or the emulator of the board is not installed.
+            SynthesisError: the device has no board that is emulated, or compiling or running failed.
         """
         ...

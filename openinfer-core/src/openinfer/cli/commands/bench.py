@@ -12,7 +12,7 @@ import click
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
 from openinfer.cli.program_options import StepValues, give_first_values, hint_at_inputs, program_options
 from openinfer.cli.terminal import print_document, table
-from openinfer.errors import DynamicUnsetError
+from openinfer.errors import DynamicUnsetError, SynthesisError
 from openinfer.plugins.output import diverted_output
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Measured:
 @click.command(name="bench", short_help="Measure how long a program and its nodes take on a device.")
 @program_options()
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
+@click.option("--arch", metavar="FILE|NAME", help="Count the instructions of each step on the board of a device.")
 @click.option(
     "--repeat", "repetitions", default=30, show_default=True, type=click.IntRange(1, 1_000_000), help="Repetitions."
 )
@@ -66,6 +67,7 @@ def command(
     seed: int,
     placement: bool,
     device: str,
+    arch: str | None,
     limits: dict[str, int],
     repetitions: int,
     warm_up: int,
@@ -80,10 +82,19 @@ def command(
     \b
     openinfer bench digits.oi -m digits.oinf --input image=random
     openinfer bench digits.oi -m digits.oinf --input image=random --device vulkan --repeat 100 --json
+
+    With --arch the program of target c runs one step on an emulated board (QEMU), which counts the instructions of each
+    step of the plan; times do not matter there. Exit code 3: the compiler of the board or QEMU is not installed.
+
+    \b
+    openinfer bench digits.oi -m digits.oinf --input image=random --arch cortex-m4
     """
     from openinfer.inspect.benchmark import node_times, spread, whole_times
     from openinfer.simulate import Simulator
 
+    if arch is not None:
+        _count_instructions(program, inputs, sizes, limits, seed, arch, as_json=as_json)
+        return
     counts = {"warm_up": warm_up, "repetitions": repetitions}
     with program.opened() as opened:
         given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
@@ -118,6 +129,38 @@ def command(
         print_document(asdict(found))
     else:
         click.echo("\n".join(_lines(found, opened.graph)))
+
+
+def _count_instructions(
+    program: ProgramArgument,
+    inputs: Sequence[Input],
+    sizes: dict[str, int],
+    limits: dict[str, int],
+    seed: int,
+    arch: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the instructions of each step of a plan on an emulated board."""
+    from openinfer.cli.board_report import board_document, board_text, steps_document, steps_text
+    from openinfer.simulate import Simulator
+    from openinfer.synth import Synthesizer
+
+    synthesizer = Synthesizer(arch=arch, limits=limits)
+    with program.opened() as opened:
+        synthesis = synthesizer.synthesize(opened.model, opened.graph, sizes=sizes)
+        simulator = Simulator(opened.model, opened.graph, sizes=sizes, limits=limits)
+        with simulator.make_executor() as executor:
+            values = StepValues(opened.named(inputs), executor, opened.model, seed).at(0)
+        result = synthesis.profile(values)
+    measured = result.board
+    if measured is None:
+        raise SynthesisError(f"the target {synthesis.plan.target} measured nothing on a board")
+    print_warnings(synthesis.warnings)
+    if as_json:
+        print_document({**board_document(measured), "steps": steps_document(synthesis.plan, measured)})
+    else:
+        click.echo(f"{steps_text(synthesis.plan, measured)}\n\n{board_text(measured)}")
 
 
 def _machine() -> str:

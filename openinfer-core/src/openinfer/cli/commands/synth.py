@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from openinfer.cli.board_report import board_document, board_text
 from openinfer.cli.difference_document import difference_document
 from openinfer.cli.findings import print_warnings
 from openinfer.cli.options import SECONDS, limit_option, seed_option, size_option, strict_order_option
@@ -39,13 +40,17 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
 @click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
 @click.option("--prefix", metavar="NAME", help="Prefix of functions, types, macros and files (model).")
-@click.option("--project", metavar="NAME", help="Build system: make (by default), cmake or platformio.")
+@click.option("--project", metavar="NAME", help="Build system: make (by default), cmake, platformio, zephyr ...")
 @click.option("--weights", metavar="WHERE", help="Weights embedded, in a file, or an object; by default by their size.")
 @click.option("--threads", is_flag=True, help="Run blocks that await variables of entry on threads, not inline.")
 @size_option
 @limit_option
 @strict_order_option
-@click.option("--verify", is_flag=True, help="Compile, run on random inputs, and compare with the simulator.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Compile, run on random inputs (for a board in QEMU), and compare with the simulator.",
+)
 @input_option("With --verify: a .npy file, zeros or a value for an input for which random values make no sense.")
 @initial_option("With --verify: value of a persistent variable before the first step, but not of a table.")
 @seed_option
@@ -263,7 +268,9 @@ def _document(synthesis: Synthesis, written: Path | None, checked: Verification 
         first = checked.first
         document["verify"] = {
             "within": checked.within,
-            "micros": checked.micros,
+            "micros": checked.micros if checked.board is None else None,
+            "board": None if checked.board is None else board_document(checked.board),
+            "instead": checked.instead or None,
             "repeat": checked.repeat,
             "inputs": dict(checked.inputs),
             "outputs": [difference_document(difference) for difference in checked.differences],
@@ -304,6 +311,11 @@ def _print(
     for d in checked.differences:
         if d.within and d.not_finite:
             click.echo(f"{d.name}: {d.not_finite} of {d.elements} elements are NaN or infinite in both")
+    if checked.board is not None:
+        click.echo(board_text(checked.board))
+        return
+    if checked.instead:
+        click.echo(checked.instead)
     digits = 1 if checked.micros >= 10 else 3
     click.echo(f"{checked.micros:.{digits}f} microseconds per step ({_how_timed(checked, steps)})")
 

@@ -10,6 +10,8 @@ from openinfer.errors import SynthesisError
 from openinfer.synth.c_host.ports import is_needed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.plan.execution_plan import ExecutionPlan
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
@@ -26,6 +28,9 @@ class Build:
         program: path of that program, in which ``{prefix}`` is the prefix.
         summary: what its first file does.
         targets: names that its targets cannot have.
+        is_hosted: whether the bundle has the program that reads and writes ``.npy`` files, which needs an operating
+            system.
+        unrun: the tools that these files were never given to; "" where tests run them.
     """
 
     templates: tuple[tuple[str, str], ...]
@@ -33,9 +38,11 @@ class Build:
     program: str
     summary: str
     targets: frozenset[str] = frozenset()
+    is_hosted: bool = True
+    unrun: str = ""
 
 
-_CMAKE_TARGETS = """
+CMAKE_TARGETS = """
 all clean depend edit_cache help install m package package_source preinstall rebuild_cache test zero_check
 """
 """Targets that CMake makes or reserves, and the library of mathematics that the model links to."""
@@ -53,7 +60,7 @@ BUILDS = {
         "cmake -S . -B ../build && cmake --build ../build",
         "../build/{prefix}",
         "builds the model as a library and the program, and installs the library for `find_package`",
-        frozenset(_CMAKE_TARGETS.split()),
+        frozenset(CMAKE_TARGETS.split()),
     ),
     "platformio": Build(
         (("platformio.ini", "platformio.ini.j2"), ("library.json", "library.json.j2")),
@@ -65,15 +72,18 @@ BUILDS = {
 """By the names that ``--project`` takes."""
 
 
-def build_of(name: str, prefix: str) -> Build:
+def build_of(name: str, prefix: str, builds: Mapping[str, Build] = BUILDS) -> Build:
     """Return a build system whose targets are named after a prefix.
+
+    Args:
+        builds: those that there are, by name.
 
     Raises:
         SynthesisError: there is none of that name, or its targets cannot have that of the prefix.
     """
-    if name not in BUILDS:
-        raise SynthesisError(f"the project is {name!r}, expected one of {', '.join(BUILDS)}")
-    build = BUILDS[name]
+    if name not in builds:
+        raise SynthesisError(f"the project is {name!r}, expected one of {', '.join(builds)}")
+    build = builds[name]
     if prefix in build.targets:
         raise SynthesisError(
             f"the prefix {prefix!r} has a meaning for {name}, which names a target after it: choose another"
