@@ -148,12 +148,23 @@ EDGES = {
           transfer part >> third; cache.increment T n;
           return rows, past, third;
         }""",
+    "a block that two loops enter, of which one has no iteration": """
+        dynamic { x: f32[T, 4]; u: f32[U]; }
+        persistent { n: i32; K(t): f32[4] @table; }
+        block entry {
+          cache.read n >> before; cache.increment n; op neg(x) >> y; cache.write x >> K[0..T];
+          loop rows (i in 0..T) { branch part; }
+          loop columns (i in 0..U) { branch part; }
+          return before, y;
+        }
+        block part { op narrow(u, axis=0, start=0, length=2) >> some; op neg(some) >> other; }""",
 }
 
 
 @needs_gcc
+@pytest.mark.rule("runtime.sizes.7")
 def test_shapes_that_steps_decide_are_those_of_cpu(programs: Any) -> None:
-    sizes = ((3, 2), (0, 0), (1, 1), (0, 2), (2, 0), (6, 5))
+    sizes = ((3, 2), (0, 0), (1, 1), (0, 2), (0, 1), (2, 0), (6, 5))
     samples = {number: sample_of(programs, text, *sizes) for number, text in enumerate(EDGES.values())}
     examining, build = programs("examining"), programs("c_batches").Build("gcc", "O0")
     tally = programs("tally").Tally()

@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 
 Simple: TypeAlias = SetStep | PlaceStep | EqualStep
 
+MOST_ENTRIES = 16
+"""Most times that the checks of a block are repeated, once for each loop that may have no iteration.
+
+Blocks that call one another from such loops would be as many as there are ways through them. Where a step reaches a
+block by a further way alone, it is refused there.
+"""
+
 
 def declared_checks(draft: Draft, variable: ResolvedVar, origin: Origin) -> Iterator[PlaceStep]:
     """Yield the tests that no extent of a variable is below 0, where sizes of the step may make it so."""
@@ -112,7 +119,8 @@ class _Checks:
         nodes = [node for _, node in resolved.graph.nodes()]
         self._shaped_by_memory = {node.index for node in nodes if _is_shaped_by_memory(node, resolved)}
         self._loops = max((node.index for node in nodes), default=0)
-        self._entered: set[str] = set()
+        self._entered: frozenset[str] = frozenset()
+        self._entries: Counter[str] = Counter()
 
     def of_steps(self, steps: Sequence[Step], depth: int, *, moves: bool) -> tuple[_Check, ...]:
         """Return the checks of steps up to the first that may leave their procedure."""
@@ -135,8 +143,11 @@ class _Checks:
 
     def _of_call(self, step: CallStep, depth: int) -> tuple[_Check, ...]:
         checks: tuple[_Check, ...] = ()
-        if step.condition is None and depth < DEEPEST_CALLS and step.procedure not in self._entered:
-            self._entered.add(step.procedure)
+        name = step.procedure
+        is_first = name not in self._entered and self._entries[name] < MOST_ENTRIES
+        if step.condition is None and depth < DEEPEST_CALLS and is_first:
+            self._entered |= {name}
+            self._entries[name] += 1
             checks = self.of_steps(self._steps[step.procedure], depth + 1, moves=False)
         for name in called(step):
             self._forget(self._changed[name])
@@ -144,12 +155,15 @@ class _Checks:
 
     def _of_loop(self, step: LoopStep, depth: int) -> tuple[_Check, ...]:
         """Return the checks of the first iteration of a loop, as a loop of at most one."""
-        checks: tuple[_Check, ...] = ()
+        checks, entered = tuple[_Check, ...](), self._entered
         start, end = self._at_start(step.start), self._at_start(step.end)
         if start is not None and end is not None and depth < DEEPEST_CALLS:
             body = self.of_steps(step.body, depth + 1, moves=False)
             checks = body if step.runs or not body else self._at_most_once(step, combined(end, "-", start), body)
         self._forget(self._changed_by((step,)))
+        if not step.runs:
+            # Blocks that are entered in it alone are not entered at sizes at which it has no iteration.
+            self._entered = entered
         return checks
 
     def _at_most_once(self, step: LoopStep, turns: IndexExpr, body: tuple[_Check, ...]) -> tuple[_Check, ...]:
