@@ -143,10 +143,10 @@ def _widening(made: InColumns, places: Sequence[Var], tile: int) -> Schedule:
 
 def _products(made: InColumns, places: Sequence[Var], tile: int) -> Schedule:
     """Return the schedule that multiplies the columns of a tile with the weights of two channels after two."""
-    (both, each), (*outer, row) = made.channels, made.folded
+    (both, channel), (*outer, row) = made.channels, made.folded
     step = max(step for step in range(1, WRITTEN_OUT + 1) if extent_of(row) % step == 0)
     own = (*(Loop(axis) for axis in places[:-1]), Loop(places[-1], tile), Loop(both))
-    copies = (Loop(axis, 1, Bind.UNROLL) for axis in (row, places[-1], each))
+    copies = (Loop(axis, 1, Bind.UNROLL) for axis in (row, places[-1], channel))
     return Schedule((*own, *map(Loop, outer), Loop(row, step), *copies))
 
 
@@ -173,12 +173,12 @@ def _value(made: InColumns, step: ComputeStep, data: PlanData) -> int:
 def _layouts(step: ComputeStep, data: PlanData) -> Mapping[str, Layout]:
     """Return where the tensors of a step lie."""
     computation = step.computation
-    found: dict[str, Layout] = {}
+    layouts: dict[str, Layout] = {}
     operands = (*step.inputs, *map(ValueRef, step.outputs))
     for tensor, operand in zip((*computation.inputs, *computation.outputs), operands, strict=True):
         value = data.values[operand.value] if isinstance(operand, ValueRef) else None
         layout = None if value is None else value.layout
         if value is not None and layout is not None and value.type.dtype is not tensor.dtype:
             layout = in_words(layout, tensor.shape)
-        found[tensor.name] = layout or row_major(tensor.shape)
-    return found
+        layouts[tensor.name] = layout or row_major(tensor.shape)
+    return layouts

@@ -94,9 +94,9 @@ class GivenSizes:
 
     def extent(self, index: Index) -> int | Register:
         """Return an extent that is an index over the parameters of sizes, and over what these broadcast to."""
-        known = index.constant
-        if known is not None:
-            return known
+        constant = index.constant
+        if constant is not None:
+            return constant
         for register, extent in self._extents.items():
             if extent == index:
                 return Register(register)
@@ -110,13 +110,13 @@ class GivenSizes:
         """Return the largest value of an extent, or a bound of it where sizes are squared; 0 where it is below that."""
         inside = sources(index)
         most = {name: most for size, most in self.most.items() if (name := parameter_name(size)) in inside}
-        values = product(*({0, 1, each} if lets_in(index) else {0, each} for each in most.values()))
+        values = product(*({0, 1, high} if lets_in(index) else {0, high} for high in most.values()))
         is_even = index.is_multilinear and all(isinstance(atom, Var) for atoms, _ in index.terms for atom in atoms)
         if not is_even:
             # The largest value may lie between the ends of a size.
             if len(most) > 1 or max(most.values()) > _MOST_EVALUATED:
                 return max(0, self._bounds(index).high or 0)
-            values = product(*(range(each + 1) for each in most.values()))
+            values = product(*(range(high + 1) for high in most.values()))
         return max(0, *(evaluated(index, dict(zip(most, numbers, strict=True))) for numbers in values))
 
     def extents(self, dims: Sequence[IntExpr], shape: Sequence[int]) -> tuple[int | Register, ...] | None:

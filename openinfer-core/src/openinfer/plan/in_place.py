@@ -52,7 +52,7 @@ def _kept(step: ComputeStep, output: str) -> set[str]:
     """Return the inputs of which a step has a copy of what it needs when its result is stored over them."""
     kernel = loop_program(step)
     sizes = {buffer.name: (buffer.size.constant or 0) * buffer.dtype.bits for buffer in kernel.buffers}
-    alike = [each.name for each in step.computation.inputs if sizes.get(each.name) == sizes[output]]
+    alike = [tensor.name for tensor in step.computation.inputs if sizes.get(tensor.name) == sizes[output]]
     if step.computation.tensor(output).dtype.is_packed:
         return set()
     return {name for name in alike if is_read_before_written(kernel, output, name)}
@@ -151,8 +151,8 @@ def _values(index: Index, loops: Sequence[Var]) -> npt.NDArray[np.int64] | None:
     rest = index.substituted({var: Index() for var in loops})
     if rest.constant is None or any(slope is None for slope in slopes):
         return None
-    found = np.full(1, rest.constant, np.int64)
+    places = np.full(1, rest.constant, np.int64)
     for var, slope in zip(loops, slopes, strict=True):
         steps = np.arange(_trips(var), dtype=np.int64) * (slope or 0)
-        found = (found[:, None] + steps).ravel()
-    return found
+        places = (places[:, None] + steps).ravel()
+    return places

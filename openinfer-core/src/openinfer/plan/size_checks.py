@@ -193,11 +193,11 @@ class _Checks:
 
     def _of_set(self, step: SetStep, *, moves: bool) -> Iterator[_Check]:
         values = {register: self._at_start(value) for register, value in step.values}
-        known = {register: value for register, value in values.items() if value is not None}
-        is_moved = moves and known.keys() == values.keys() and known.keys() <= self._local
+        held = {register: value for register, value in values.items() if value is not None}
+        is_moved = moves and held.keys() == values.keys() and held.keys() <= self._local
         self._forget(values)
-        self._held |= {register: register if is_moved else self._copy(register) for register in known}
-        made = tuple((self._held[register], value) for register, value in known.items())
+        self._held |= {register: register if is_moved else self._copy(register) for register in held}
+        made = tuple((self._held[register], value) for register, value in held.items())
         if made:
             yield _Check(replace(step, values=made), step if is_moved else None)
 

@@ -50,39 +50,39 @@ def resize(
         ValidationError: declarations do not fit the sizes, or statements that the step is certain to reach.
     """
     findings = Findings(strict=strict)
-    found = check_against_model(
+    resized = check_against_model(
         usual.graph, model, findings, sizes=sizes, environment=environment, device=device, placement=placement
     )
     if not findings.has_errors:
-        return replace(found, warnings=findings.finish())
-    refused = _left_to_the_step(usual, found, findings)
+        return replace(resized, warnings=findings.finish())
+    refused = _left_to_the_step(usual, resized, findings)
     findings.items = [item for item in findings.items if item.node_index not in refused]
     warnings = findings.finish()
     return replace(
-        found,
-        variables={name: found.variables.get(name, variable) for name, variable in usual.variables.items()},
-        ops={number: found.ops.get(number, op) for number, op in usual.ops.items()},
+        resized,
+        variables={name: resized.variables.get(name, variable) for name, variable in usual.variables.items()},
+        ops={number: resized.ops.get(number, op) for number, op in usual.ops.items()},
         placed=usual.placed,
         warnings=warnings,
         refused=refused,
     )
 
 
-def _left_to_the_step(usual: ResolvedGraph, found: ResolvedGraph, findings: Findings) -> dict[int, Diagnostic]:
+def _left_to_the_step(usual: ResolvedGraph, resized: ResolvedGraph, findings: Findings) -> dict[int, Diagnostic]:
     """Return the first errors of statements that are refused where a step reaches them, by node."""
-    reached = reached_nodes(usual.graph, found.sizes, usual.integer_scalars)
+    reached = reached_nodes(usual.graph, resized.sizes, usual.integer_scalars)
     first = {node.index for _, node in usual.graph.nodes() if isinstance(node.kind, _FIRST)} & reached
     errors: dict[int, Diagnostic] = {}
     for item in findings.items:
         if item.severity is Severity.ERROR and item.node_index is not None:
             errors.setdefault(item.node_index, item)
-    untyped = {number: item for number, item in _without_types(usual, found) if number not in errors}
+    untyped = {number: item for number, item in _without_types(usual, resized) if number not in errors}
     return {number: item for number, item in errors.items() if number not in first} | untyped
 
 
-def _without_types(usual: ResolvedGraph, found: ResolvedGraph) -> Iterator[tuple[int, Diagnostic]]:
+def _without_types(usual: ResolvedGraph, resized: ResolvedGraph) -> Iterator[tuple[int, Diagnostic]]:
     """Yield the statements on temporaries whose types come from a statement that does not fit."""
-    missing = usual.variables.keys() - found.variables.keys()
+    missing = usual.variables.keys() - resized.variables.keys()
     for block, node in usual.graph.nodes():
         names = sorted(missing & (reads(node) | writes(node))) if isinstance(node.kind, _TYPED) else []
         if names:
