@@ -53,5 +53,5 @@ def test_a_result_has_the_declared_shape_of_its_variable(name: str, rows: int) -
         with pytest.raises(ExecutionError) as caught:
             executor.step(**inputs)
     assert caught.value.code == "shape-mismatch"
-    with pytest.raises(SynthesisError, match="sizes that are known at run time only do not fit"):
+    with pytest.raises(SynthesisError, match="sizes or settings that are known at run time only do not fit"):
         found()

@@ -100,5 +100,5 @@ def test_a_place_and_a_length_in_memory_give_the_rows_of_the_simulator(rows):
         past = {"x": x, "at": np.int32(4), "many": np.int32(3)}
         with pytest.raises(ExecutionError):
             executor.step(**past)
-        with pytest.raises(SynthesisError, match="an index is out of range"):
+        with pytest.raises(SynthesisError, match="known at run time only do not fit"):
             run_sanitised(synthesis, past)

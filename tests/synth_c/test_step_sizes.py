@@ -250,7 +250,7 @@ def test_differences_of_neighbours_need_a_row_before():
     for rows in (1, LIMIT):
         x = noise(rows, seed=rows)
         np.testing.assert_array_equal(run_sanitised(synthesis, {"x": x})["y"], np.diff(x))
-    with pytest.raises(SynthesisError, match="known at run time only do not fit each other"):
+    with pytest.raises(SynthesisError, match="known at run time only do not fit"):
         run_sanitised(synthesis, {"x": noise(0)})
 
 
@@ -289,7 +289,7 @@ def test_declared_extents_may_divide_sizes_where_quotients_have_values():
             inputs = {"x": noise(rows), "half": noise((rows + 1) // 2)}
             with pytest.raises(ShapeError, match="does not fit T = "):
                 executor.step(**inputs)
-            with pytest.raises(SynthesisError, match="known at run time only do not fit each other"):
+            with pytest.raises(SynthesisError, match="known at run time only do not fit"):
                 run_sanitised(synthesis, inputs)
 
 
@@ -301,7 +301,7 @@ def test_declared_extents_below_0_end_the_step():
     """
     _, _, synthesis = synthesised(text, {}, {"T": 2}, {"T": LIMIT})
     assert run_sanitised(synthesis, {"x": noise(1)})["y"].shape == (0,)
-    with pytest.raises(SynthesisError, match="known at run time only do not fit each other"):
+    with pytest.raises(SynthesisError, match="known at run time only do not fit"):
         run_sanitised(synthesis, {"x": noise(0)})
 
 

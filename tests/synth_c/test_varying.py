@@ -209,7 +209,7 @@ def test_keys_and_values_of_different_lengths_fail_the_step():
 
     with pytest.raises(ExecutionError):
         Simulator(model, program, device="cpu").make_executor().step(**inputs)
-    with pytest.raises(SynthesisError, match="sizes that are known at run time only do not fit"):
+    with pytest.raises(SynthesisError, match="sizes or settings that are known at run time only do not fit"):
         synthesis.run(inputs)
 
 
@@ -226,7 +226,7 @@ def test_a_transfer_between_shapes_that_differ_fails_the_step():
 
     with pytest.raises(ExecutionError):
         Simulator(model, program, device="cpu").make_executor().step(**inputs)
-    with pytest.raises(SynthesisError, match="sizes that are known at run time only do not fit"):
+    with pytest.raises(SynthesisError, match="sizes or settings that are known at run time only do not fit"):
         synthesis.run(inputs)
 
 

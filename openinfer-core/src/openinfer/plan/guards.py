@@ -249,7 +249,7 @@ class SizedSteps:
             yield self._step(step, numbers)
 
     def _largest(self, type_: TensorType) -> TensorType:
-        return replace(type_, shape=tuple(self._call.largest(Index.of(extent)) for extent in type_.shape))
+        return replace(type_, shape=self._call.room(tuple(map(Index.of, type_.shape))))
 
     def _step(self, step: Step, numbers: dict[int, int]) -> Step:
         def renumbered(operand: Operand) -> Operand:

@@ -92,9 +92,21 @@ class SizedCall:
             SizedError: it has none.
         """
         high = self.symbols.space.largest(extent)
-        if high is None or high >= LARGEST:
+        if high is None:
             raise SizedError(f"`{extent}` has no largest value")
         return max(high, 0)
+
+    def room(self, shape: Sequence[Index]) -> tuple[int, ...]:
+        """Return the largest shape of a value that has room for it.
+
+        Raises:
+            SizedError: there is none.
+        """
+        room = tuple(map(self.largest, shape))
+        endless = next((extent for extent, most in zip(shape, room, strict=True) if most >= LARGEST), None)
+        if endless is not None:
+            raise SizedError(f"`{endless}` has no largest value")
+        return room
 
     def may_be_negative(self, extent: Index) -> bool:
         """Whether an extent may be below 0."""

@@ -171,7 +171,7 @@ class VaryingOps:
 
         Lengths between two settings that are below 0 become 0.
         """
-        shape, room = planned.shapes[place], planned.rooms[place]
+        shape, room = planned.shapes[place], planned.room(planned.shapes[place])
         known = tuple(extent.constant for extent in shape)
         if not self._draft.varies(value) and known == self._draft.values[value].type.shape:
             return

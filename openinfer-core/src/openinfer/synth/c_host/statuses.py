@@ -20,7 +20,7 @@ _TEXTS = {
     "INDEX": "an index is out of range, an exponent is negative, an element has no sign, or an index overflows 64 bits",
     "WEIGHTS": "the weights are missing or misaligned, or the machine is not little-endian",
     "LIMIT": "a cache would grow past its bound",
-    "SHAPE": "sizes that are known at run time only do not fit each other",
+    "SHAPE": "sizes or settings that are known at run time only do not fit",
     "MEMORY": "the structure of the model, or memory that it is given, is missing or misaligned",
     "NOT_READY": "the model is not initialised",
     "NAME": "no variable has that name or number",
