@@ -113,13 +113,13 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
     """Yield nodes and the nodes of their loop bodies, in written order, without recursion."""
     stack = [iter(nodes)]
     while stack:
-        node = next(stack[-1], None)
-        if node is None:
+        for node in stack[-1]:
+            yield node
+            if isinstance(node.kind, Loop):
+                stack.append(iter(node.kind.body))
+                break
+        else:
             stack.pop()
-            continue
-        yield node
-        if isinstance(node.kind, Loop):
-            stack.append(iter(node.kind.body))
 
 
 def _empty() -> Mapping[str, Any]:

@@ -61,10 +61,10 @@ def with_indices(nodes: Iterable[Node]) -> Iterator[tuple[Node, tuple[str, ...]]
     stack: list[tuple[Iterator[Node], tuple[str, ...]]] = [(iter(nodes), ())]
     while stack:
         pending, indices = stack[-1]
-        node = next(pending, None)
-        if node is None:
+        for node in pending:
+            yield node, indices
+            if isinstance(node.kind, Loop):
+                stack.append((iter(node.kind.body), (*indices, node.kind.index)))
+                break
+        else:
             stack.pop()
-            continue
-        yield node, indices
-        if isinstance(node.kind, Loop):
-            stack.append((iter(node.kind.body), (*indices, node.kind.index)))

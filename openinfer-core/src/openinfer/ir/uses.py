@@ -37,6 +37,10 @@ def reads(node: Node) -> frozenset[str]:
 
     Names inside indices, bounds and settings count; some of them may be sizes or loop indices.
     """
+    kind = node.kind
+    if isinstance(kind, Op) and not kind.settings:
+        names = frozenset([ref.name for ref in kind.inputs])
+        return names.union(*(names_in(index) for ref in kind.inputs for index in ref.indices))
     return frozenset(_reads(node))
 
 

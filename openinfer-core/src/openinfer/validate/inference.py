@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from openinfer.ir.values import Ref
     from openinfer.model import Model
     from openinfer.ops.calls import OpCall
+    from openinfer.ops.schema import OpSchema
     from openinfer.plugins.environment import Environment
     from openinfer.symbolic import IntExpr
     from openinfer.validate.inferred_shapes import Dims, Result
@@ -158,6 +159,7 @@ class _Inference:
     # Mistakes are reported by the check of statements.
     _unread: Findings = field(default_factory=Findings)
     _first: dict[str, tuple[Block, Node]] = field(default_factory=dict[str, "tuple[Block, Node]"])
+    _plain_calls: dict[tuple[object, ...], OpCall] = field(default_factory=dict[tuple[object, ...], "OpCall"])
     _waiting: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
 
     def __post_init__(self) -> None:
@@ -278,7 +280,7 @@ class _Inference:
             dims = [None if ref is None else self._dims_of(ref, scope) for ref in inputs]
             if self.named is None and not any(dims) and not any(map(_is_late, settings.values())):
                 known = cast("Mapping[str, SettingValue]", settings)
-                call = self.calls[index] = inferred_call(matched.schema, types, known, len(op.outputs))
+                call = self.calls[index] = self._call(matched.schema, types, known, len(op.outputs))
                 return of_numbers(call, matched.schema)
             return results(
                 Statement(
@@ -299,6 +301,22 @@ class _Inference:
         except SettingError:
             pass
         return None
+
+    def _call(
+        self,
+        schema: OpSchema,
+        types: Sequence[TensorType | None],
+        settings: Mapping[str, SettingValue],
+        count: int,
+    ) -> OpCall:
+        """Return the call of an operator; those without settings on equal types share one."""
+        if settings:
+            return inferred_call(schema, types, settings, count)
+        key = (schema.name, count, *types)
+        call = self._plain_calls.get(key)
+        if call is None:
+            call = self._plain_calls[key] = inferred_call(schema, types, settings, count)
+        return call
 
 
 def _is_late(value: SettingValue | UnresolvedSetting) -> bool:

@@ -69,6 +69,8 @@ def match_signature(
     except OpenInferError as error:
         findings.error(error.code, str(error), place=findings.places.name)
         return None
+    if _is_plain(op, schema):
+        return Matched(schema, op.inputs, {}, {})
     before = len(findings.items)
     with findings.about(lambda: call_text(schema.name, _typed_inputs(op, schema, type_of))):
         named = _named_inputs(op, schema, findings)
@@ -80,6 +82,13 @@ def match_signature(
         return None
     settings = {canonical: given[name] for canonical, name in written.items()}
     return Matched(schema, inputs, settings, written)
+
+
+def _is_plain(op: Op, schema: OpSchema) -> bool:
+    """Whether a statement has every input in its place and no setting, as most of a program of thousands have."""
+    if op.settings or len(op.inputs) != len(schema.inputs) or len(op.outputs) > len(schema.outputs):
+        return False
+    return not any(isinstance(spec.default, Required) for spec in schema.settings)
 
 
 def _typed_inputs(

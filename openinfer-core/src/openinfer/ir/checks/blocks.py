@@ -245,7 +245,7 @@ def _check_loop(context: _Context, node: Node, loop: Loop) -> None:
     if decl is not None or context.names.is_temporary(index):
         message = f"loop index `{index}` is already the name of a {'variable' if decl is not None else 'temporary'}"
         assigned = context.names.temporaries.get(index)
-        first = assigned or context.names.inferred.get(index)
+        first = assigned or context.names.inferred.get(index, (None, None))[1]
         note = "its `assign` is here" if assigned is not None else "it is the output of this statement"
         other = noted_at(note, first.span if first is not None else None)
         related = declared_at(decl) if decl is not None else other

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from openinfer.ir.graph import Block, Graph, VarDecl
     from openinfer.ir.nodes import Node
+    from openinfer.ir.temporaries import Undeclared
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,14 @@ class Names:
 
     Attributes:
         temporaries: node of the first ``assign`` of each name.
-        inferred: node of the first output of each name that nothing declares.
+        inferred: `undeclared_outputs` of the graph.
         consumers: names of the blocks that wait for a yield.
         persistent: names of the persistent variables.
     """
 
     variables: Mapping[str, VarDecl]
     temporaries: Mapping[str, Node]
-    inferred: Mapping[str, Node]
+    inferred: Undeclared
     consumers: frozenset[str]
     persistent: tuple[str, ...]
 
@@ -53,8 +54,7 @@ def collect_names(graph: Graph, blocks: list[Block]) -> Names:
             elif isinstance(node.kind, Await) and block.name != "entry":
                 consumers.add(block.name)
     persistent = tuple(decl.name for decl in graph.vars.values() if decl.kind is MemoryKind.PERSISTENT)
-    inferred = {name: node for name, (_, node) in undeclared_outputs(graph).items()}
-    return Names(graph.vars, temporaries, inferred, frozenset(consumers), persistent)
+    return Names(graph.vars, temporaries, undeclared_outputs(graph), frozenset(consumers), persistent)
 
 
 def ordered_blocks(graph: Graph) -> list[Block]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Severity, did_you_mean
 from openinfer.ir.nodes import Await, Op, Yield
-from openinfer.ir.temporaries import undeclared_outputs
 from openinfer.ir.uses import place_of_use, reads
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def check_unused(graph: Graph, names: Names, findings: Findings) -> None:
         if isinstance(node.kind, Yield | Await):
             used.update(node.kind.names)
     placeholders = dict(_placeholders(graph, used.union(graph.vars)))
-    for name, (block, node) in undeclared_outputs(graph).items():
+    for name, (block, node) in names.inferred.items():
         if name in used or name in findings.doubts.names or name in placeholders.get(node.index, ()):
             continue
         message = f"temporary `{name}` is never read"
@@ -44,7 +43,6 @@ def check_unused(graph: Graph, names: Names, findings: Findings) -> None:
 def _placeholders(graph: Graph, used: set[str]) -> Iterator[tuple[int, frozenset[str]]]:
     """Yield, by the index of each operator's node, the outputs in front of its last used one: they keep its place."""
     for _, node in graph.nodes():
-        if isinstance(node.kind, Op):
-            outputs = node.kind.outputs
+        if isinstance(node.kind, Op) and len(outputs := node.kind.outputs) > 1:
             last = next((place for place in reversed(range(len(outputs))) if outputs[place] in used), 0)
             yield node.index, frozenset(outputs[:last])

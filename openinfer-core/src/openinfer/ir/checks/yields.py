@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Severity
@@ -150,7 +151,10 @@ class _EntryLine:
         inside = walk(tuple(node for node in self._entry.nodes if isinstance(node.kind, Loop)))
         self._unsure = {name for node in inside if isinstance(node.kind, Yield | Await) for name in node.kind.names}
         self._out: dict[str, Node] = {}
-        self._temporaries = temporary_names(graph)
+
+    @cached_property
+    def _temporaries(self) -> frozenset[str]:
+        return temporary_names(self._graph)
 
     def run(self) -> None:
         for node in self._entry.nodes:
