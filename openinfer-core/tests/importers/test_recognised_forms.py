@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx_models import FLOAT, INT64, agrees, info, model, node, saved, weights
 
+from openinfer import Simulator
 from openinfer.importers import load
 from openinfer.plugins.environment import Environment
 
@@ -156,7 +157,7 @@ KEYS = {
         [
             node("Reshape", "k flat", "k3"),
             node("Transpose", "k3", "kt3", perm=[0, 2, 1]),
-            node("Reshape", "kt3 turned", "kt"),
+            node("Reshape", "kt3 by_heads", "kt"),
         ],
     ),
 }
@@ -189,7 +190,7 @@ def test_attention_whose_keys_are_laid_out_elsewhere(
         constants["mask"] = generator.standard_normal((queries, keys)).astype(np.float32)
     if "one dim" in form:
         constants["flat"] = np.array([batch * heads, keys, width])
-        constants["turned"] = np.array([batch, heads, width, keys])
+        constants["by_heads"] = np.array([batch, heads, width, keys])
     inputs = {"q": q, "k": np.ascontiguousarray(k.transpose(order)), "v": v}
     check(Form(nodes, inputs, "sdpa", constants, statements=3), tmp_path)
 
@@ -210,3 +211,56 @@ def test_attention_of_matrices_in_one_batch(
         node("MatMul", "w vt", "y"),
     ]
     check(Form(nodes, {"q": q, "k": k, "v": v}, "sdpa", statements=3), tmp_path)
+
+
+FACTORS = {1: [[1], []], 2: [[2]], 3: [[3]], 4: [[4], [2, 2]], 6: [[6], [2, 3], [3, 2]]}
+
+
+@st.composite
+def regrouped(draw: st.DrawFn, shape: list[int]) -> list[int]:
+    """Return dims with as many elements: some divided, some that are neighbours joined, and some ones."""
+    dims = [part for extent in shape for part in draw(st.sampled_from(FACTORS.get(extent, [[extent]])))]
+    joined: list[int] = []
+    for extent in dims:
+        if joined and draw(st.booleans()):
+            joined[-1] *= extent
+        else:
+            joined += [1, extent] if draw(st.integers(0, 3)) == 0 else [extent]
+    return joined
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+@settings(few, max_examples=30)
+@given(
+    start=st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=3), count=st.integers(2, 6), data=st.data()
+)
+def test_a_chain_of_reshapes_and_transposes(
+    batch: int | None, start: list[int], count: int, data: st.DataObject, tmp_path: Path
+) -> None:
+    """With a batch, whose size is free, the first dim stays. Parts of powers of two always make up a dim."""
+    first = [] if batch is None else [batch]
+    x = np.arange(np.prod(first + start), dtype=np.float32).reshape(first + start)
+    nodes: list[Any] = [node("Neg", "x", "v0")]
+    constants: dict[str, Any] = {}
+    moved = -x
+    for number in range(count):
+        ports = f"v{number}", f"v{number + 1}"
+        if data.draw(st.booleans()):
+            perm = [*range(len(first)), *data.draw(st.permutations(range(len(first), moved.ndim)))]
+            nodes.append(node("Transpose", *ports, perm=perm))
+            moved = moved.transpose(perm)
+        else:
+            dims = data.draw(regrouped([*moved.shape[len(first) :]]))
+            constants[f"s{number}"] = np.array([-1] * len(first) + dims, np.int64)
+            nodes.append(node("Reshape", f"{ports[0]} s{number}", ports[1]))
+            moved = moved.reshape(first + dims)
+    nodes.append(node("Neg", f"v{count}", "y"))
+    proto = model(nodes, [info("x", ["batch"] * len(first) + start)], [info("y", None)], weights(**constants))
+    imported = load(saved(proto, tmp_path))
+
+    executor = Simulator(imported.model, imported.graph, sizes={"batch": batch} if batch else {}).make_executor()
+    executor.step(x=x)
+
+    np.testing.assert_array_equal(executor.fetch("y"), -moved)
+    most = count if {3, 6} & {*start} else min(3, count)
+    assert imported.text.count(" op ") <= 2 + most, imported.text

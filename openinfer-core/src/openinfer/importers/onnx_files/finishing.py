@@ -14,6 +14,7 @@ from openinfer.importers.onnx_files.default_sizes import model_with_sizes
 from openinfer.importers.onnx_files.head_splits import with_heads_before_splits
 from openinfer.importers.onnx_files.idiom_search import with_idioms
 from openinfer.importers.onnx_files.loops import Loop
+from openinfer.importers.onnx_files.movement_chains import with_short_chains
 from openinfer.importers.onnx_files.positions import with_positions
 from openinfer.importers.onnx_files.printing import printed
 from openinfer.importers.onnx_files.rolling import rolled
@@ -59,6 +60,7 @@ def finished(program: Program, origin: Origin, options: ImportOptions, environme
     without_unused(program)
     with_idioms(program)
     with_heads_before_splits(program)
+    with_short_chains(program)
     norms = 0 if options.keep_norms else without_batch_norms(program)
     constants = 0 if options.keep_norms else without_channel_constants(program)
     producer = f", made by {origin.producer}" if origin.producer else ""
