@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fixed_point_codes import code, multiplier_of
+from litert import litert
 from tflite_micro_runs import micro
 from tflite_models import Operator, Tensor, holds, imported, model, of, op, run, saved
 
@@ -80,6 +81,88 @@ def test_convolutions(dtype: Any, deep: bool, tmp_path: Path) -> None:
     kind, layer = ("DepthwiseConv2DOptions", "DEPTHWISE_CONV_2D") if deep else ("Conv2DOptions", "CONV_2D")
     options = ONE | ({"DepthMultiplier": 1} if deep else {})
     compared(tensors, op(layer, "x w b", "y", kind, **options), {"x": x}, expected, MODES, tmp_path)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize(("dtype", "padding"), [(I8, 0), (I8, 1), (I16, 1)])
+def test_transposed_convolutions(dtype: Any, padding: int, stride: int, tmp_path: Path) -> None:
+    x, outs, bits = codes(dtype, *IMAGE), 2, 32 if dtype is I8 else 64
+    w = RNG.integers(-127, 128, (outs, 3, 3, 3)).astype(I8)
+    bias = RNG.integers(-2000, 2000, outs).astype(np.int32 if dtype is I8 else np.int64)
+    zero, (x_scale, y_scale) = (5, (F32(0.037), F32(0.61))) if dtype is I8 else (0, (F32(1e-4), F32(5e-4)))
+    w_scales = (RNG.random(outs) * 0.02 + 0.01).astype(F32)
+    whole = np.zeros((1, 3 * stride + 3, 3 * stride + 3, outs), int)
+    for i, j, a, b in np.ndindex(4, 4, 3, 3):
+        whole[0, i * stride + a, j * stride + b] += (x[0, i, j].astype(int) - zero) @ w[:, a, b].astype(int).T
+    cut = 0 if padding else max(3 - stride, 0)
+    first, size = cut // 2, whole.shape[1] - cut
+    totals = whole[:, first : first + size, first : first + size] + bias
+    factors = [float(x_scale) * float(scale) / float(y_scale) for scale in w_scales]
+
+    def expected(mode: str) -> Any:
+        made = [
+            [code(int(total), factor, zero, mode, dtype, bits) for total, factor in zip(row, factors, strict=True)]
+            for row in totals.reshape(-1, outs)
+        ]
+        return np.array(made).reshape(totals.shape)
+
+    tensors = [
+        holds("shape", np.array(totals.shape, np.int32)),
+        of("x", IMAGE, dtype, x_scale, zero),
+        holds("w", w, w_scales),
+        holds("b", bias, x_scale * w_scales),
+        of("y", totals.shape, dtype, y_scale, zero),
+    ]
+    options = {"StrideW": stride, "StrideH": stride, "Padding": padding}
+    layer = op("TRANSPOSE_CONV", "shape w x b", "y", "TransposeConvOptions", **options)
+    compared(tensors, layer, {"x": x}, expected, MODES, tmp_path)
+    if dtype is I8:
+        data = model(tensors, [layer], "x", "y")
+        np.testing.assert_array_equal(run(imported(data, tmp_path), x=x)[0], litert(saved(data, tmp_path), x=x)[0])
+
+
+def test_products_of_matrices(tmp_path: Path) -> None:
+    a, b = codes(I8, 2, 3, 5), codes(I8, 2, 4, 5)
+    total = (a.astype(int) - 4) @ (b.astype(int) + 9).swapaxes(1, 2)
+    factor = float(F32(1e-2) * F32(7e-3)) / float(F32(2e-2))
+
+    def expected(mode: str) -> Any:
+        return np.vectorize(lambda t: code(int(t), factor, 11, mode))(total)
+
+    tensors = [
+        of("a", [2, 3, 5], I8, 1e-2, 4),
+        of("b", [2, 4, 5], I8, 7e-3, -9),
+        of("y", [2, 3, 4], I8, 2e-2, 11),
+    ]
+    layer = op("BATCH_MATMUL", "a b", "y", "BatchMatMulOptions", AdjY=True)
+    compared(tensors, layer, {"a": a, "b": b}, expected, MODES, tmp_path)
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+def test_pools_of_16_bits(padding: int, tmp_path: Path) -> None:
+    x = codes(I16, *IMAGE)
+    window = {"StrideW": 2, "StrideH": 2, "FilterHeight": 3, "FilterWidth": 3, "Padding": padding}
+    extent = 1 if padding else 2
+    expected = np.zeros((1, extent, extent, 3), int)
+    for i, j, c in np.ndindex(extent, extent, 3):
+        part = x[0, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3, c].astype(int)
+        total, half = int(part.sum()), part.size // 2
+        expected[0, i, j, c] = (total + half) // part.size if total > 0 else -((half - total) // part.size)
+    tensors = [of("x", IMAGE, I16, 1e-4), of("y", expected.shape, I16, 1e-4)]
+    data = model(tensors, [op("AVERAGE_POOL_2D", "x", "y", "Pool2DOptions", **window)], "x", "y")
+    np.testing.assert_array_equal(run(imported(data, tmp_path), x=x)[0], expected)
+    np.testing.assert_array_equal(litert(saved(data, tmp_path), x=x)[0], expected)
+
+
+def test_softmax_of_16_bits_is_computed_in_reals(tmp_path: Path) -> None:
+    x = codes(I16, 4, 10)
+    tensors = [of("x", [4, 10], I16, 1e-4), of("y", [4, 10], I16, 1 / 32768)]
+    data = model(tensors, [op("SOFTMAX", "x", "y", "SoftmaxOptions", Beta=1.0)], "x", "y")
+    found = run(imported(data, tmp_path), x=x)[0]
+    powers = np.exp(x * 1e-4)
+    np.testing.assert_allclose(found, powers / powers.sum(-1, keepdims=True) * 32768, atol=1)
+    # TFLite reads tables of 513 powers.
+    np.testing.assert_allclose(found, litert(saved(data, tmp_path), x=x)[0], atol=8)
 
 
 @pytest.mark.parametrize("dtype", [I8, I16])

@@ -100,18 +100,6 @@ def transposed(x: Any, w: Any) -> Any:
     return made
 
 
-def linear_rows(x: Any) -> Any:
-    """Return an image with twice the rows and columns, between centres of pixels."""
-    for axis in (1, 2):
-        extent = x.shape[axis]
-        at = np.clip((np.arange(2 * extent) + 0.5) / 2 - 0.5, 0, extent - 1)
-        below = np.floor(at).astype(int)
-        above = np.minimum(below + 1, extent - 1)
-        part = (at - below).reshape(-1, *([1] * (3 - axis)))
-        x = np.take(x, below, axis) * (1 - part) + np.take(x, above, axis) * part
-    return x
-
-
 def softmax(x: Any) -> Any:
     powers = np.exp(x - x.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True)
@@ -128,6 +116,36 @@ def unit_rows(x: Any) -> Any:
 PAIR = (IMAGE, (3,))
 WEIGHT = RNG.standard_normal((5, 3, 3, 3)).astype(F32)
 REDUCED = {"options": "ReducerOptions", "fields": {"KeepDims": True}, "stored": (ints(1, 2),)}
+
+SIZES = ((8, 12), (3, 4), (5, 11))
+COORDINATES: list[dict[str, bool]] = [{}, {"AlignCorners": True}, {"HalfPixelCenters": True}]
+
+
+def resized(kind: str, size: tuple[int, int], **flags: bool) -> Case:
+    is_nearest = kind == "RESIZE_NEAREST_NEIGHBOR"
+
+    def compute(x: Any, _: Any) -> Any:
+        for axis, after in zip((1, 2), size, strict=True):
+            before, place = x.shape[axis], np.arange(after, dtype=np.float64)
+            if flags.get("AlignCorners"):
+                at = place * (before - 1) / (after - 1)
+            else:
+                half = 0.5 if flags.get("HalfPixelCenters") else 0.0
+                at = (place + half) * before / after - (0.0 if is_nearest else half)
+            if is_nearest:
+                places = np.floor(at + 0.5 if flags.get("AlignCorners") else at).astype(int)
+                x = np.take(x, np.clip(places, 0, before - 1), axis)
+                continue
+            low, part = np.floor(at).astype(int), at - np.floor(at)
+            ends = [np.take(x, np.clip(places, 0, before - 1), axis) for places in (low, low + 1)]
+            shape = [1, 1, 1, 1]
+            shape[axis] = after
+            x = ends[0] * (1 - part.reshape(shape)) + ends[1] * part.reshape(shape)
+        return x
+
+    options = "ResizeNearestNeighborOptions" if is_nearest else "ResizeBilinearOptions"
+    return Case(kind, (IMAGE,), compute, options, dict(flags), (ints(*size),))
+
 
 CASES = [
     unary("ABS", np.abs),
@@ -206,6 +224,52 @@ CASES = [
         {"BeginMask": 4, "EndMask": 4, "ShrinkAxisMask": 1},
         (ints(-1, 3, 9, 1), ints(2, 0, 9, 3), ints(1, -2, 1, 1)),
     ),
+    Case(
+        "STRIDED_SLICE",
+        (IMAGE,),
+        lambda x, *_: x[1:, ..., None, 2],
+        "StridedSliceOptions",
+        {"EndMask": 1, "EllipsisMask": 2, "NewAxisMask": 4, "ShrinkAxisMask": 8},
+        (ints(1, 0, 0, 2), ints(9, 0, 0, 3), ints(1, 1, 1, 1)),
+    ),
+    Case(
+        "STRIDED_SLICE",
+        (IMAGE,),
+        lambda x, *_: x[None, :, 1:3, ::2],
+        "StridedSliceOptions",
+        {"BeginMask": 10, "EndMask": 10, "NewAxisMask": 1},
+        (ints(0, 0, 1, 0), ints(0, 0, 3, 0), ints(1, 1, 1, 2)),
+    ),
+    Case(
+        "DYNAMIC_UPDATE_SLICE",
+        ((5, 4), (2, 4)),
+        lambda x, part, _: np.concatenate([x[:3], part]),
+        "",
+        {},
+        (ints(7, 1),),
+    ),
+    Case(
+        "MIRROR_PAD",
+        ((3, 4),),
+        lambda x, _: np.pad(x, ((1, 0), (2, 3)), mode="symmetric"),
+        "MirrorPadOptions",
+        {"Mode": 1},
+        (np.array([[1, 0], [2, 3]], I32),),
+    ),
+    Case(
+        "GATHER",
+        ((2, 5, 4),),
+        lambda x, i: np.take_along_axis(x, i[:, :, None], 1),
+        "GatherOptions",
+        {"Axis": 1, "BatchDims": 1},
+        (ints(3, 0, 0, 4, 4, 1).reshape(2, 3),),
+    ),
+    *(resized("RESIZE_BILINEAR", size, **flags) for size in ((8, 12), (3, 4), (5, 11)) for flags in COORDINATES),
+    *(
+        resized("RESIZE_NEAREST_NEIGHBOR", size, **flags)
+        for size in ((8, 12), (3, 4), (5, 11))
+        for flags in COORDINATES
+    ),
     Case("TRANSPOSE", (IMAGE,), lambda x, _: x.transpose(1, 0, 3, 2), "TransposeOptions", {}, (ints(1, 0, 3, 2),)),
     Case("EXPAND_DIMS", ((3, 4),), lambda x, _: x[:, None], "ExpandDimsOptions", {}, (ints(1),)),
     Case("SQUEEZE", ((1, 3, 1, 4),), lambda x: x[:, :, 0], "SqueezeOptions", {"SqueezeDims": [2]}),
@@ -276,22 +340,6 @@ CASES = [
         first=True,
         codes=False,
     ),
-    Case(
-        "RESIZE_BILINEAR",
-        (IMAGE,),
-        lambda x, _: linear_rows(x),
-        "ResizeBilinearOptions",
-        {"HalfPixelCenters": True},
-        (ints(8, 12),),
-    ),
-    Case(
-        "RESIZE_NEAREST_NEIGHBOR",
-        (IMAGE,),
-        lambda x, _: x.repeat(2, 1).repeat(2, 2),
-        "ResizeNearestNeighborOptions",
-        {},
-        (ints(8, 12),),
-    ),
 ]
 
 
@@ -340,7 +388,7 @@ def built(case: Case, tmp_path: Path, *, scaled: bool) -> tuple[bytes, dict[str,
 
 ON_CODES = """MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN CONCATENATION PACK UNPACK SPLIT SPLIT_V SLICE STRIDED_SLICE
 TRANSPOSE EXPAND_DIMS SQUEEZE TILE BROADCAST_TO FILL REVERSE_V2 MIRROR_PAD PAD SPACE_TO_DEPTH DEPTH_TO_SPACE
-SPACE_TO_BATCH_ND BATCH_TO_SPACE_ND GATHER GATHER_ND RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR"""
+SPACE_TO_BATCH_ND BATCH_TO_SPACE_ND DYNAMIC_UPDATE_SLICE GATHER GATHER_ND RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR"""
 """Operators whose result has the scale of their input."""
 
 
@@ -473,6 +521,25 @@ def test_shapes_that_depend_on_sizes_are_computed_at_import(tmp_path: Path) -> N
     assert "op reshape(x, shape=[batch*x_1, 3]) >> y;" in program.text
     x = RNG.standard_normal((4, 5, 3)).astype(F32)
     np.testing.assert_array_equal(run(program, x=x)[0], x.reshape(20, 3))
+
+
+def test_ends_of_slices_may_be_distances_from_their_starts(tmp_path: Path) -> None:
+    stored = [holds("s", ints(1, -3)), holds("e", ints(1, 2)), holds("m", ints(1, 1))]
+    tensors = [of("x", [3, 4]), *stored, of("y", [1, 2])]
+    data = model(tensors, [op("STRIDED_SLICE", "x s e m", "y", "StridedSliceOptions", Offset=True)], "x", "y")
+    x = RNG.standard_normal((3, 4)).astype(F32)
+    np.testing.assert_array_equal(run(imported(data, tmp_path), x=x)[0], x[1:2, 1:3])
+
+
+def test_shapes_broadcast_to_a_shape(tmp_path: Path) -> None:
+    stored = [holds("a", ints(4, 1, 3)), holds("b", ints(2, 1))]
+    tensors = [of("x", [2, 3]), *stored, of("s", [3], I32), of("y", [4, 2, 3])]
+    operators = [op("BROADCAST_ARGS", "a b", "s"), op("BROADCAST_TO", "x s", "y")]
+    data = model(tensors, operators, "x", "y")
+    x = RNG.standard_normal((2, 3)).astype(F32)
+    found = run(imported(data, tmp_path), x=x)[0]
+    np.testing.assert_array_equal(found, np.broadcast_to(x, (4, 2, 3)))
+    np.testing.assert_array_equal(found, litert(saved(data, tmp_path), x=x)[0])
 
 
 def test_the_rank_is_a_number(tmp_path: Path) -> None:

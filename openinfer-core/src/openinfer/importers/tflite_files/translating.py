@@ -41,7 +41,7 @@ MOST_OPERATORS = 1 << 17
 MOST_LISTED = 100
 """Operators that one error lists."""
 
-_MALFORMED = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
+_MALFORMED = (TypeError, ValueError, IndexError, KeyError, ArithmeticError, MemoryError)
 """What translators raise where options, inputs or shapes of an operator are not what it has."""
 
 

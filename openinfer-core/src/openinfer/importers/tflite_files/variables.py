@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.values import Program
     from openinfer.importers.tflite_files.source import Tensor, TfliteModel
+
+
+MOST_ELEMENTS = 1 << 26
+"""Elements of the largest variable."""
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +105,10 @@ class Variables:
             shape = tuple(int(dim) for dim in dims if isinstance(dim, int))
             if len(shape) != len(dims):
                 raise ValueError(f"the variable {name!r} has an extent that depends on sizes")
+            if math.prod(shape) > MOST_ELEMENTS:
+                raise ValueError(
+                    f"the variable {name!r} has {math.prod(shape)} elements, expected at most {MOST_ELEMENTS}"
+                )
             initial = Payload(dtype, shape, lambda: np.full(shape, fill, storage_dtype(dtype)))
             before = Value(name, dtype, shape)
             held = self._held[key] = Variable(name, initial, before, before)

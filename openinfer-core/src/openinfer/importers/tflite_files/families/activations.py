@@ -22,7 +22,7 @@ from openinfer.importers.tflite_files.requantising import (
 from openinfer.importers.tflite_files.through_reals import through_reals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from openinfer.importers.onnx_files.values import Value
 
@@ -46,16 +46,26 @@ def _bound(name: str) -> Callable[[Node], Value]:
     return translated
 
 
-def _softmax(node: Node) -> Value:
-    """Softmax over the last dim; of codes by a table of 256 powers of e, as LiteRT computes it."""
-    x, beta = node.given(0), float(node.option("Beta", 1.0))
+def _softmax_of_reals(node: Node) -> Value:
+    x, beta = node.given(0), _beta(node)
+    return node.call("softmax", x if beta == 1.0 else node.call("mul", x, node.number(beta, x.dtype)))
+
+
+def _beta(node: Node) -> float:
+    beta = float(node.option("Beta", 1.0))
     if not 0 < beta < math.inf:
         node.refuse(f"Beta is {beta}, expected a positive number")
-    if not node.is_quantised:
-        scaled = x if beta == 1.0 else node.call("mul", x, node.number(beta, x.dtype))
-        return node.call("softmax", scaled)
-    if x.dtype.bits != 8 or node.results[0].dtype.bits != 8:
-        node.refuse(f"of {x.dtype}, expected integers of 8 bits")
+    return beta
+
+
+_wide_softmax = through_reals(_softmax_of_reals)
+
+
+def _softmax(node: Node) -> Value | Sequence[Value]:
+    """Softmax over the last dim; of codes of 8 bits by a table of 256 powers of e, as LiteRT computes it."""
+    x, beta = node.given(0), _beta(node)
+    if not node.is_quantised or x.dtype.bits != 8 or node.results[0].dtype.bits != 8:
+        return _wide_softmax(node)
     step = np.float32(node.parameters(node.tensor(0)).scale[0]) * np.float32(beta)
     powers = np.exp(-step * np.arange(256, dtype=np.float32)).astype(np.float32)
     wide = node.call("cast", x, to=I32)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import I64
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.tflite_files.node import Node
 from openinfer.importers.tflite_files.through_reals import on_codes
@@ -14,10 +16,25 @@ if TYPE_CHECKING:
 
 
 def _gather(node: Node) -> Value:
-    x = node.given(0)
-    if node.option("BatchDims"):
-        node.refuse("dims of batches")
-    return node.call("gather", x, node.given(1), axis=node.axis(int(node.option("Axis")), x.rank))
+    x, batches = node.given(0), int(node.option("BatchDims"))
+    axis = node.axis(int(node.option("Axis")), x.rank)
+    return _gather_in_batches(node, x, axis, batches) if batches else node.call("gather", x, node.given(1), axis=axis)
+
+
+def _gather_in_batches(node: Node, x: Value, axis: int, batches: int) -> Value:
+    """Return the same for each place of the first dims: rows of all of them in one dim, and places that count on."""
+    indices = node.given(1)
+    extents, places = x.shape, indices.shape
+    if extents is None or places is None:
+        node.refuse("the shape depends on sizes: fix them with --set")
+    if not 0 < batches <= min(axis, indices.rank) or extents[:batches] != places[:batches] or axis != batches:
+        node.refuse(f"{batches} dims of batches, with dim {axis}, of {list(extents)} and {list(places)}")
+    count = math.prod(extents[:batches])
+    rows = node.call("reshape", x, shape=(count * extents[axis], *extents[axis + 1 :]))
+    numbers = node.emit.typed("range", I64, (count,), start=0, limit=count)
+    starts = node.call("mul", numbers, node.number(extents[axis], I64))
+    starts = node.call("reshape", starts, shape=(*places[:batches], *[1] * (indices.rank - batches)))
+    return node.call("gather", rows, node.call("add", node.call("cast", indices, to=I64), starts))
 
 
 def _gather_nd(node: Node) -> Value:

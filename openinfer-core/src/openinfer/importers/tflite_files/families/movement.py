@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -55,9 +55,30 @@ def _pad_v2(node: Node) -> Value:
 
 
 def _mirror_pad(node: Node) -> Value:
-    if node.choice("Mode", ("REFLECT", "SYMMETRIC")) == "SYMMETRIC":
-        node.refuse("symmetric margins, which repeat the edge")
-    return _padded(node, {"mode": "reflect"})
+    if node.choice("Mode", ("REFLECT", "SYMMETRIC")) == "REFLECT":
+        return _padded(node, {"mode": "reflect"})
+    x = node.given(0)
+    for axis, (before, after) in enumerate(zip(*_margins(node, x), strict=True)):
+        x = _mirrored(node, x, axis, before, after)
+    return x
+
+
+def _mirrored(node: Node, x: Value, axis: int, before: int, after: int) -> Value:
+    """Return an array with margins along a dim that mirror it, its edge too."""
+    extent = x.dims[axis]
+    if not is_number(extent):
+        node.refuse("the shape depends on sizes: fix them with --set")
+    if max(before, after) > extent:
+        node.refuse(f"margins of {before} and {after} around {extent}")
+    ends = [(0, before), (extent - after, extent)]
+    first, last = (
+        node.call("flip", node.call("slice", x, starts=(start,), ends=(end,), axes=(axis,)), axes=(axis,))
+        if end > start
+        else None
+        for start, end in ends
+    )
+    parts = [part for part in (first, x, last) if part is not None]
+    return node.emit.ops("concat", parts, {"axis": axis})[0] if len(parts) > 1 else x
 
 
 def _concatenation(node: Node) -> Value:
@@ -103,34 +124,60 @@ def _slice(node: Node) -> Value:
 
 
 def _strided_slice(node: Node) -> Value:
-    """Python's slices: bits of masks leave a bound open, add a dim of 1, or take one place of a dim."""
+    """Python's slices: bits of masks leave a bound open, add a dim of 1, take one place of a dim, or skip dims."""
     x, (starts, ends, steps) = node.given(0), (node.numbers(position) for position in (1, 2, 3))
     begins, finishes, ellipsis, adds, takes = (
         int(node.option(f"{name}Mask")) for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")
     )
-    if ellipsis or adds or node.option("Offset", False):
-        node.refuse("a slice with an ellipsis, a new dim or an offset")
-    extents = x.dims
-    axes = range(len(starts))
-    lows: list[Size] = []
-    highs: list[Size] = []
+    if node.option("Offset", False):
+        ends = [start + length for start, length in zip(starts, ends, strict=True)]
+    added = sum(adds >> place & 1 and not ellipsis >> place & 1 for place in range(len(starts)))
+    cuts: list[_Cut] = []
     gone: list[int] = []
-    for axis, (start, end, step) in enumerate(zip(starts, ends, steps, strict=True)):
-        if takes >> axis & 1:
+    new: list[int] = []
+    axis = left = 0
+    for place, (start, end, step) in enumerate(zip(starts, ends, steps, strict=True)):
+        if ellipsis >> place & 1:
+            skipped = x.rank - (len(starts) - 1 - added)
+            axis, left = axis + skipped, left + skipped
+        elif adds >> place & 1:
+            new.append(left)
+            left += 1
+        elif takes >> place & 1:
             gone.append(axis)
-            extent = extents[axis]
-            low = start + extent if start < 0 and is_number(extent) else start
-            lows.append(low)
-            highs.append(low + 1 if low != -1 else extents[axis])
-            continue
-        open_end: Size = extents[axis] if step > 0 else -(1 << 31)
-        lows.append((0 if step > 0 else extents[axis]) if begins >> axis & 1 else start)
-        highs.append(open_end if finishes >> axis & 1 else end)
-    settings: dict[str, Setting] = {"starts": tuple(lows), "ends": tuple(highs), "axes": tuple(axes)}
-    moves = [1 if takes >> axis & 1 else step for axis, step in enumerate(steps)]
-    settings |= {"steps": tuple(moves)} if any(step != 1 for step in moves) else {}
-    part = node.call("slice", x, **settings)
-    return node.call("squeeze", part, axes=tuple(gone)) if gone else part
+            cuts.append(_one_place(axis, start, x.dims[axis]))
+            axis += 1
+        else:
+            is_open = bool(begins >> place & 1), bool(finishes >> place & 1)
+            cuts.append(_cut(axis, start, end, step, x.dims[axis], is_open))
+            axis, left = axis + 1, left + 1
+    part = _sliced(node, x, cuts)
+    part = node.call("squeeze", part, axes=tuple(gone)) if gone else part
+    return node.call("unsqueeze", part, axes=tuple(new)) if new else part
+
+
+_Cut: TypeAlias = "tuple[int, Size, Size, int]"
+"""A dim, with the first place, the one before which to stop, and the distance."""
+
+
+def _one_place(axis: int, start: int, extent: Size) -> _Cut:
+    low = start + extent if start < 0 and is_number(extent) else start
+    return axis, low, low + 1 if low != -1 else extent, 1
+
+
+def _cut(axis: int, start: int, end: int, step: int, extent: Size, is_open: tuple[bool, bool]) -> _Cut:
+    open_end: Size = extent if step > 0 else -(1 << 31)
+    low: Size = start if not is_open[0] else 0 if step > 0 else extent
+    return axis, low, open_end if is_open[1] else end, step
+
+
+def _sliced(node: Node, x: Value, cuts: list[_Cut]) -> Value:
+    if not cuts:
+        return x
+    axes, lows, highs, steps = zip(*cuts, strict=True)
+    settings: dict[str, Setting] = {"starts": lows, "ends": highs, "axes": axes}
+    settings |= {"steps": steps} if any(step != 1 for step in steps) else {}
+    return node.call("slice", x, **settings)
 
 
 def _transpose(node: Node) -> Value:
@@ -175,6 +222,37 @@ def _fill(node: Node) -> Value:
 def _zeros_like(node: Node) -> Value:
     zero = int(node.parameters(node.results[0]).zero[0]) if is_quantised(node.results[0]) else 0
     return node.call("fill", node.given(0), value=zero)
+
+
+def _broadcast_args(node: Node) -> Value:
+    """The shape that two shapes broadcast to."""
+    shapes = [list(node.integers(position)) for position in range(2)]
+    rank = max(map(len, shapes))
+    padded = [[1] * (rank - len(shape)) + shape for shape in shapes]
+    made: list[Size] = []
+    for a, b in zip(*padded, strict=True):
+        if a != b and not (is_number(a) and a == 1) and not (is_number(b) and b == 1):
+            node.refuse(f"shapes with the extents {a} and {b} in one place")
+        made.append(b if is_number(a) and a == 1 else a)
+    return of_elements(made, (rank,), node.results[0].dtype)
+
+
+def _dynamic_update_slice(node: Node) -> Value:
+    """An array with a part replaced at a place that the running program knows, moved so that the part is inside."""
+    x, part, start = node.given(0), node.given(1), node.given(2)
+    extents, lengths = _plain(node, x), _plain(node, part)
+    inside: Value | None = None
+    for axis, (extent, length) in enumerate(zip(extents, lengths, strict=True)):
+        if length == extent:
+            continue
+        place = node.call("cast", node.call("slice", start, starts=(axis,), ends=(axis + 1,)), to=I32)
+        first = node.call("clamp", place, min=0, max=extent - length)
+        distance = node.call("sub", node.emit.typed("range", I32, (extent,), start=0, limit=extent), first)
+        within = node.call("clamp", distance, min=0, max=length - 1)
+        part = node.call("gather", part, within, axis=axis)
+        is_in = node.call("reshape", node.call("eq", within, distance), shape=(extent, *[1] * (x.rank - axis - 1)))
+        inside = is_in if inside is None else node.call("and", inside, is_in)
+    return part if inside is None else node.call("where", inside, part, x)
 
 
 def _shape(node: Node) -> Value:
@@ -239,9 +317,11 @@ def _plain(node: Node, x: Value) -> tuple[int, ...]:
 TRANSLATORS = MappingProxyType(
     {
         "BATCH_TO_SPACE_ND": _batch_to_space,
+        "BROADCAST_ARGS": _broadcast_args,
         "BROADCAST_TO": on_codes(_broadcast_to),
         "CONCATENATION": on_codes(_concatenation),
         "DEPTH_TO_SPACE": on_codes(_space_to_depth),
+        "DYNAMIC_UPDATE_SLICE": on_codes(_dynamic_update_slice),
         "EXPAND_DIMS": on_codes(_expand_dims),
         "FILL": on_codes(_fill),
         "MIRROR_PAD": on_codes(_mirror_pad),

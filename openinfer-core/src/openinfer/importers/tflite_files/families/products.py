@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from openinfer.importers.tflite_files.families.windows import (
     integer_products,
     real_weight,
@@ -12,11 +14,13 @@ from openinfer.importers.tflite_files.families.windows import (
     with_bias,
 )
 from openinfer.importers.tflite_files.image_order import permuted
-from openinfer.importers.tflite_files.node import Node
+from openinfer.importers.tflite_files.node import Node, is_quantised
 from openinfer.importers.tflite_files.requantising import activated, requantised
 from openinfer.importers.tflite_files.through_reals import through_reals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openinfer.importers.onnx_files.values import Setting, Value
 
 
@@ -45,9 +49,35 @@ def _batch_matmul(node: Node) -> Value:
     settings: dict[str, Setting] = {
         setting: True for setting, name in (("trans_a", "AdjX"), ("trans_b", "AdjY")) if node.option(name, False)
     }
-    if any(node.given(position).rank < 2 for position in (0, 1)):
-        node.refuse("of vectors")
+    _check_matrices(node)
     return node.call("matmul", node.given(0), node.given(1), **settings)
 
 
-TRANSLATORS = MappingProxyType({"BATCH_MATMUL": through_reals(_batch_matmul), "FULLY_CONNECTED": _fully_connected})
+_of_reals = through_reals(_batch_matmul)
+
+
+def _integer_batch_matmul(node: Node) -> Value | Sequence[Value]:
+    tensors = node.tensor(0), node.tensor(1), node.results[0]
+    if not all(is_quantised(tensor) and tensor.dtype.bits == 8 for tensor in tensors):
+        return _of_reals(node)
+    _check_matrices(node)
+    a, b = (
+        _transposed(node, node.given(position)) if node.option(name, False) else node.given(position)
+        for position, name in enumerate(("AdjX", "AdjY"))
+    )
+    factor = node.parameters(tensors[0]).scale[0] * node.parameters(tensors[1]).scale[0]
+    total = integer_products(node, "matmul_integer", a, b)
+    # TFLite multiplies the scales of inputs in f32, and divides in f64.
+    return requantised(node, total, np.asarray(factor, np.float32 if node.rounding == "f32" else np.float64))
+
+
+def _check_matrices(node: Node) -> None:
+    if any(node.given(position).rank < 2 for position in (0, 1)):
+        node.refuse("of vectors")
+
+
+def _transposed(node: Node, value: Value) -> Value:
+    return permuted(node.emit, value, (*range(value.rank - 2), value.rank - 1, value.rank - 2))
+
+
+TRANSLATORS = MappingProxyType({"BATCH_MATMUL": _integer_batch_matmul, "FULLY_CONNECTED": _fully_connected})

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def _handle(node: Node) -> Value:
     number = node.graph.variables.handle(str(node.option("Container", "")), str(node.option("SharedName", "")))
-    shape = tuple(extent or 1 for extent in node.results[0].dims)
+    shape = tuple(1 if extent is None else extent for extent in node.results[0].dims)
+    if any(extent != 1 for extent in shape):
+        node.refuse(f"several variables, {list(shape)}")
     return known(np.full(shape, number, np.int32), I32)
 
 

@@ -19,7 +19,6 @@ from openinfer.importers.tflite_files.requantising import (
     same_parameters,
     within_bounds,
 )
-from openinfer.importers.tflite_files.through_reals import on_codes, through_reals
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import Array
@@ -79,12 +78,12 @@ def _convolved(node: Node, order: tuple[int, ...], *, is_depthwise: bool) -> Val
         return node.order.image(activated(node, node.call("conv2d", x, w, bias, **settings)))
     total = integer_products(node, "conv_integer", x, w, **settings)
     if bias is not None:
-        total = with_bias(node, total, _per_plane(node, bias))
+        total = with_bias(node, total, per_plane(node, bias))
     scale = scales_of_products(node)
     return node.order.image(requantised(node, total, scale.reshape(-1, 1, 1) if scale.size > 1 else scale.reshape(())))
 
 
-def _per_plane(node: Node, value: Value) -> Value:
+def per_plane(node: Node, value: Value) -> Value:
     """Return one number for each channel in the shape that broadcasts against planes."""
     if value.payload is None:
         return node.call("reshape", value, shape=(*value.dims, 1, 1))
@@ -134,8 +133,13 @@ def zero_points(node: Node) -> tuple[Value | None, Value | None]:
 def integer_products(node: Node, op: str, x: Value, w: Value, **settings: Setting) -> Value:
     """Return exact sums of products: in i32 of codes of 8 bits, in i64 of those of 16 bits, byte by byte."""
     zeros = zero_points(node)
-    if x.dtype is not I16:
-        return node.call(op, x, w, *zeros, **settings)
+    if x.dtype is I16:
+        return wide_products(node, op, x, w, **settings)
+    return node.call(op, x, w, *zeros, **settings)
+
+
+def wide_products(node: Node, op: str, x: Value, w: Value, **settings: Setting) -> Value:
+    """Return exact sums of products of 16 and 8 bits in i64, byte by byte."""
     shape = w.shape or ()
     if math.prod(shape) // max(min(shape, default=1), 1) > MOST_TAPS:
         node.refuse(f"sums of more than {MOST_TAPS} products of 16 bits")
@@ -205,7 +209,11 @@ def _window_sums(node: Node, x: Value, settings: dict[str, Setting]) -> tuple[Va
         node.refuse("the shape depends on sizes: fix them with --set")
     ones = node.constant(np.ones((channels, 1, height, width), np.int8))
     convolution = {name: value for name, value in settings.items() if name != "kernel"}
-    total = node.call("conv_integer", x, ones, groups=channels, **convolution)
+    if x.dtype is I16:
+        wide = wide_products(node, "conv_integer", x, ones, groups=channels, **convolution)
+        total = node.call("cast", wide, to=I32)
+    else:
+        total = node.call("conv_integer", x, ones, groups=channels, **convolution)
     if settings.get("padding") is None:
         return total, np.array(height * width)
     strides = int(node.option("StrideH", 1)), int(node.option("StrideW", 1))
@@ -231,43 +239,6 @@ def _l2_pool(node: Node) -> Value:
     return node.order.image(activated(node, node.call("sqrt", squares)))
 
 
-def _transpose_conv(node: Node) -> Value:
-    """The gradient of a convolution whose result the third input is, in the shape that the first names."""
-    wanted, w, x = node.numbers(0), node.given(1), node.planes(2)
-    if w.rank != 4 or len(wanted) != 4:
-        node.refuse("of other than 4 dims")
-    w = permuted(node.emit, node.part(w, "weight"), (3, 0, 1, 2))
-    kernel, extents = _extents(node, w), _extents(node, x)
-    strides = [int(node.option(name, 1)) for name in ("StrideH", "StrideW")]
-    before, after, extra = list[int](), list[int](), list[int]()
-    for size, length, stride, full in zip(extents, kernel, strides, wanted[1:3], strict=True):
-        whole = (size - 1) * stride + length
-        cut = max(whole - full, 0)
-        before.append(cut // 2 if node.choice("Padding", PADDINGS) != "valid" else 0)
-        after.append(cut - before[-1])
-        extra.append(max(full - whole, 0))
-    settings: dict[str, Setting] = {"stride": tuple(strides), "padding": (*before, *after)}
-    settings |= {"output_padding": tuple(extra)} if any(extra) else {}
-    return node.order.image(activated(node, node.call("conv_transpose2d", x, w, node.input(3), **settings)))
-
-
-def _extents(node: Node, x: Value) -> list[int]:
-    """Return rows and columns of planes."""
-    extents = [dim for dim in x.dims[2:] if is_number(dim)]
-    if len(extents) != 2:
-        node.refuse("the shape depends on sizes: fix them with --set")
-    return extents
-
-
-def _resize(node: Node) -> Value:
-    """Resampling; coordinates of half pixels for linear, and of corners alike for nearest, as `resize2d` has them."""
-    size, is_linear = tuple(node.numbers(1)), node.op == "RESIZE_BILINEAR"
-    if node.option("AlignCorners", False) or bool(node.option("HalfPixelCenters", False)) != is_linear:
-        node.refuse("other coordinates than those of half pixels for linear and of asymmetric ones for nearest")
-    mode: dict[str, Setting] = {"mode": "linear"} if is_linear else {}
-    return node.order.image(node.call("resize2d", node.planes(0), size=size, **mode))
-
-
 TRANSLATORS = MappingProxyType(
     {
         "AVERAGE_POOL_2D": _average_pool,
@@ -275,8 +246,5 @@ TRANSLATORS = MappingProxyType(
         "DEPTHWISE_CONV_2D": _depthwise_conv,
         "L2_POOL_2D": _l2_pool,
         "MAX_POOL_2D": _max_pool,
-        "RESIZE_BILINEAR": through_reals(_resize),
-        "RESIZE_NEAREST_NEIGHBOR": on_codes(_resize),
-        "TRANSPOSE_CONV": through_reals(_transpose_conv),
     }
 )
