@@ -13,6 +13,7 @@ from openinfer.plan.accesses import Accesses, mask, written
 from openinfer.plan.arena import LEAST, placed
 from openinfer.plan.arrangement import Arranged, arranged
 from openinfer.plan.banks import states_nbytes, writable
+from openinfer.plan.concatenated import without_concatenations
 from openinfer.plan.constants import with_constants
 from openinfer.plan.dead_steps import reached, without_dead_steps
 from openinfer.plan.directions import taking_turns
@@ -41,6 +42,7 @@ from openinfer.plan.size_checks import checks_first, declared_checks
 from openinfer.plan.stages import arranged_listing, ignored, listing, schedule
 from openinfer.plan.steps import Procedure, Register
 from openinfer.plan.tables import weight_table
+from openinfer.plan.unit_dims import without_unit_copies
 from openinfer.plan.values import PlanInput, PlanOutput, PlanState
 from openinfer.plan.views import with_views
 from openinfer.plan.weights import WeightStore
@@ -196,6 +198,8 @@ def _arranged(
     if not options.scheduled:
         return Arranged(tuple(procedures), values, tuple(store.weights), tuple(tables))
     data = PlanData(list(values), list(store.weights), list(tables))
+    procedures = without_unit_copies(procedures, values, started.wanted)
+    procedures = without_concatenations(procedures, values, started.wanted)
     if options.machine.lanes(F32.bits // 8) > 1 and not options.memories:
         procedures = with_wide_floats(procedures, data, started.wanted)
     small = worded(procedures, data.values, data.weights)

@@ -27,8 +27,15 @@ def joining(total: Total) -> str | None:
 
 
 def is_idempotent(total: Total) -> bool:
-    """Return whether a term may be combined twice, so that totals can begin with the first term."""
-    return joining(total) in _IDEMPOTENT
+    """Return whether a term may be combined twice, so that totals can begin with the first term.
+
+    So it is where the combination chooses one of both: two equal ones are what is chosen.
+    """
+    match total.combine:
+        case tree.Apply("select", (tree.Apply(), tree.Input(first), tree.Input(second))) if {first, second} == {~0, ~1}:
+            return True
+        case _:
+            return joining(total) in _IDEMPOTENT
 
 
 def has_parts(fold: Fold) -> bool:
@@ -42,7 +49,8 @@ def has_parts(fold: Fold) -> bool:
 
 def is_tileable(fold: Fold) -> bool:
     """Return whether totals of several places can be kept side by side, each begun before its first term."""
-    return not fold.running and all(total.start is not None or is_idempotent(total) for total in fold.totals)
+    is_alone = len(fold.totals) == 1
+    return not fold.running and all(t.start is not None or (is_alone and is_idempotent(t)) for t in fold.totals)
 
 
 def is_scan(fold: Fold) -> bool:
