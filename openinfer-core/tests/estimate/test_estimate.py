@@ -211,7 +211,7 @@ def test_large_numbers_are_rounded() -> None:
     row = estimate_text(plan, estimate(plan)).partition("block entry\n")[2].splitlines()[0]
 
     # 2 · 512³ operations, and matrices of 2²⁰ bytes, of which both operands are one.
-    assert row.split()[7:10] == ["268M", "1Mi", "1Mi"]
+    assert row.split()[7:11] == ["268M", "134M", "1Mi", "1Mi"]
 
 
 def test_the_document_has_the_estimate_of_every_step() -> None:

@@ -31,6 +31,7 @@ def plan_document(plan: ExecutionPlan, found: PlanEstimate) -> dict[str, Any]:
     totals = {
         "operations": largest.operations,
         "macs": largest.macs,
+        "cycles": largest.cycles or None,
         "moved_nbytes": largest.moved_nbytes,
         "live_nbytes": largest.live_nbytes,
         "expressions": _expressions(found, ("operations", "macs", "moved_nbytes", "live_nbytes")),
@@ -67,6 +68,7 @@ def _estimate(found: StepEstimate) -> dict[str, Any]:
         "proved": found.proved,
         "guarded": found.guarded,
         "needs_guards": found.needs_guards,
+        "cycles": found.counted_cycles,
         "choices": [_choice(choice) for choice in found.choices],
     }
 

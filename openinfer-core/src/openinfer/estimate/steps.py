@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from openinfer import dims
 from openinfer.codegen import loop_program
 from openinfer.dims import is_size
+from openinfer.estimate.cycles import kernel_cycles
 from openinfer.estimate.sizes import PlanSizes, storage_nbytes
 from openinfer.estimate.work import kernel_operations, multiply_accumulates, operations, reads_of
 from openinfer.layout import row_major
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Operand, Step
     from openinfer.schedule import Schedule
+
+
+_SINGLE = 4
+"""Bytes of an f32, one of which is a register of a processor without vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class StepEstimate:
         proved, guarded: accesses that lie inside of their buffer whatever the data are, and because of a test.
         needs_guards: whether accesses lie inside because of tests of sizes that precede the step; they are not counted.
         choices: one for each stage of a computation.
+        counted_cycles: by `openinfer.estimate.cycles`, on processors without vectors; None where it is not known.
     """
 
     number: int
@@ -87,6 +93,7 @@ class StepEstimate:
     guarded: int = 0
     needs_guards: bool = False
     choices: tuple[StageChoice, ...] = ()
+    counted_cycles: Size | None = None
 
     def at(self, sizes: Mapping[str, int]) -> StepEstimate:
         """Return the estimate of the step at some sizes."""
@@ -98,11 +105,14 @@ class StepEstimate:
             read_nbytes=_at(self.read_nbytes, sizes),
             written_nbytes=_at(self.written_nbytes, sizes),
             live_nbytes=_at(self.live_nbytes, sizes),
+            counted_cycles=_at(self.counted_cycles, sizes),
         )
 
     @property
-    def cycles(self) -> float | None:
-        """Cycles of the stages that the cost model decides on; None where it decides on none."""
+    def cycles(self) -> Size | float | None:
+        """Cycles that were counted; else those of the stages that the cost model decides on, or None."""
+        if self.counted_cycles is not None:
+            return self.counted_cycles
         known = [choice.cycles for choice in self.choices if choice.cycles is not None]
         return sum(known) if known else None
 
@@ -134,6 +144,11 @@ class PlanEstimate:
     def macs(self) -> Size:
         """Multiply-accumulates of all steps, each as often as loops of known bounds run it; unknown ones left out."""
         return sum(_times(step, step.macs) for step in self.steps if step.macs is not None)
+
+    @property
+    def cycles(self) -> Size:
+        """Counted cycles of all steps, each as often as loops of known bounds run it; 0 where none are counted."""
+        return sum(_times(step, step.counted_cycles) for step in self.steps if step.counted_cycles is not None)
 
     @property
     def moved_nbytes(self) -> Size:
@@ -269,7 +284,13 @@ class _Estimating:
             guarded=0 if accesses is None else accesses.guarded,
             needs_guards=accesses is None,
             choices=choices,
+            counted_cycles=self._cycles(kernel),
         )
+
+    def _cycles(self, kernel: Kernel) -> Size | None:
+        """Count cycles for a device that is known and has no vectors."""
+        machine = None if self._plan.arch is None else self._plan.arch.machine
+        return kernel_cycles(kernel, machine) if machine is not None and machine.lanes(_SINGLE) == 1 else None
 
     def _choices(self, step: ComputeStep) -> Iterator[StageChoice]:
         computation, arrangement = step.computation, step.arrangement

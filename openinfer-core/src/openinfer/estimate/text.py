@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import counted, printable
 from openinfer.dims import is_size
+from openinfer.estimate.advice import advice_lines
 from openinfer.plan.accesses import walk
 from openinfer.plan.report import lines_of, step_text, stored_reason
 from openinfer.plan.schedules import common_loops_text
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 _STEP = 1
-_HEAD = ("", "step", "line", "times", "operations", "read", "written", "live", "weights", "cycles")
+_HEAD = ("", "step", "line", "times", "operations", "MACs", "read", "written", "live", "weights", "cycles")
 
 
 def estimate_text(plan: ExecutionPlan, found: PlanEstimate) -> str:
@@ -52,16 +53,22 @@ def _summary(plan: ExecutionPlan, found: PlanEstimate) -> Iterator[str]:
         yield f"state     {state.name}: {state.type}, {state.type.nbytes:,} bytes{place}"
     for bank in plan.banks:
         yield f"memory    {bank.name} ({bank.kind}): {bank.nbytes:,} of {bank.capacity:,} bytes"
+    if plan.banks:
+        ports = [sum(port.type.nbytes for port in side) for side in (plan.inputs, plan.outputs)]
+        yield f"caller    {ports[0]:,} bytes of inputs, {ports[1]:,} of outputs, in one of the memories"
     unknown = sum(1 for step in found.steps if step.operations is None)
     note = f"; those of {counted(unknown, 'step')} are not known" if unknown else ""
     has_macs = is_size(found.macs) or found.macs > 0
     macs = f" ({_amount(plan, found.macs, 'multiply-accumulates')})" if has_macs else ""
     operations = f"{_amount(plan, found.operations, 'operations')}{macs}{note}"
     yield from _wrapped("work      ", f"{operations}; {_amount(plan, found.moved_nbytes, 'bytes read and written')}")
+    if is_size(found.cycles) or found.cycles:
+        yield from _wrapped("cycles    ", _amount(plan, found.cycles, "counted, without wait states of flash"))
     if any(step.times is None for step in found.steps):
         yield "          (what runs in loops whose bounds are known at run time counts once)"
     resting = sum(step.needs_guards for step in found.steps)
     note = f"; those of {counted(resting, 'step')} are in bounds by tests of sizes" if resting else ""
+    yield from (line for advice in advice_lines(plan, found) for line in _wrapped("shrink    ", advice))
     yield f"accesses  {found.proved:,} proved in bounds, {found.guarded:,} guarded by a test{note}"
 
 
@@ -123,11 +130,12 @@ def _row(plan: ExecutionPlan, step: Step, found: StepEstimate, depth: int) -> tu
         _shortened(lines_of(step)),
         "?" if found.times is None else "" if found.times == 1 else str(found.times),
         "?" if found.operations is None else _number(found.operations),
+        "?" if found.macs is None else _number(found.macs),
         _bytes(found.read_nbytes),
         _bytes(found.written_nbytes),
         _bytes(found.live_nbytes),
         _bytes(found.weight_nbytes),
-        "" if found.cycles is None else _number(round(found.cycles)),
+        "" if found.cycles is None else _number(round(float(found.cycles))),
     )
 
 

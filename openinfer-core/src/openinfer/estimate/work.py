@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 _ADDING = frozenset(("add", "fma"))
 
-_MULTIPLYING = frozenset(("mul", "fma", "square"))
+_PRODUCTS = {"dot2": 2, "dot4": 4, "sdot4": 4}
+"""Functions that add several products at once, with their number."""
+
+_MULTIPLYING = frozenset(("mul", "fma", "square", *_PRODUCTS))
 
 _FREE = frozenset(("input", "literal", "cast"))
 
@@ -42,7 +45,7 @@ def multiply_accumulates(computation: Computation, extents: Extents) -> Size | N
     This is what tables of networks call MACs: a product and an addition count as one, whatever scales or casts are in
     the term too.
     """
-    return _sum(extents.places(stage.all_axes) for stage in computation.stages if _sums_products(stage))
+    return _sum(_stage_products(stage, extents) for stage in computation.stages if _sums_products(stage))
 
 
 def kernel_operations(kernel: Kernel) -> Size | None:
@@ -102,12 +105,20 @@ def _sums_products(stage: Stage) -> bool:
     )
 
 
+def _stage_products(stage: Stage, extents: Extents) -> Size | None:
+    places = extents.places(stage.all_axes)
+    totals = () if stage.fold is None else stage.fold.totals
+    functions = {name for total in totals for part in (total.term, total.combine) for name in _functions(part)}
+    return None if places is None else places * max((_PRODUCTS.get(name, 1) for name in functions), default=1)
+
+
 def _functions(expr: Expr) -> frozenset[str]:
     return frozenset(instruction.function for instruction in linearise(expr).instructions)
 
 
 def _count(expressions: Iterable[Expr]) -> int:
-    return sum(1 for expr in expressions for i in linearise(expr).instructions if i.function not in _FREE)
+    functions = (i.function for expr in expressions for i in linearise(expr).instructions)
+    return sum(2 * _PRODUCTS[name] if name in _PRODUCTS else name not in _FREE for name in functions)
 
 
 def _block_operations(body: Sequence[Statement]) -> Size | None:

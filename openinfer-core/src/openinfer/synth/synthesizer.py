@@ -304,7 +304,7 @@ class Synthesizer:
         table = kernel_table(self._environment, self._spec)
         plan = make_plan(resolved, model, self._environment, table, self._plan_options(limits), watch=watch or ignored)
         plan = replace(plan, arch=self._arch, options=self._options, program_digest=_digest(program))
-        warnings = (*(() if self._arch is None else self._arch.warnings), *_large_memory(plan))
+        warnings = (*(() if self._arch is None else self._arch.warnings), *_large_memory(plan), *_ports_beyond(plan))
         if strict and warnings:
             raise SynthesisError(warnings[0].message, diagnostics=as_errors(warnings))
         return plan, (*resolved.warnings, *warnings, *_unused_precision(self._arch))
@@ -402,6 +402,19 @@ def _check_flash(plan: ExecutionPlan) -> None:
     hint = f"the largest is {largest.source}: {largest.type}, {largest.stored.nbytes:,} bytes"
     found = Diagnostic(code=OVER_BUDGET, message=message, hint=hint)
     raise SynthesisError(message, code=OVER_BUDGET, diagnostics=(found,))
+
+
+def _ports_beyond(plan: ExecutionPlan) -> Iterator[Diagnostic]:
+    """Warn where the memories of the device have no room for the caller's inputs and outputs."""
+    ports = sorted((*plan.inputs, *plan.outputs), key=lambda port: -port.type.nbytes)
+    needed, room = sum(port.type.nbytes for port in ports), sum(bank.capacity - bank.nbytes for bank in plan.banks)
+    if plan.banks and needed > room:
+        yield Diagnostic(
+            code=OVER_BUDGET,
+            message=f"inputs and outputs take {needed:,} bytes, the memories of the device have {room:,} left",
+            severity=Severity.WARNING,
+            hint=f"the largest is {ports[0].name}: {ports[0].type}, {ports[0].type.nbytes:,} bytes",
+        )
 
 
 def _unused_precision(arch: DeviceArch | None) -> Iterator[Diagnostic]:
