@@ -1,10 +1,10 @@
 """Cycles of loop programs on processors that begin one instruction at a time, such as microcontrollers.
 
 A function of an expression, a store and a load are one cycle each, where compilers keep what a block loads twice in a
-register; a turn of a loop that is not written out is four, a taken branch among them. Arm's manual of the Cortex-M4 has
-these for words and for products of two halves, if flash has no wait states. Four products of bytes are six instructions
-where the processor has none for them. Without floats a function of them is a call of a library, some fifty cycles.
-Numbers are for choosing between layers, not for deadlines, which a board measures.
+register and an iteration of a loop that is not written out is four, a taken branch among them. The manual of the
+Cortex-M4 has these for words and for products of two halves, if flash has no wait states. Four products of bytes are
+six instructions where the processor has none for them. Without floats a function of them is a call of a library, some
+fifty cycles. Numbers are for choosing between layers, not for deadlines, which a board measures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from openinfer.loops import Kernel, Statement, Value
 
 TURN = 4
-"""Cycles of a turn of a loop: count, compare, and a branch that empties the pipeline."""
+"""Cycles of an iteration of a loop: count, compare, and a branch that empties the pipeline."""
 
 FLOAT_CALL = 50
 """Cycles of a function of floats where the processor has none: GCC's library takes 30 to 80 on a Cortex-M3."""

@@ -28,7 +28,7 @@ def scanned(stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, lan
     Neighbouring registers hold as much of that axis as there are registers for: so one step of the fold reads and
     writes memory that lies in a row. Where the folded axis is the contiguous one, several rows are copies instead.
 
-    None: the fold is not a scan, or its result has no axis beside the folded one.
+    None: the fold is not a scan, or its result has no axis but the folded one.
     """
     fold = stage.fold
     if fold is None or not is_scan(fold) or not stage.axes:

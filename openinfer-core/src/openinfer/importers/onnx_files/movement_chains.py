@@ -28,7 +28,7 @@ class _Part:
 
 
 class _NotAlignedError(Exception):
-    """A reshape whose dims are no products of parts."""
+    """A reshape whose dims are not products of parts."""
 
 
 def with_short_chains(program: Program) -> None:
