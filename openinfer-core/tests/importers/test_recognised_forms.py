@@ -245,7 +245,7 @@ def test_a_chain_of_reshapes_and_transposes(
     moved = -x
     for number in range(count):
         ports = f"v{number}", f"v{number + 1}"
-        if data.draw(st.booleans()):
+        if moved.ndim > 0 and data.draw(st.booleans()):  # onnx writes no empty `perm`
             perm = [*range(len(first)), *data.draw(st.permutations(range(len(first), moved.ndim)))]
             nodes.append(node("Transpose", *ports, perm=perm))
             moved = moved.transpose(perm)
