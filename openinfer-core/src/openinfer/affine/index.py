@@ -42,6 +42,8 @@ class Arithmetic:
     __slots__ = ()
 
     def __add__(self, other: Operand) -> Index:
+        if type(other) is int:
+            return _moved(Index.of(self), other)
         left, right = Index.of(self), Index.of(other)
         if not (left.terms and right.terms):
             return left if left.terms else right
@@ -53,13 +55,21 @@ class Arithmetic:
         return Index(tuple((atoms, -factor) for atoms, factor in Index.of(self).terms))
 
     def __sub__(self, other: Operand) -> Index:
-        return Index.of(self) + -Index.of(other)
+        if type(other) is int:
+            return _moved(Index.of(self), -other)
+        left, right = Index.of(self), Index.of(other)
+        if not right.terms:
+            return left
+        return _merged([*left.terms, *[(atoms, -factor) for atoms, factor in right.terms]])
 
     def __rsub__(self, other: Operand) -> Index:
         return -Index.of(self) + other
 
     def __mul__(self, other: Operand) -> Index:
-        left, right = Index.of(self), Index.of(other)
+        left = Index.of(self)
+        if type(other) is int and other == 1:
+            return left
+        right = Index.of(other)
         factor = right.constant
         if factor is not None:
             return Index(tuple((atoms, number * factor) for atoms, number in left.terms)) if factor else Index()
@@ -238,7 +248,14 @@ class Index(Arithmetic):
 
     def variables(self) -> frozenset[Var]:
         """Return every variable that occurs, also those within quotients and remainders."""
-        return frozenset(var for atoms, _ in self.terms for atom in atoms for var in variables_of(atom))
+        variables: set[Var] = set()
+        for atoms, _ in self.terms:
+            for atom in atoms:
+                if isinstance(atom, Var):
+                    variables.add(atom)
+                else:
+                    variables |= variables_of(atom)
+        return frozenset(variables)
 
     @property
     def interval(self) -> Interval:
@@ -268,12 +285,24 @@ class Index(Arithmetic):
             around: variables of loops in which the index is used: where it is, each of these runs.
         """
         bounds, size = self.interval, extent if isinstance(extent, int) else extent.constant
-        if size is not None and bounds.low is not None and bounds.high is not None and FACTS.get() is None:
-            return low <= bounds.low and bounds.high < size
         facts = FACTS.get()
+        if size is not None and bounds.low is not None and bounds.high is not None:
+            is_certain = low <= bounds.low and bounds.high < size
+            if is_certain or facts is None:
+                return is_certain
+        if low == 0 and self._counts_to(extent):
+            return True
         if facts is not None:
             facts = facts.where_run(_loop_extents((self, Index.of(extent), *map(Index.of, around))))
         return _is_never_negative(self - low, facts) and _is_never_negative(Index.of(extent) - 1 - self, facts)
+
+    def _counts_to(self, extent: int | Index) -> bool:
+        """Whether the index is a loop variable of this extent."""
+        if len(self.terms) != 1:
+            return False
+        atoms, factor = self.terms[0]
+        var = atoms[0] if factor == 1 and len(atoms) == 1 else None
+        return isinstance(var, Var) and var.extent is not None and Index.of(var.extent) == Index.of(extent)
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Return the value where every variable has the value that ``values`` holds under its name.
@@ -319,6 +348,17 @@ def _atom_key(atom: Atom) -> str:
 
 def _term_key(term: Term) -> tuple[bool, tuple[str, ...]]:
     return (not term[0], tuple([atom.text for atom in term[0]]))
+
+
+def _moved(index: Index, by: int) -> Index:
+    """Return an index and a number: the constant is its last term."""
+    terms = index.terms
+    if not by:
+        return index
+    if not terms or terms[-1][0]:
+        return Index((*terms, ((), by)))
+    constant = terms[-1][1] + by
+    return Index((*terms[:-1], ((), constant)) if constant else terms[:-1])
 
 
 def _merged(terms: Iterable[Term]) -> Index:

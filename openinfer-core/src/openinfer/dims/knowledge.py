@@ -73,10 +73,12 @@ class Knowledge:
 
     def certain(self, condition: Condition) -> bool | None:
         """Return whether a condition holds, or None where that is open."""
-        if condition not in self._answers:
+        try:
+            return self._answers[condition]
+        except KeyError:
             self._describe(condition.index)
-            self._answers[condition] = self._certain(condition)
-        return self._answers[condition]
+            answer = self._answers[condition] = self._certain(condition)
+            return answer
 
     # Facts about indices that are made of sizes and loop variables
 
