@@ -122,7 +122,7 @@ def test_an_input_that_decides_about_a_shape_is_fixed_by_its_value(tmp_path: Pat
 
 
 def test_a_value_for_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelImportError, match="no input or symbolic dimension 'widht'; it has: x, batch size"):
+    with pytest.raises(ModelImportError, match="no input or dimension 'widht'; it has: x, batch size"):
         load(saved(network(), tmp_path), values={"widht": 3})
 
 

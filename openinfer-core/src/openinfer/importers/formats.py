@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from openinfer.importers.imported import ImportedModel
+    from openinfer.importers.original import Original
     from openinfer.importers.verification_report import Verification
     from openinfer.plugins.types import ImporterSpec
     from openinfer.tolerances import Tolerance
@@ -141,17 +142,10 @@ def verify(
     """
     from openinfer.importers.verification import verified
 
-    file, offered = Path(path), environment or Environment.default()
-    spec = _importer_of(file, offered.importers)
-    if spec.original is None:
-        raise ModelImportError(f"nothing runs the original of {str(file)!r} to compare with", code="import-format")
-    owner = offered.owner("importer", spec.name)
-    opened = load_object(spec.original, owner)
-    with crossing(owner, f"opening {str(file)!r} to run it as {spec.name}"):
-        original = opened(file, ImportOptions(values=values or {}, requantize=requantize))
-    if owner.is_foreign:
-        original = GuardedOriginal(owner, f"importer {spec.name}", original, imported.report)
-    given: dict[str, Any] = {
+    offered = environment or Environment.default()
+    options = ImportOptions(values=values or {}, requantize=requantize)
+    original = _original(Path(path), imported, options, offered)
+    settings: dict[str, Any] = {
         "inputs": inputs,
         "initial": initial,
         "steps": steps,
@@ -160,14 +154,32 @@ def verify(
         "budget": budget,
         "tolerances": tolerances,
     }
-    found = verified(imported, original, **given, environment=offered)
+    found = verified(imported, original, **settings, environment=offered)
     if found.agrees or found.first:
         return found
     # Values within a loop have the names of its first turn alone: layers one after the other have names of their own.
     feeds = imported.report.feeds
     flat = load(path, values=values, feeds=feeds, roll=False, requantize=requantize, environment=offered)
-    again = verified(flat, original, **given, environment=offered)
+    again = verified(flat, original, **settings, environment=offered)
     return replace(found, first=again.first)
+
+
+def _original(file: Path, imported: ImportedModel, options: ImportOptions, environment: Environment) -> Original:
+    """Open the original of an imported program.
+
+    Raises:
+        ModelImportError: nothing runs it.
+    """
+    spec = _importer_of(file, environment.importers)
+    if spec.original is None:
+        raise ModelImportError(f"nothing runs the original of {str(file)!r} to compare with", code="import-format")
+    owner = environment.owner("importer", spec.name)
+    opened = load_object(spec.original, owner)
+    with crossing(owner, f"opening {str(file)!r} to run it as {spec.name}"):
+        original = opened(file, options)
+    if not owner.is_foreign:
+        return original
+    return GuardedOriginal(owner, f"importer {spec.name}", original, imported.report)
 
 
 def is_for_importers(path: str | os.PathLike[str], environment: Environment | None = None) -> bool:

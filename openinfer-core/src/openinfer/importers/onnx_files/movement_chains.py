@@ -28,7 +28,7 @@ class _Part:
 
 
 class _NotAlignedError(Exception):
-    """A reshape whose dims are not products of parts."""
+    """A reshape with a dim that parts do not make up."""
 
 
 def with_short_chains(program: Program) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from openinfer.errors import MissingDependencyError
+from openinfer.importers.packages import module_of
 
 
 def onnx_module(name: str = "onnx") -> Any:
@@ -14,10 +13,4 @@ def onnx_module(name: str = "onnx") -> Any:
     Raises:
         MissingDependencyError: it is not installed.
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        message = (
-            f"reading ONNX models needs the package onnx ({error}): install it with `pip install openinfer-core[onnx]`"
-        )
-        raise MissingDependencyError(message) from error
+    return module_of("onnx", name, "reading ONNX models")

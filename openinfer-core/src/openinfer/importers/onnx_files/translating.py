@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from openinfer.diagnostics import Diagnostic, counted, shortened
+from openinfer.diagnostics import shortened
 from openinfer.dims import NeedsNumberError
 from openinfer.errors import ModelImportError
-from openinfer.importers.given_values import given_array
 from openinfer.importers.onnx_files.attribute_checks import attribute_fault
 from openinfer.importers.onnx_files.control_flow import control_flow
 from openinfer.importers.onnx_files.dimensions import Dimensions
@@ -27,12 +24,14 @@ from openinfer.importers.onnx_files.evaluating import (
 )
 from openinfer.importers.onnx_files.expansion import expanded
 from openinfer.importers.onnx_files.folding import folded
+from openinfer.importers.onnx_files.inputs import input_value, refuse_unknown
 from openinfer.importers.onnx_files.node import NeedsValueError, Node, UnsupportedNodeError
+from openinfer.importers.onnx_files.problems import Problem, error_of
 from openinfer.importers.onnx_files.shape_rules import FixedSizesError
 from openinfer.importers.onnx_files.sizes import is_number, names_of
 from openinfer.importers.onnx_files.stages import stage_of
 from openinfer.importers.onnx_files.translators import translators
-from openinfer.importers.onnx_files.values import Program, Value, known
+from openinfer.importers.onnx_files.values import Program, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
     from openinfer.importers.imported import ImportOptions
     from openinfer.importers.onnx_files.source import SourceGraph, SourceModel, SourceNode, TensorInfo
     from openinfer.plugins.environment import Environment
-
-MOST_LISTED = 100
-"""Nodes that one error lists."""
 
 _MALFORMED = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
 """What translators raise where attributes, inputs or shapes of a node are not what its operator has."""
@@ -120,15 +116,11 @@ def _translated(model: SourceModel, values: dict[str, Any], environment: Environ
     scope: dict[str, Value] = {}
     inputs: list[Value] = []
     for info in model.graph.inputs:
-        value = _input(info, dimensions, values)
+        value = input_value(info, dimensions, values)
         scope[info.name] = value
         if value.payload is None:
             inputs.append(value)
-    if values:
-        listed = ", ".join(repr(name) for name in values)
-        known_names = ", ".join([*(i.name for i in model.graph.inputs), *dimensions.names]) or "none"
-        message = f"the model has no input or symbolic dimension {listed}; it has: {known_names}"
-        raise ModelImportError(message, code="import-value")
+    refuse_unknown(values, (info.name for info in model.graph.inputs), dimensions)
     translate_graph(model.graph, scope, state)
     if state.problems:
         return state.problems
@@ -147,27 +139,6 @@ def _translated(model: SourceModel, values: dict[str, Any], environment: Environ
         notes=emit.notes,
     )
     return Translation(program, state.nodes, state.folded)
-
-
-def _input(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any]) -> Value:
-    if info.dtype is None or info.kind != "tensor":
-        message = f"input {info.name!r} is of kind {info.kind.lower()}, which OpenInfer does not have"
-        raise ModelImportError(message, code="import-unsupported")
-    if info.name not in values:
-        return Value(info.name, info.dtype, dimensions.of(info))
-    array = given_array(info.name, values.pop(info.name), info.dtype)
-    dims = dimensions.of(info) if info.dims is not None else array.shape
-    if array.ndim == 0 and dims:
-        shape = tuple(dim if is_number(dim) else 1 for dim in dims)
-        array = np.broadcast_to(array, shape)
-    wrong = len(dims) != array.ndim or any(
-        is_number(dim) and dim != extent for dim, extent in zip(dims, array.shape, strict=False)
-    )
-    if wrong:
-        shown = ", ".join(map(str, dims))
-        message = f"the value for input {info.name!r} has shape {list(array.shape)}, expected [{shown}]"
-        raise ModelImportError(message, code="import-value")
-    return known(array, info.dtype, info.name)
 
 
 def _output(info: TensorInfo, scope: Mapping[str, Value], state: _State) -> Value:
@@ -390,18 +361,5 @@ def _types(node: Node) -> str:
 
 def _error(problems: Sequence[_Problem]) -> ModelImportError:
     """Return the error that lists why nodes cannot be translated."""
-    listed = problems[:MOST_LISTED]
-    lines = [f"{each.node.title}({shortened(each.types, 300)}): {shortened(each.reason, 600)}" for each in listed]
-    found = [Diagnostic(code=each.code, message=line) for each, line in zip(problems, lines, strict=False)]
-    more = len(problems) - len(lines)
-    if more:
-        lines.append(f"and {more} more")
-        found.append(Diagnostic(code="import-unsupported", message=f"{counted(more, 'more node')} cannot be imported"))
-    only_values = all(problem.code == "import-value" for problem in problems)
-    return ModelImportError(
-        f"{counted(len(problems), 'node')} cannot be imported:\n  " + "\n  ".join(lines),
-        code="import-value" if only_values else "import-unsupported",
-        diagnostics=found,
-        nodes=[problem.node.title for problem in problems],
-        inputs=list(dict.fromkeys(name for problem in problems for name in problem.inputs)),
-    )
+    listed = [Problem(each.node.title, each.types, each.reason, each.code) for each in problems]
+    return error_of("node", listed, inputs=list(dict.fromkeys(name for each in problems for name in each.inputs)))

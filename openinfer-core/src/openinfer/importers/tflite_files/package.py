@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from openinfer.errors import MissingDependencyError
+from openinfer.importers.packages import module_of
 
 
 def tflite_module(name: str = "tflite") -> Any:
@@ -14,8 +13,4 @@ def tflite_module(name: str = "tflite") -> Any:
     Raises:
         MissingDependencyError: it is not installed.
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        message = f"reading TFLite models needs the package tflite ({error}): install it with"
-        raise MissingDependencyError(f"{message} `pip install openinfer-core[tflite]`") from error
+    return module_of("tflite", name, "reading TFLite models")

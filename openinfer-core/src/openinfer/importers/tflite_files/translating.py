@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openinfer.diagnostics import Diagnostic, counted, shortened
+from openinfer.diagnostics import shortened
 from openinfer.dims import NeedsNumberError
 from openinfer.errors import ModelImportError
-from openinfer.importers.given_values import given_array
 from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.failures import broken
-from openinfer.importers.onnx_files.sizes import is_number, shape_text, size_text
+from openinfer.importers.onnx_files.inputs import input_value, refuse_unknown
+from openinfer.importers.onnx_files.problems import Problem, error_of
+from openinfer.importers.onnx_files.sizes import size_text
 from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
-from openinfer.importers.onnx_files.values import Program, Value, known
+from openinfer.importers.onnx_files.values import Program, Value
 from openinfer.importers.tflite_files.folding import folded
 from openinfer.importers.tflite_files.image_order import ImageOrder
 from openinfer.importers.tflite_files.naming import module_of
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 MOST_OPERATORS = 1 << 17
 """Operators of all subgraphs, each as often as it is run."""
 
-MOST_LISTED = 100
-"""Operators that one error lists."""
-
 _MALFORMED = (TypeError, ValueError, IndexError, KeyError, ArithmeticError, MemoryError)
 """What translators raise where options, inputs or shapes of an operator are not what it has."""
 
@@ -60,7 +58,7 @@ class _Shared:
     order: ImageOrder
     variables: Variables
     requantize: str
-    problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    problems: list[Problem] = field(default_factory=list[Problem])
     count: int = 0
     inside: int = 0
     is_first: bool = False
@@ -166,13 +164,10 @@ def translate(model: TfliteModel, options: ImportOptions, environment: Environme
         state.scope[position] = _input(tensor, dimensions, values)
         if tensor.name not in options.values:
             inputs.append(state.scope[position])
-    if values:
-        listed = ", ".join(map(repr, values))
-        available = ", ".join([*(main.tensors[n].name for n in main.inputs), *dimensions.names]) or "none"
-        message = f"the model has no input or dimension {listed}; it has: {available}"
-        raise ModelImportError(message, code="import-value")
+    refuse_unknown(values, (main.tensors[position].name for position in main.inputs), dimensions)
     state.translate()
-    _raise_problems(shared)
+    if shared.problems:
+        raise error_of("operator", shared.problems)
     outputs = [(main.tensors[n].name, _output(n, state)) for n in dict.fromkeys(main.outputs)]
     sizes, origins = dimensions.least(), dict(dimensions.origins)
     program = Program(
@@ -202,18 +197,9 @@ def _info(tensor: Tensor) -> TensorInfo:
 
 
 def _input(tensor: Tensor, dimensions: Dimensions, values: dict[str, Any]) -> Value:
-    dims = dimensions.of(_info(tensor))
     if tensor.payload is not None:
         raise broken(f"input {tensor.name!r} has numbers in the file")
-    if tensor.name not in values:
-        return Value(tensor.name, tensor.dtype, dims)
-    array = given_array(tensor.name, values.pop(tensor.name), tensor.dtype)
-    shape = tuple(dim if is_number(dim) else 1 for dim in dims)
-    if array.ndim and array.shape != shape:
-        shown = shape_text(dims)
-        message = f"the value for input {tensor.name!r} has shape {list(array.shape)}, expected [{shown}]"
-        raise ModelImportError(message, code="import-value")
-    return known(np.broadcast_to(array, shape), tensor.dtype, tensor.name)
+    return input_value(_info(tensor), dimensions, values)
 
 
 def _output(position: int, state: _Graph) -> Value:
@@ -264,7 +250,7 @@ def _translate(operator: Operator, state: _Graph) -> None:
         return
     del emit.calls[mark:]
     if reason:
-        state.shared.problems.append((_title(node), reason))
+        state.shared.problems.append(_problem(node, reason))
     state.failed.update(operator.outputs)
 
 
@@ -308,26 +294,9 @@ def _stage(node: Node) -> str:
     return next((module for module in map(module_of, paths) if module), "")
 
 
-def _title(node: Node) -> str:
-    """Return an operator as messages call it, with the types of its inputs."""
+def _problem(node: Node, reason: str) -> Problem:
     name = shortened(node.results[0].name) if node.results else ""
     types = ", ".join(
         "none" if value is None else f"{value.dtype}[{','.join(map(size_text, value.dims))}]" for value in node.inputs
     )
-    return f"{node.op} {name!r}({shortened(types, 300)})"
-
-
-def _raise_problems(state: _Shared) -> None:
-    if not state.problems:
-        return
-    lines = [f"{title}: {shortened(reason, 600)}" for title, reason in state.problems[:MOST_LISTED]]
-    diagnostics = [Diagnostic(code="import-unsupported", message=line) for line in lines]
-    more = len(state.problems) - len(lines)
-    if more:
-        lines.append(f"and {more} more")
-    raise ModelImportError(
-        f"{counted(len(state.problems), 'operator')} cannot be imported:\n  " + "\n  ".join(lines),
-        code="import-unsupported",
-        diagnostics=diagnostics,
-        nodes=[title.partition("(")[0] for title, _ in state.problems],
-    )
+    return Problem(f"{node.op} {name!r}", types, reason)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from openinfer.errors import MissingDependencyError
+from openinfer.importers.packages import module_of
 
 
 def torch_module(name: str = "torch") -> Any:
@@ -14,11 +13,4 @@ def torch_module(name: str = "torch") -> Any:
     Raises:
         MissingDependencyError: it is not installed.
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        message = (
-            f"reading programs of torch.export needs the package torch ({error}): "
-            "install it with `pip install openinfer-core[torch]`"
-        )
-        raise MissingDependencyError(message) from error
+    return module_of("torch", name, "reading programs of torch.export")

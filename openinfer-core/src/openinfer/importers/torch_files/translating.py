@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from openinfer.diagnostics import Diagnostic, counted, shortened
+from openinfer.diagnostics import shortened
 from openinfer.dims import Condition, Dim, NeedsNumberError, Relation, index_of
 from openinfer.errors import ModelImportError
-from openinfer.importers.given_values import given_array
 from openinfer.importers.onnx_files.demands import take
 from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.failures import broken
+from openinfer.importers.onnx_files.inputs import input_value, refuse_unknown
 from openinfer.importers.onnx_files.node import NeedsValueError, UnsupportedNodeError
+from openinfer.importers.onnx_files.problems import Problem, error_of
 from openinfer.importers.onnx_files.sizes import is_number, shape_text, size_text
 from openinfer.importers.onnx_files.source import SourceGraph
-from openinfer.importers.onnx_files.values import Program, Value, known, of_elements
+from openinfer.importers.onnx_files.values import Program, Value, of_elements
 from openinfer.importers.torch_files.node import Node
 from openinfer.importers.torch_files.source import Ref
 from openinfer.importers.torch_files.symbolic_integers import CHECKS, FUNCTIONS, computed
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from openinfer.importers.torch_files.symbols import Range
     from openinfer.plugins.environment import Environment
 
-MOST_LISTED = 100
-"""Operators that one error lists."""
+NO_TRANSLATION = "no translation"
+"""The reason of an operator that no translator is for."""
 
 _MALFORMED = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
 """What translators raise where arguments of an operator are not what it has."""
@@ -48,7 +49,8 @@ class _State:
 
     emit: Emitter
     scope: dict[str, Resolved]
-    problems: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    problems: list[Problem] = field(default_factory=list[Problem])
+    missing: set[str] = field(default_factory=set[str])
     failed: set[str] = field(default_factory=set[str])
 
 
@@ -65,20 +67,20 @@ def translate(source: TorchProgram, options: ImportOptions, environment: Environ
         name: Value(weight.name, weight.payload.dtype, weight.payload.shape, weight.payload)
         for name, weight in source.weights.items()
     }
-    inputs = [_input(info, dimensions, values, scope) for info in source.inputs]
+    inputs = [input_value(info, dimensions, values) for info in source.inputs]
+    scope.update(zip((info.name for info in source.inputs), inputs, strict=True))
     _limit(dimensions, source.ranges)
-    if values:
-        listed = ", ".join(map(repr, values))
-        available = ", ".join([*(info.name for info in source.inputs), *dimensions.names]) or "none"
-        message = f"the program has no input or dimension {listed}; it has: {available}"
-        raise ModelImportError(message, code="import-value")
+    refuse_unknown(values, (info.name for info in source.inputs), dimensions)
     for name, buffer in source.buffers.items():
         scope[name] = kept = Value(buffer.name, buffer.payload.dtype, buffer.payload.shape)
         inputs.append(kept)
     state = _State(emit, scope)
     for operator in source.operators:
         _translate(operator, state)
-    _raise_problems(state)
+    if state.problems:
+        missing = ", ".join(sorted(state.missing))
+        further = [f"operators without a translation: {missing}"] if missing else []
+        raise error_of("operator", state.problems, further=further)
     outputs = [(name, _output(name, argument, state)) for name, argument in source.outputs]
     initial = {b.name: b.payload for b in source.buffers.values() if np.asarray(b.payload.load()).any()}
     outputs += [(next_name(b.name), _output(b.name, b.result, state)) for b in source.buffers.values()]
@@ -117,22 +119,6 @@ def _limit(dimensions: Dimensions, ranges: Mapping[str, Range]) -> None:
         if values.multiple > 1:
             rest = (size - values.remainder) % values.multiple
             take(dimensions.space, Condition(index_of(rest), Relation.EQUAL))
-
-
-def _input(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any], scope: dict[str, Resolved]) -> Value:
-    dims = dimensions.of(info)
-    if info.dtype is None:
-        raise broken(f"input {info.name!r} has no element type")
-    value = Value(info.name, info.dtype, dims)
-    if info.name in values:
-        array = given_array(info.name, values.pop(info.name), info.dtype)
-        shape = tuple(dim if is_number(dim) else 1 for dim in dims)
-        if array.ndim and array.shape != shape:
-            message = f"the value for input {info.name!r} has shape {list(array.shape)}, expected [{shape_text(dims)}]"
-            raise ModelImportError(message, code="import-value")
-        value = known(np.broadcast_to(array, shape), info.dtype, info.name)
-    scope[info.name] = value
-    return value
 
 
 def _output(name: str, argument: Argument, state: _State) -> Value:
@@ -185,7 +171,9 @@ def _translate(operator: Operator, state: _State) -> None:
     else:
         return
     del state.emit.calls[mark:]
-    state.problems.append((operator.op, _title(node), reason))
+    state.problems.append(_problem(node, reason))
+    if reason == NO_TRANSLATION:
+        state.missing.add(operator.op)
     state.failed.add(operator.name)
 
 
@@ -202,7 +190,7 @@ def _results(node: Node) -> Resolved:
         return computed(node)
     translator = translators().get(operator.op)
     if translator is None:
-        node.refuse("no translation")
+        node.refuse(NO_TRANSLATION)
     made = translator(node)
     if isinstance(made, Value):
         _check(node, made, operator.results[0])
@@ -227,10 +215,9 @@ def _check(node: Node, value: Value, info: TensorInfo, position: int = 0) -> Non
     value.name = value.name or info.name
 
 
-def _title(node: Node) -> str:
-    """Return an operator as messages call it, with its arguments."""
-    shown = ", ".join(f"{name}={_shown(value)}" for name, value in node.arguments.items() if value is not None)
-    return f"{node.source.op} {shortened(node.source.name)!r}({shortened(shown, 300)})"
+def _problem(node: Node, reason: str) -> Problem:
+    arguments = ", ".join(f"{name}={_shown(value)}" for name, value in node.arguments.items() if value is not None)
+    return Problem(f"{node.source.op} {shortened(node.source.name)!r}", arguments, reason)
 
 
 def _shown(value: Resolved) -> str:
@@ -239,22 +226,3 @@ def _shown(value: Resolved) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"[{', '.join(_shown(part) for part in cast('Sequence[Resolved]', value))}]"
     return size_text(value) if isinstance(value, Dim) else str(value)
-
-
-def _raise_problems(state: _State) -> None:
-    if not state.problems:
-        return
-    missing = sorted({op for op, _, reason in state.problems if reason == "no translation"})
-    lines = [f"{title}: {shortened(reason, 600)}" for _, title, reason in state.problems[:MOST_LISTED]]
-    diagnostics = [Diagnostic(code="import-unsupported", message=line) for line in lines]
-    more = len(state.problems) - len(lines)
-    if more:
-        lines.append(f"and {more} more")
-    if missing:
-        lines.append(f"operators without a translation: {', '.join(missing)}")
-    raise ModelImportError(
-        f"{counted(len(state.problems), 'operator')} cannot be imported:\n  " + "\n  ".join(lines),
-        code="import-unsupported",
-        diagnostics=diagnostics,
-        nodes=[title.partition("(")[0] for _, title, _ in state.problems],
-    )

@@ -1,0 +1,57 @@
+"""The inputs of a model as values of a program, those that are fixed as constants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from openinfer.errors import ModelImportError
+from openinfer.importers.given_values import given_array
+from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.values import Value, known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from openinfer.importers.onnx_files.dimensions import Dimensions
+    from openinfer.importers.onnx_files.source import TensorInfo
+
+
+def input_value(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any]) -> Value:
+    """Return an input, or its value where it is fixed, which is taken out of ``values``.
+
+    Raises:
+        ModelImportError: it has no element type that OpenInfer has, or the value does not fit it.
+    """
+    if info.dtype is None or info.kind != "tensor":
+        message = f"input {info.name!r} is of kind {info.kind.lower()}, which OpenInfer does not have"
+        raise ModelImportError(message, code="import-unsupported")
+    if info.name not in values:
+        return Value(info.name, info.dtype, dimensions.of(info))
+    array = given_array(info.name, values.pop(info.name), info.dtype)
+    dims = dimensions.of(info) if info.dims is not None else array.shape
+    if array.ndim == 0 and dims:
+        shape = tuple(dim if is_number(dim) else 1 for dim in dims)
+        array = np.broadcast_to(array, shape)
+    wrong = len(dims) != array.ndim or any(
+        is_number(dim) and dim != extent for dim, extent in zip(dims, array.shape, strict=False)
+    )
+    if wrong:
+        shown = ", ".join(map(str, dims))
+        message = f"the value for input {info.name!r} has shape {list(array.shape)}, expected [{shown}]"
+        raise ModelImportError(message, code="import-value")
+    return known(array, info.dtype, info.name)
+
+
+def refuse_unknown(values: Mapping[str, Any], inputs: Iterable[str], dimensions: Dimensions) -> None:
+    """Raise where values are left over that belong to no input or dimension.
+
+    Raises:
+        ModelImportError: there are.
+    """
+    if values:
+        listed = ", ".join(map(repr, values))
+        available = ", ".join([*inputs, *dimensions.names]) or "none"
+        message = f"the model has no input or dimension {listed}; it has: {available}"
+        raise ModelImportError(message, code="import-value")
