@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from openinfer.array_types import storage_dtype
+from openinfer.diagnostics import shortened
+from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.source import Payload
 from openinfer.importers.onnx_files.values import Value
 
@@ -60,20 +62,20 @@ class Variables:
         """Return a resource variable by its number; it holds zeros before the first inference.
 
         Raises:
-            ValueError: it has another type, or there is no such variable.
+            ModelImportError: it has another type, or there is no such variable.
         """
         if not 0 <= handle < len(self._names):
-            raise ValueError(f"there is no variable {handle}")
+            raise _unsupported(f"there is no variable {handle}")
         return self._variable(("resource", handle), self._names[handle][1], dtype, dims, 0)
 
     def tensor(self, number: int, position: int, tensor: Tensor) -> Variable:
         """Return the variable that a tensor of a subgraph is; codes of 8 bits stand for zeros first.
 
         Raises:
-            ValueError: extents depend on sizes.
+            ModelImportError: extents depend on sizes.
         """
         if None in tensor.dims:
-            raise ValueError(f"the variable {tensor.name!r} has an open dimension")
+            raise _unsupported(f"the variable {shortened(tensor.name)!r} has an open dimension")
         dims = tuple(extent for extent in tensor.dims if extent is not None)
         zero = 0 if tensor.quantisation is None or tensor.dtype.bits != 8 else int(tensor.quantisation.zero[0])
         return self._variable((number, position), tensor.name, tensor.dtype, dims, zero)
@@ -100,22 +102,25 @@ class Variables:
         return feeds
 
     def _variable(self, key: Hashable, name: str, dtype: DType, dims: Sequence[Size], fill: int) -> Variable:
-        held = self._held.get(key)
+        held, title = self._held.get(key), f"the variable {shortened(name)!r}"
         if held is None:
             shape = tuple(int(dim) for dim in dims if isinstance(dim, int))
             if len(shape) != len(dims):
-                raise ValueError(f"the variable {name!r} has an extent that depends on sizes")
-            if math.prod(shape) > MOST_ELEMENTS:
-                raise ValueError(
-                    f"the variable {name!r} has {math.prod(shape)} elements, expected at most {MOST_ELEMENTS}"
-                )
+                raise _unsupported(f"{title} has an extent that depends on sizes")
+            count = math.prod(shape)
+            if count > MOST_ELEMENTS:
+                raise _unsupported(f"{title} has {count} elements, expected at most {MOST_ELEMENTS}")
             initial = Payload(dtype, shape, lambda: np.full(shape, fill, storage_dtype(dtype)))
             before = Value(name, dtype, shape)
             held = self._held[key] = Variable(name, initial, before, before)
         if (held.before.dtype, held.before.dims) != (dtype, tuple(dims)):
             wanted = f"{held.before.dtype}{list(held.before.dims)}"
-            raise ValueError(f"the variable {name!r} is {wanted} elsewhere, found {dtype}{list(dims)}")
+            raise _unsupported(f"{title} is {wanted} elsewhere, found {dtype}{list(dims)}")
         return held
+
+
+def _unsupported(message: str) -> ModelImportError:
+    return ModelImportError(message, code="import-unsupported")
 
 
 def next_name(name: str) -> str:
