@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from fixed_point_codes import code, multiplier_of
 from litert import litert
 from tflite_micro_runs import micro
 from tflite_models import Operator, Tensor, holds, imported, model, of, op, run, saved
 
 from openinfer import ModelImportError
+from openinfer.cli.commands.import_ import command
 from openinfer.importers import load
 from openinfer.plugins.environment import Environment
 from openinfer.testing.oracles.requantisation import scaled
@@ -283,3 +285,11 @@ def test_modes_that_are_not_there_are_refused(name: str, mode: str, said: str, t
         load(path, requantize=mode)
     assert raised.value.code == "import-value"
     assert said in str(raised.value)
+
+
+def test_the_command_line_has_the_modes(tmp_path: Path) -> None:
+    tensors = [of(name, [4], I8, 0.1) for name in "aby"]
+    path = saved(model(tensors, [op("ADD", "a b", "y", "AddOptions")], "a b", "y"), tmp_path)
+    result = CliRunner().invoke(command, [str(path), "-o", str(tmp_path), "--requantize", "tflite"])
+    assert result.exit_code == 0, result.output
+    assert 'mode="tflite"' in path.with_suffix(".oi").read_text(encoding="utf-8")
