@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index
 from openinfer.compute import Read
 from openinfer.dtypes import I8, U8
+from openinfer.expr.linear import linearise
 from openinfer.layout import Digit, Layout
 from openinfer.plan.accesses import members, reads, walk, writes
 from openinfer.plan.steps import ComputeStep, ValueRef
@@ -142,15 +143,18 @@ def slides(stage: Stage, tensor: Tensor) -> bool:
     if not rows or not columns:
         return False
     images = {
-        element.tensor
-        for element in stage.elements
+        number: element.tensor
+        for number, element in enumerate(stage.elements)
         if isinstance(element, Read)
         and len(element.at) == _RANK
         and rows <= element.at[2].variables()
         and columns <= element.at[3].variables()
     }
-    # Rows and columns of a product of matrices are those of different operands: neither is an image.
-    return tensor.name in images or (tensor.name == stage.tensor and bool(images))
+    # Rows and columns of a product of matrices are those of different operands: neither is an image. What is added to
+    # the product has both, too.
+    if not any(images.keys() & set(linearise(total.term).inputs) for total in stage.fold.totals):
+        return False
+    return tensor.name in images.values() or tensor.name == stage.tensor
 
 
 def halo_fill(uses: Iterable[tuple[Tensor, Stage]]) -> int:
