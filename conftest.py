@@ -1,7 +1,11 @@
-"""The option `--sample FOLDER=N` of pytest, for environments that repeat on one interpreter what another runs whole."""
+"""What every test runs with: the option `--sample FOLDER=N`, and a disk that is not waited for.
+
+The option is for environments that repeat on one interpreter what another one runs whole.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +21,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FOLDER=N",
         help="run one test in N of each file in a folder, the last included (may be given for several folders)",
     )
+
+
+def pytest_configure() -> None:
+    # No test cuts the power. The 4,400 waits of the container's tests alone took 22 s, and a busy disk lets one take 30;
+    # tests of what a failure of this call does replace it themselves.
+    os.fsync = _written
+
+
+def _written(_descriptor: int) -> None:
+    """Stand in for `os.fsync`."""
 
 
 def _sample(text: str) -> tuple[Path, int]:

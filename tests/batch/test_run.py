@@ -167,8 +167,12 @@ block entry {
 """
 
 
+TURNS = 20_000
+"""A tenth of a second on the device cpu: long enough to be in it when another process is killed."""
+
+
 def slow_batch(runner: Any, **arguments: Any) -> Iterator[tuple[int, Any]]:
-    model = oi.Model.from_arrays({}, sizevars={"N": 60_000})
+    model = oi.Model.from_arrays({}, sizevars={"N": TURNS})
     inputs = [{"x": float(index)} for index in range(6)]
     graph = oi.graph(SLOW)
     return oi.run_batch(model, graph, inputs, runner=runner, **arguments)
@@ -208,7 +212,7 @@ class Deadly(Counting):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_inputs_of_a_killed_worker_are_run_again(workers: int) -> None:
     runner = Deadly(workers, times=1)
-    assert list(slow_batch(runner)) == [(index, {"y": index * 60_001.0}) for index in range(6)]
+    assert list(slow_batch(runner)) == [(index, {"y": index * (TURNS + 1.0)}) for index in range(6)]
     # How many more than one are started depends on when threads run, but a worker that was lost has to be replaced.
     assert runner.started > 1
     assert runner.left == 0
@@ -239,7 +243,7 @@ def test_a_process_that_hangs_is_ended_and_its_input_fails(stopped: bool) -> Non
     inputs = [{"x": 1.0, "turns": each} for each in turns]
     runner = Stopping(1)
     begun = time.monotonic()
-    found = oi.run_batch(oi.Model.from_arrays({}), oi.graph(ENDLESS), inputs, runner=runner, timeout=limit_s(1.5))
+    found = oi.run_batch(oi.Model.from_arrays({}), oi.graph(ENDLESS), inputs, runner=runner, timeout=limit_s(0.25))
     failed = next(found)[1]
     assert isinstance(failed, oi.ExecutionError)
     assert failed.code == "input-timeout"
@@ -251,16 +255,22 @@ def test_a_process_that_hangs_is_ended_and_its_input_fails(stopped: bool) -> Non
     assert runner.pids == []
 
 
-def stop_at_start(monkeypatch: pytest.MonkeyPatch, stops: Callable[[int], bool]) -> list[int]:
-    """Stop worker processes, by the order of their starts, before they have read their job; return all numbers."""
+def stop_at_start(
+    monkeypatch: pytest.MonkeyPatch, stops: Callable[[int], bool], wait_s: float | None = None
+) -> list[int]:
+    """Stop worker processes, by the order of their starts, before they have read their job; return all numbers.
+
+    ``wait_s`` is how long one that is stopped is waited for, None: as long as for the others.
+    """
     pids: list[int] = []
     opened = ProcessWorker.open
 
     def stopped(self: ProcessWorker, job: bytes, seconds: float) -> None:
         pids.append(self.pid)
-        if stops(len(pids)):
+        stop = stops(len(pids))
+        if stop:
             os.kill(self.pid, signal.SIGSTOP)
-        opened(self, job, seconds)
+        opened(self, job, wait_s if stop and wait_s is not None else seconds)
 
     monkeypatch.setattr(ProcessWorker, "open", stopped)
     return pids
@@ -274,9 +284,8 @@ def alive(pids: list[int]) -> list[int]:
 def test_a_process_that_hangs_while_it_starts_delays_no_input_or_is_replaced(
     monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    pids = stop_at_start(monkeypatch, lambda number: number == 1)
-    limit = None if workers > 1 else limit_s(3)
-    found = oi.run_batch(MODEL, GRAPH, MIXED, workers=workers, timeout=limit_s(30), start_timeout=limit)
+    pids = stop_at_start(monkeypatch, lambda number: number == 1, None if workers > 1 else 0.1)
+    found = oi.run_batch(MODEL, GRAPH, MIXED, workers=workers, timeout=limit_s(30))
     assert [shown(outcome) for _, outcome in found] == RIGHT
     assert (len(pids), alive(pids)) == (2, [])
 
@@ -327,7 +336,7 @@ def left_alive(pids: list[int]) -> list[int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
 def test_what_a_worker_starts_while_it_hangs_ends_with_it(hanging: Path) -> None:
     with pytest.raises(oi.OpenInferError, match="was not ready"):
-        list(oi.run_batch(MODEL, GRAPH, MIXED, workers=1, retries=0, start_timeout=limit_s(2)))
+        list(oi.run_batch(MODEL, GRAPH, MIXED, workers=1, retries=0, start_timeout=limit_s(0.5)))
     assert len(numbers(hanging)) == 2
     assert left_alive(numbers(hanging)) == []
 
