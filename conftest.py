@@ -24,8 +24,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # No test cuts the power. The 4,400 waits of the container's tests alone took 22 s, and a busy disk lets one take 30;
-    # tests of what a failure of this call does replace it themselves.
+    # No test cuts the power. The container's tests alone waited 4,400 times, 22 s in all, and a busy disk lets one
+    # command take 30 s. Tests of what a failure of this call does replace it themselves.
     os.fsync = _written
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import openinfer as oi
 
 if TYPE_CHECKING:
+    from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.synth.synthesizer import Synthesis
 
 Array = npt.NDArray[np.generic]
@@ -93,9 +94,8 @@ def on_each_target(made: Callable[[str], Synthesis], inputs: Step, steps: int) -
             yield target, outputs
 
 
-def shown_sizes(synthesis: Synthesis) -> str:
+def shown_sizes(plan: ExecutionPlan) -> str:
     """Return the memory that a synthesised program takes, for people."""
-    plan = synthesis.plan
     return f"arena {plan.arena_nbytes:,} B, state {plan.state_nbytes:,} B, weights {plan.weights_nbytes:,} B"
 
 

@@ -119,7 +119,7 @@ def as_c(
     for target, outputs in agreement.on_each_target(made, steps, len(ids)):
         found = outputs["token"][len(prompt) - 1 :, 0]
         claims.check(f"target {target}, greedy tokens are PyTorch's", holds=found.tolist() == tokens.tolist())
-    print(agreement.shown_sizes(made("c")))
+    print(agreement.shown_sizes(made("c").plan))
 
 
 def measure(model: oi.Model, graph: oi.Graph, ids: agreement.Array, exported: Path | None) -> None:

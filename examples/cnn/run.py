@@ -83,7 +83,7 @@ def check(name: str, images: agreement.Array, labels: agreement.Array, count: in
 
         for target, outputs in agreement.on_each_target(made, {"image": images[:count]}, count):
             claims.near(f"target {target}, {variant}", outputs["logits"][:, 0], expected, MOST)
-        print(f"{'':6} {variant} as C: {agreement.shown_sizes(oi.Synthesizer('c').synthesize(model, graph))}")
+        print(f"{'':6} {variant} as C: {agreement.shown_sizes(oi.Synthesizer('c').plan(model, graph))}")
 
 
 def logits_of(model: oi.Model, graph: oi.Graph, images: agreement.Array, device: str) -> agreement.Array:

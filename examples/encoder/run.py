@@ -53,7 +53,7 @@ def main() -> int:
 
     for target, outputs in agreement.on_each_target(made, {"image": images}, len(images)):
         claims.near(f"target {target}, scan by scan", outputs["logits"][:, 0], expected, MOST)
-    print(agreement.shown_sizes(made("c")))
+    print(agreement.shown_sizes(made("c").plan))
     if options.picture:
         powers = np.exp(expected - expected.max(axis=1, keepdims=True))
         shares = (powers / powers.sum(axis=1, keepdims=True))[np.arange(len(labels)), labels]

@@ -55,7 +55,7 @@ def main() -> int:
 
     for target, outputs in agreement.on_each_target(made, {"x": series[:, None]}, len(series)):
         claims.near(f"target {target}, value by value", outputs["forecast"][:, 0], expected, MOST)
-    print(agreement.shown_sizes(made("c")))
+    print(agreement.shown_sizes(made("c").plan))
 
     if options.picture:
         lines = {"held out": series[1:, 0, 0], "forecast": expected[:-1, 0, 0]}

@@ -97,7 +97,7 @@ def main() -> int:
 
     for target, outputs in agreement.on_each_target(made, {"input": chunks}, len(chunks)):
         claims.near(f"target {target}, chunk by chunk", outputs["output"][:, 0, 0], expected, MOST)
-    print(agreement.shown_sizes(made("c")))
+    print(agreement.shown_sizes(made("c").plan))
     if options.time:
         measure(imported, path, chunks)
     return 1 if claims.failed else 0

@@ -15,6 +15,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = sorted(run.parent for run in EXAMPLES.glob("*/run.py") if "import agreement" in run.read_text("utf-8"))
 MOST_BYTES = 2_000_000
 
+VERIFIED_BYTES = 1 << 20
+"""Values of a step in which an import is compared: sequences of hundreds of items, not of thousands."""
+
 
 @pytest.fixture(scope="module", params=FOLDERS, ids=lambda folder: folder.name)
 def folder(request: pytest.FixtureRequest) -> Path:
@@ -26,7 +29,7 @@ def printed(folder: Path) -> list[str]:
     ran = subprocess.run(
         [sys.executable, "-W", "error", "run.py"],
         cwd=folder,
-        env={**os.environ, "CC": os.environ.get("CC", "cc") + " -O1"},
+        env={**os.environ, "CC": os.environ.get("CC", "cc") + " -O0"},
         capture_output=True,
         text=True,
         timeout=limit_s(180),
@@ -87,5 +90,5 @@ def test_a_fresh_import_of_the_exported_model_computes_the_same(folder: Path) ->
     from openinfer import importers
 
     for path in exported:
-        found = importers.load(path)
-        assert importers.verify(path, found).agrees
+        imported = importers.load(path)
+        assert importers.verify(path, imported, budget=VERIFIED_BYTES).agrees

@@ -164,12 +164,17 @@ def compiler_for(bundle: Bundle, flags: Sequence[str]) -> Generator[None]:
 
 
 def assert_gcc_has_no_warning(bundle: Bundle, flags: Sequence[str]) -> None:
-    """Compile the C files of a bundle to assembly: all warnings of gcc, which the flags make errors."""
-    sources = [name for name in bundle.files if name.endswith(".c")]
+    """Compile the C files of a bundle: all warnings of gcc, which the flags make errors.
+
+    What runs the model is read only, which takes a tenth of the time: most of it is the same in every bundle, and what
+    differs are tables.
+    """
+    models = [name for name in bundle.files if name.endswith(".c") and name != "main.c"]
     with scratch_directory() as directory:
         for name, data in bundle.files.items():
             (directory / name).write_bytes(data)
-        run_tool(["gcc", *flags, "-S", *sources], directory, limit_s(60), "gcc")
+        for arguments in (("-S", *models), ("-fsyntax-only", "main.c")):
+            run_tool(["gcc", *flags, *arguments], directory, limit_s(60), "gcc")
 
 
 def expected_of(executor: Any, name: str, like: Array) -> Array:
