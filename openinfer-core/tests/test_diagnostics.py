@@ -76,6 +76,6 @@ def test_near_names_are_those_of_difflib() -> None:
     draw = random.Random(5)
     names = ["".join(draw.choices("abT_", k=draw.randint(0, 9))) for _ in range(60)]
     for name in names:
-        known = sorted(set(names) - {name})
-        same = [other for other in known if other.lower() == name.lower()]
-        assert near_names(name, known) == (same[:3] or difflib.get_close_matches(name, known, n=3, cutoff=0.6))
+        others = sorted(set(names) - {name})
+        same = [other for other in others if other.lower() == name.lower()]
+        assert near_names(name, others) == (same[:3] or difflib.get_close_matches(name, others, n=3, cutoff=0.6))

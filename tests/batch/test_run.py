@@ -243,15 +243,15 @@ def test_a_process_that_hangs_is_ended_and_its_input_fails(stopped: bool) -> Non
     inputs = [{"x": 1.0, "turns": each} for each in turns]
     runner = Stopping(1)
     begun = time.monotonic()
-    found = oi.run_batch(oi.Model.from_arrays({}), oi.graph(ENDLESS), inputs, runner=runner, timeout=limit_s(0.25))
-    failed = next(found)[1]
+    outcomes = oi.run_batch(oi.Model.from_arrays({}), oi.graph(ENDLESS), inputs, runner=runner, timeout=limit_s(0.25))
+    failed = next(outcomes)[1]
     assert isinstance(failed, oi.ExecutionError)
     assert failed.code == "input-timeout"
     if stopped:
         assert time.monotonic() - begun < limit_s(20)
-        found.close()
+        outcomes.close()
     else:
-        assert [outcome["y"] for _, outcome in found] == [2.0, 3.0]
+        assert [outcome["y"] for _, outcome in outcomes] == [2.0, 3.0]
     assert runner.pids == []
 
 
@@ -285,8 +285,8 @@ def test_a_process_that_hangs_while_it_starts_delays_no_input_or_is_replaced(
     monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     pids = stop_at_start(monkeypatch, lambda number: number == 1, None if workers > 1 else 0.1)
-    found = oi.run_batch(MODEL, GRAPH, MIXED, workers=workers, timeout=limit_s(30))
-    assert [shown(outcome) for _, outcome in found] == RIGHT
+    outcomes = oi.run_batch(MODEL, GRAPH, MIXED, workers=workers, timeout=limit_s(30))
+    assert [shown(outcome) for _, outcome in outcomes] == RIGHT
     assert (len(pids), alive(pids)) == (2, [])
 
 

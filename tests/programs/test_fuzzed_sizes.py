@@ -169,9 +169,9 @@ def test_shapes_that_steps_decide_are_those_of_cpu(programs: Any) -> None:
     examining, build = programs("examining"), programs("c_batches").Build("gcc", "O0")
     tally = programs("tally").Tally()
 
-    found = examining.examine(samples, examining.Plan(Environment.default(), builds=(build,)), tally)
+    findings = examining.examine(samples, examining.Plan(Environment.default(), builds=(build,)), tally)
 
-    assert found == []
+    assert findings == []
     assert tally.ran == {"cpu": len(EDGES), f"c, {build}": len(EDGES)}
 
 

@@ -485,10 +485,10 @@ def test_live_bytes_after_a_step_are_those_of_a_program_that_always_has_its_size
         same = oi.Simulator(model, text, sizes={"T": length}).make_executor()
         same.step(x=prompt(length), l=0)
         same.step(x=prompt(length), l=1)
-        expected, found = same.live_bytes(), varying.live_bytes()
+        expected, taken = same.live_bytes(), varying.live_bytes()
         rows = sum((3, 4, 1, 3)[: step + 1]) - 2 * length
         entries = 2 * 4 if step == 0 else 0
-        assert found == {
+        assert taken == {
             **expected,
             "persistent": expected["persistent"] + rows * 2 * 4,
             "constant": expected["constant"] - entries,

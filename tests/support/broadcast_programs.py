@@ -41,12 +41,12 @@ class Broadcasts:
     def expected(self, t: int, u: int) -> list[tuple[tuple[int, ...], list[float]]] | None:
         """Return the shapes and the elements of all results, None where the sizes do not fit."""
         shapes = {name: _shape(dims, t, u) for name, dims in self.inputs.items()}
-        values = {name: input_of(place, shape) for place, (name, shape) in enumerate(shapes.items())}
+        values = {name: input_of(number, shape) for number, (name, shape) in enumerate(shapes.items())}
         try:
-            found = {name: np.asarray(python(**values)) for name, python in self.python.items()}
+            results = {name: np.asarray(python(**values)) for name, python in self.python.items()}
         except ValueError:
             return None
-        return [(value.shape, value.ravel().tolist()) for value in found.values()]
+        return [(value.shape, value.ravel().tolist()) for value in results.values()]
 
     def caller(self) -> str:
         """Return a C program that prints a line for each of `PAIRS`: shapes and elements, or where the step ended.
@@ -55,7 +55,7 @@ class Broadcasts:
         """
         counts = [dims.replace(",", " *").replace("T", "t").replace("U", "u") for dims in self.inputs.values()]
         places = enumerate(zip(self.inputs, counts, strict=True))
-        given = "\n".join(f"inputs.v_{name} = filled({place}, {count});" for place, (name, count) in places)
+        filled = "\n".join(f"inputs.v_{name} = filled({number}, {count});" for number, (name, count) in places)
         freed = "\n".join(f"free((void *)(size_t)inputs.v_{name});" for name in self.inputs)
         ranks = {name: len(shape) for name, (shape, _) in zip(self.python, self.expected(1, 1) or (), strict=True)}
         results = "\n".join(
@@ -90,7 +90,7 @@ class Broadcasts:
             if (model_init(&model) != MODEL_OK) {{ return 1; }}
             for (size_t t = 0; t <= {LARGEST}; ++t) {{
                 for (size_t u = 0; u <= {LARGEST}; ++u) {{
-                    {given}
+                    {filled}
                     inputs.extent_T = t;
                     inputs.extent_U = u;
                     const enum model_status status = model_step(&model, &inputs, &outputs);
@@ -109,9 +109,9 @@ class Broadcasts:
         """
 
 
-def input_of(place: int, shape: tuple[int, ...]) -> Array:
+def input_of(number: int, shape: tuple[int, ...]) -> Array:
     """Return the elements of an input, small whole numbers, by its place among the inputs."""
-    return ((7 * np.arange(int(np.prod(shape))) + 3 * place) % 5 + 1).astype(np.float32).reshape(shape)
+    return ((7 * np.arange(int(np.prod(shape))) + 3 * number) % 5 + 1).astype(np.float32).reshape(shape)
 
 
 def assert_broadcasts(case: Broadcasts, printed: str) -> None:

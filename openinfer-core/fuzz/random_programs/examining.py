@@ -134,7 +134,7 @@ def _note(tally: Tally, place: str, each: _Known, steps: Sequence[Step]) -> None
 
 def _guarded(
     number: int,
-    place: str,
+    build: str,
     findings: list[Finding],
     tally: Tally,
     run: Callable[[], Result],
@@ -150,15 +150,15 @@ def _guarded(
             warnings.simplefilter("error")
             return run()
     except OpenInferError as error:
-        if place.startswith(ALWAYS) or (error.code not in REFUSALS and (error.code not in SIZES or fits())):
-            findings.append(Finding(number, f"{place}: error {error.code}", str(error)))
+        if build.startswith(ALWAYS) or (error.code not in REFUSALS and (error.code not in SIZES or fits())):
+            findings.append(Finding(number, f"{build}: error {error.code}", str(error)))
         else:
-            tally.refused[place, error.code] += 1
+            tally.refused[build, error.code] += 1
     except HangError as error:
-        findings.append(Finding(number, f"{place}: hangs", str(error)))
+        findings.append(Finding(number, f"{build}: hangs", str(error)))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the fuzzer looks for
         reported = "".join(traceback.format_exception(error)[-4:])
-        findings.append(Finding(number, f"{place}: raises {type(error).__name__}", reported))
+        findings.append(Finding(number, f"{build}: raises {type(error).__name__}", reported))
     return None
 
 
@@ -243,29 +243,29 @@ def _differences(
 
 def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: Tally) -> None:
     written: list[tuple[_Known, Written]] = []
-    for each in known:
+    for sample in known:
         found = _guarded(
-            each.number,
+            sample.number,
             "c",
             findings,
             tally,
-            lambda each=each: written_in_c(each.sample, plan.environment),
-            lambda each=each: each.sample.fits_at_limits(plan.environment),
+            lambda sample=sample: written_in_c(sample.sample, plan.environment),
+            lambda sample=sample: sample.sample.fits_at_limits(plan.environment),
         )
-        written += [] if found is None else [(each, found)]
-    given = [Given(program, each.sample) for each, program in written]
+        written += [] if found is None else [(sample, found)]
+    given = [Given(program, sample.sample) for sample, program in written]
     for build in plan.builds:
-        for (each, program), outcome in zip(written, run_batch(given, build), strict=True):
+        for (sample, program), outcome in zip(written, run_batch(given, build), strict=True):
             place = f"c, {build}"
             if isinstance(outcome, str) and compiler_failed(outcome):
                 tally.refused[place, "an error within the compiler itself"] += 1
                 continue
             if isinstance(outcome, str):
-                findings.append(Finding(each.number, f"{place}: {manner_of(outcome)}", outcome))
+                findings.append(Finding(sample.number, f"{place}: {manner_of(outcome)}", outcome))
                 continue
-            _note(tally, place, each, outcome)
-            lines = _differences(each, _reached(each, program), outcome, plan)
-            findings += _different(each.number, place, lines)
+            _note(tally, place, sample, outcome)
+            lines = _differences(sample, _reached(sample, program), outcome, plan)
+            findings += _different(sample.number, place, lines)
 
 
 def _emitted(known: Sequence[_Known], place: str, plan: Plan, findings: list[Finding], tally: Tally) -> None:

@@ -33,14 +33,14 @@ class State:
 def declare_state(writer: SizeWriter) -> State:
     """Declare persistent variables: two counters, a table that grows, a plain one and a ring."""
     names = [writer.name(start) for start in ("n", "K", "p", "R", "m", "at")]
-    counter, table, total, ring, marks, place = names
+    counter, table, total, ring, marks, offset = names
     builder = writer.builder
     builder.persistent(counter, writer.random.choice(("i32", "i64")))
     builder.persistent(table, "f32", [4], formals=["t"], table=True)
     builder.persistent(total, "f32", [4])
     builder.persistent(ring, "f32", [4], formals=["r"], table=True, fixed={"r": RING})
     builder.persistent(marks, "i32")
-    return State(counter, table, total, ring, marks, place, writer.random.choice(("T", "T", "U")))
+    return State(counter, table, total, ring, marks, offset, writer.random.choice(("T", "T", "U")))
 
 
 def read_before(writer: SizeWriter, state: State) -> list[str]:

@@ -18,8 +18,8 @@ def rule_of(*shapes):
     """Return a space whose sizes join, and the ways through `broadcast` of shapes of its sizes and numbers."""
     space = Space(joins=True)
     sizes = {name: space.size(name, 0, 8) for name in "TUV"}
-    given = [[eval(part, {}, sizes) for part in shape] for shape in shapes]
-    return space, space.explore(lambda: broadcast(*given))
+    extents = [[eval(part, {}, sizes) for part in shape] for shape in shapes]
+    return space, space.explore(lambda: broadcast(*extents))
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,11 @@ def test_c(tmp_path: Path) -> None:
     warnings = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
     command = ("gcc", *warnings, "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-o", "scale.so", "scale.c")
     subprocess.run(command, cwd=tmp_path, check=True, timeout=limit_s(60))
-    found = np.empty_like(x)
-    given = (array.ctypes.data_as(ctypes.c_void_p) for array in (m, x, found))
-    ctypes.CDLL(str(tmp_path / "scale.so")).run(*given, len(x))
+    scaled = np.empty_like(x)
+    pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in (m, x, scaled))
+    ctypes.CDLL(str(tmp_path / "scale.so")).run(*pointers, len(x))
 
-    assert found.tolist() == expected(m, x)
+    assert scaled.tolist() == expected(m, x)
 
 
 def test_glsl_has_it() -> None:

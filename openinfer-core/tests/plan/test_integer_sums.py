@@ -112,11 +112,11 @@ def test_codes_are_the_same() -> None:
     constants = {"w": WEIGHTS, "z": ZERO, "b": biases(900, -70, 5), "m": multipliers(SMALL, SMALL, SMALL)}
     step, data = rewritten(PRODUCT, constants)
     x = np.random.default_rng(9).integers(-128, 128, (4, 6)).astype(np.int8)
-    given = [x, *((data.arrays(operand) or [])[0] for operand in step.inputs[1:])]
+    operands = [x, *((data.arrays(operand) or [])[0] for operand in step.inputs[1:])]
 
     assert is_proved(step)
     expected = evaluate(parse_computation(PRODUCT), [x, *constants.values()])
-    np.testing.assert_array_equal(evaluate(step.computation, given), expected)
+    np.testing.assert_array_equal(evaluate(step.computation, operands), expected)
 
 
 def test_each_channel_has_a_bound_of_its_own() -> None:

@@ -59,7 +59,7 @@ class FreeCall:
 
         def free(name: str, value: Any) -> Any:
             if isinstance(value, tuple):
-                return tuple(free(f"{name}_{place}", part) for place, part in enumerate(value))
+                return tuple(free(f"{name}_{number}", part) for number, part in enumerate(value))
             return value_of(name, value) if type(value) is int else value
 
         return {name: free(f"s_{name}", value) for name, value in self.example.settings.items()}

@@ -66,7 +66,7 @@ def _overload(name: str) -> Any:
 
 def _flat(value: Any) -> list[Any]:
     if isinstance(value, list | tuple):
-        return [part for each in value for part in _flat(each)]
+        return [part for item in value for part in _flat(item)]
     return [value] if isinstance(value, torch.Tensor) else []
 
 
@@ -82,27 +82,27 @@ def evaluated(tried: Case) -> tuple[dict[str, Any], TorchProgram]:
     values = list(made) if several else [made]
     read = _reader()
     arguments: dict[str, Any] = {}
-    for place, spec in enumerate(overload._schema.arguments):
+    for number, spec in enumerate(overload._schema.arguments):
         default = spec.default_value if spec.has_default_value() else None
-        given = tried.arguments[place] if place < len(tried.arguments) else tried.named.get(spec.name, default)
-        arguments[spec.name] = read(given)
+        argument = tried.arguments[number] if number < len(tried.arguments) else tried.named.get(spec.name, default)
+        arguments[spec.name] = read(argument)
     infos = tuple(
-        TensorInfo(f"y_{place}", element_type(value.dtype), tuple(value.shape)) for place, value in enumerate(values)
+        TensorInfo(f"y_{number}", element_type(value.dtype), tuple(value.shape)) for number, value in enumerate(values)
     )
     operators = [Operator(f"aten.{tried.op}", "y", arguments, infos)]
     positions = tried.results or tuple(range(len(values)))
-    names = {place: "y" if not several else f"r{place}" for place in positions}
+    names = {number: "y" if not several else f"r{number}" for number in positions}
     if several:
         operators += [
-            Operator("getitem", names[place], {"0": Ref("y"), "1": place}, (infos[place],)) for place in names
+            Operator("getitem", names[number], {"0": Ref("y"), "1": number}, (infos[number],)) for number in names
         ]
     inputs = tuple(
-        TensorInfo(f"x{place}", element_type(value.dtype), tuple(value.shape))
-        for place, value in enumerate(tensors_of(tried))
+        TensorInfo(f"x{number}", element_type(value.dtype), tuple(value.shape))
+        for number, value in enumerate(tensors_of(tried))
     )
     outputs = tuple((name, Ref(name)) for name in names.values())
     return (
-        {name: values[place] for place, name in names.items()},
+        {name: values[number] for number, name in names.items()},
         TorchProgram("made", "PyTorch", tuple(operators), inputs, outputs),
     )
 

@@ -40,7 +40,7 @@ def _read(value: Any) -> Any:
 
 def integer(op: str, name: str, *arguments: Any) -> Operator:
     """Return a function of integers, such as the extent of a dim."""
-    return Operator(op, name, {str(place): _read(value) for place, value in enumerate(arguments)})
+    return Operator(op, name, {str(number): _read(value) for number, value in enumerate(arguments)})
 
 
 def payload(array: Any) -> Payload:

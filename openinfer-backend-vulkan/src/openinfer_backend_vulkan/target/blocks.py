@@ -158,14 +158,14 @@ class BlockWriter:
         if not isinstance(step, LoopStep):
             return True
         inner = list(walk(step.body))
-        if any(isinstance(each, CallStep | ReturnStep | BarrierStep) for each in inner):
+        if any(isinstance(inner_step, CallStep | ReturnStep | BarrierStep) for inner_step in inner):
             return False
         if self._program.plan.states and any(map(_may_fail, inner)):
             return False
         turns = _turns(step)
         if turns is None or turns > MOST_COMMANDS:
             return False
-        return not self._has_to_follow(step, [place for each in inner for place in self._written(each)])
+        return not self._has_to_follow(step, [written for inner_step in inner for written in self._written(inner_step)])
 
     def _written(self, step: Step) -> list[Place]:
         values, places = self._program.plan.values, self._program.places

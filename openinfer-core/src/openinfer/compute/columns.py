@@ -134,7 +134,7 @@ def in_columns(stage: Stage, parts: Columns, name: str) -> InColumns:
     dims = (*dims, Dim(Index.of(pairs), Var(next(names), HALVES)))
     columns = Tensor(name, I32, tuple(Index.of(extent_of(dim.axis)) for dim in dims))
     inputs: dict[int, Expr] = {
-        number: tree.Input(place, read.dtype) for place, (number, read) in enumerate(reads.items())
+        number: tree.Input(position, read.dtype) for position, (number, read) in enumerate(reads.items())
     }
     widening = Stage(
         name,
@@ -199,12 +199,12 @@ def _windows(stage: Stage, parts: Columns, names: Iterator[str]) -> tuple[tuple[
 
 def _products(stage: Stage, fold: Fold, parts: Columns, channels: tuple[Var, Var], column: Read, weight: Read) -> Stage:
     """Return the stage that multiplies columns with the weights of two channels."""
-    both, each = channels
-    values = {parts.channels: both * HALVES + each}
+    pair, half = channels
+    values = {parts.channels: pair * HALVES + half}
     elements = [moved(element, values) for element in stage.elements]
     elements[parts.weight] = weight
     number = len(elements)
-    elements += [column, Position(Index.of(each), I32)]
+    elements += [column, Position(Index.of(half), I32)]
     widened = tree.widen(tree.Input(parts.weight, I32), tree.Input(number + 1, I32))
     term = tree.dot2(tree.Input(number, I32), widened, tree.literal(0, I32))
     total = Total(fold.totals[0].start, term, fold.totals[0].combine)

@@ -28,7 +28,9 @@ def elementwise(name: str, expr: Expr, inputs: Sequence[Tensor], output: Tensor)
     reads = tuple(Read(tensor.name, broadcast(at, tensor.shape), tensor.dtype) for tensor in inputs)
     sizes = sizes_of(expr)
     positions = tuple(Position(size, I64) for size in sizes)
-    numbers: dict[Hashable, Expr] = {size: tree.Input(len(reads) + place, I64) for place, size in enumerate(sizes)}
+    numbers: dict[Hashable, Expr] = {
+        size: tree.Input(len(reads) + position, I64) for position, size in enumerate(sizes)
+    }
     value = tree.substitute(expr, numbers) if sizes else expr
     axes = tuple(var for index in at for var in index.variables())
     stage = Stage(output.name, axes, (*reads, *positions), value, at)

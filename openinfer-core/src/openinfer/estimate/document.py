@@ -43,9 +43,9 @@ def plan_document(plan: ExecutionPlan, found: PlanEstimate) -> dict[str, Any]:
     return {**document, "totals": totals}
 
 
-def _expressions(found: object, names: Sequence[str]) -> dict[str, str]:
+def _expressions(counts: object, names: Sequence[str]) -> dict[str, str]:
     """Return the attributes of some names that are expressions of sizes."""
-    return {name: str(value) for name in names if is_size(value := getattr(found, name))}
+    return {name: str(value) for name in names if is_size(value := getattr(counts, name))}
 
 
 def _add(steps: list[dict[str, Any]], estimates: Iterator[tuple[StepEstimate, StepEstimate]]) -> None:

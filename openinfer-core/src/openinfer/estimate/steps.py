@@ -159,8 +159,8 @@ class PlanEstimate:
     def live_nbytes(self) -> Size:
         """Bytes of the arena that hold values at the step where these are most."""
         live = [step.live_nbytes for step in self.steps]
-        known = max([nbytes for nbytes in live if not is_size(nbytes)], default=0)
-        return dims.max([known, *filter(is_size, live)])
+        largest = max([nbytes for nbytes in live if not is_size(nbytes)], default=0)
+        return dims.max([largest, *filter(is_size, live)])
 
     @property
     def proved(self) -> int:
@@ -252,7 +252,7 @@ class _Estimating:
         return self._computing(step, found, sizes) if isinstance(step, ComputeStep | LoopProgramStep) else found
 
     def _computing(
-        self, step: ComputeStep | LoopProgramStep, found: StepEstimate, sizes: dict[Operand, Size]
+        self, step: ComputeStep | LoopProgramStep, estimate: StepEstimate, sizes: dict[Operand, Size]
     ) -> StepEstimate:
         kernel = loop_program(step)
         accesses = _accesses(kernel)
@@ -272,14 +272,14 @@ class _Estimating:
         temporaries = step.temporaries if isinstance(step, ComputeStep) else ()
         again = sum(map(self._value_nbytes, temporaries))
         return StepEstimate(
-            number=found.number,
-            times=found.times,
+            number=estimate.number,
+            times=estimate.times,
             operations=counted,
             macs=macs,
             read_nbytes=sum(sizes.values()) + again,
-            written_nbytes=found.written_nbytes,
-            live_nbytes=found.live_nbytes,
-            weight_nbytes=found.weight_nbytes,
+            written_nbytes=estimate.written_nbytes,
+            live_nbytes=estimate.live_nbytes,
+            weight_nbytes=estimate.weight_nbytes,
             proved=0 if accesses is None else accesses.proved,
             guarded=0 if accesses is None else accesses.guarded,
             needs_guards=accesses is None,

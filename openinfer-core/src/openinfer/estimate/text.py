@@ -79,9 +79,9 @@ def _amount(plan: ExecutionPlan, amount: Size, unit: str) -> str:
     return f"{amount.at(plan.given_sizes):,} {unit}, {amount} in a step"
 
 
-def _used(found: PlanEstimate) -> str:
+def _used(estimate: PlanEstimate) -> str:
     """Return how much of the arena a step uses, where that follows from sizes."""
-    live = found.live_nbytes
+    live = estimate.live_nbytes
     return f", of which values take {live} in a step" if is_size(live) else ""
 
 

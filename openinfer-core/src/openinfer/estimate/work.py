@@ -55,13 +55,13 @@ def kernel_operations(kernel: Kernel) -> Size | None:
 
 def reads_of(computation: Computation, extents: Extents) -> dict[str, Size | None]:
     """Return how often elements of each tensor are read, by name; None where that may be any number."""
-    found: dict[str, Size | None] = {}
+    reads: dict[str, Size | None] = {}
     for stage in computation.stages:
         for number, element in enumerate(stage.elements):
             if isinstance(element, Read):
-                before, times = found.get(element.tensor, 0), _times_read(stage, number, extents)
-                found[element.tensor] = None if before is None or times is None else before + times
-    return found
+                before, times = reads.get(element.tensor, 0), _times_read(stage, number, extents)
+                reads[element.tensor] = None if before is None or times is None else before + times
+    return reads
 
 
 def _times_read(stage: Stage, number: int, extents: Extents) -> Size | None:

@@ -252,29 +252,29 @@ _WHOLE = (*INTEGERS, *PACKED_SINT, *PACKED_UINT, BITSET)
 @functools.cache
 def helpers() -> dict[str, Helper]:
     """Return every helper function by name."""
-    found: dict[str, Helper] = {
+    functions: dict[str, Helper] = {
         _NARROWING: Helper(f"static inline float {_NARROWING}(double x)\n{{\n    return (float)x;\n}}\n"),
         WIDENING: widened_as(()),
         "oi_to_bits_f32": _reinterpretation("oi_to_bits_f32", F32, U32),
         "oi_from_bits_u32": _reinterpretation("oi_from_bits_u32", U32, F32),
     }
-    found |= _function(I32, "dot4", "a b c", *dot4("left"), needs=("oi_wrap_i32",))
-    found |= _function(I32, "sdot4", "a b c", *SDOT4, needs=("oi_wrap_i32",))
-    found |= _function(I32, "dot2", "a b c", *DOT2, needs=("oi_wrap_i32",))
-    found |= _function(I32, "widen", "x n", *WIDEN, needs=("oi_wrap_i32",))
-    found |= _function(I32, "clip8", "x", *CLIP8)
-    found["oi_scale_i32"] = Helper(SCALE, ("oi_to_bits_f32", "oi_wrap_i32", "oi_shr_i32"))
-    found |= {f"oi_word_{dtype}": _word(dtype) for dtype in (I8, U8)}
+    functions |= _function(I32, "dot4", "a b c", *dot4("left"), needs=("oi_wrap_i32",))
+    functions |= _function(I32, "sdot4", "a b c", *SDOT4, needs=("oi_wrap_i32",))
+    functions |= _function(I32, "dot2", "a b c", *DOT2, needs=("oi_wrap_i32",))
+    functions |= _function(I32, "widen", "x n", *WIDEN, needs=("oi_wrap_i32",))
+    functions |= _function(I32, "clip8", "x", *CLIP8)
+    functions["oi_scale_i32"] = Helper(SCALE, ("oi_to_bits_f32", "oi_wrap_i32", "oi_shr_i32"))
+    functions |= {f"oi_word_{dtype}": _word(dtype) for dtype in (I8, U8)}
     for dtype in FLOATS:
-        found |= _float_helpers(dtype)
-        found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
+        functions |= _float_helpers(dtype)
+        functions |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
     for dtype in PACKED_SINT:
-        found[f"oi_wrap_{dtype}"] = _wrap(dtype)
+        functions[f"oi_wrap_{dtype}"] = _wrap(dtype)
     for dtype in SINT:
-        found |= _signed_helpers(dtype)
+        functions |= _signed_helpers(dtype)
     for dtype in UINT:
-        found |= _unsigned_helpers(dtype)
-    return {**found, **low_float_helpers(), **packed_helpers()}
+        functions |= _unsigned_helpers(dtype)
+    return {**functions, **low_float_helpers(), **packed_helpers()}
 
 
 def _function(dtype: DType, name: str, parameters: str, *lines: str, needs: tuple[str, ...] = ()) -> dict[str, Helper]:

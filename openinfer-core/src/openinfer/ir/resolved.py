@@ -219,8 +219,8 @@ class ResolvedGraph:
     @property
     def integer_scalars(self) -> frozenset[str]:
         """The variables that integer expressions may name: there they come before sizes of the same name."""
-        found = self.variables.values()
-        return frozenset(v.name for v in found if not v.type.shape and not v.type.dtype.is_float)
+        variables = self.variables.values()
+        return frozenset(v.name for v in variables if not v.type.shape and not v.type.dtype.is_float)
 
     def __repr__(self) -> str:
         return f"<ResolvedGraph: {self.graph.counts()}>"

@@ -279,8 +279,8 @@ class _Inference:
                 return None
             dims = [None if ref is None else self._dims_of(ref, scope) for ref in inputs]
             if self.named is None and not any(dims) and not any(map(_is_late, settings.values())):
-                known = cast("Mapping[str, SettingValue]", settings)
-                call = self.calls[index] = self._call(matched.schema, types, known, len(op.outputs))
+                numbers = cast("Mapping[str, SettingValue]", settings)
+                call = self.calls[index] = self._call(matched.schema, types, numbers, len(op.outputs))
                 return of_numbers(call, matched.schema)
             return results(
                 Statement(

@@ -76,16 +76,16 @@ class _Resolution:
             return None
         if any(ref is None or ref.indices or ref.name in self.scope.indices for ref in inputs):
             return None
-        given = [variables.get(ref.name) for ref in inputs if ref is not None]
+        operands = [variables.get(ref.name) for ref in inputs if ref is not None]
         made = [variables.get(name) for name in self.op.outputs]
-        plain = [variable for variable in (*given, *made) if variable is not None and not variable.varying]
-        if len(plain) < len(given) + len(made) or any(variable.storage is Storage.PERSISTENT for variable in plain):
+        plain = [variable for variable in (*operands, *made) if variable is not None and not variable.varying]
+        if len(plain) < len(operands) + len(made) or any(variable.storage is Storage.PERSISTENT for variable in plain):
             return None
-        read = {variable.name for variable in plain[: len(given)]}
-        if any(not variable.inferred or variable.name in read for variable in plain[len(given) :]):
+        read = {variable.name for variable in plain[: len(operands)]}
+        if any(not variable.inferred or variable.name in read for variable in plain[len(operands) :]):
             return None
         types = tuple(variable.type for variable in plain)
-        if types[: len(given)] != call.inputs or types[len(given) :] != call.outputs:
+        if types[: len(operands)] != call.inputs or types[len(operands) :] != call.outputs:
             return None
         return ResolvedOp(
             op=self.schema.name,

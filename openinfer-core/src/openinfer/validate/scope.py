@@ -56,8 +56,8 @@ class Scope:
         """Return the type of a value by its name; None where there is none, or its declaration is wrong."""
         if name in self.indices:
             return LOOP_INDEX_TYPE
-        found = self.variables.get(name) or self.tables.get(name)
-        return None if found is None else found.type
+        declared = self.variables.get(name) or self.tables.get(name)
+        return None if declared is None else declared.type
 
     def inside_loop(self, index: str, values: range | None) -> Scope:
         """Return the scope of a loop body."""

@@ -45,7 +45,7 @@ def relations(kernel: Kernel) -> dict[Condition, Var]:
 
     A length and a place that are computed apart are parameters whose relation intervals do not know.
     """
-    found: dict[Condition, Var] = {}
+    lengths_by_condition: dict[Condition, Var] = {}
     parameters = {Index.of(var): var for var in kernel.parameters}
     for load in _loaded(kernel.body):
         loops = {var: load.address.coefficient(var) for var in load.address.variables() - set(kernel.parameters)}
@@ -63,8 +63,8 @@ def relations(kernel: Kernel) -> dict[Condition, Var]:
         for var in loops.keys() - lengths.keys():
             is_least = (room.coefficient(var) or 0) > 0
             room = room.substituted({var: Index() if is_least else Index.of(var.extent or 1) - 1})
-        found[Condition(room, Relation.AT_LEAST)] = length
-    return found
+        lengths_by_condition[Condition(room, Relation.AT_LEAST)] = length
+    return lengths_by_condition
 
 
 def _extents(body: Sequence[Statement]) -> Iterator[Index]:

@@ -130,9 +130,9 @@ def _first_value_of(item: Input, seed: int, place: int) -> Callable[[TensorType]
 
 
 def _document(
-    found: ImportedModel, program: Path, container: Path, summary: ImportSummary, checked: Verification | None
+    imported: ImportedModel, program: Path, container: Path, summary: ImportSummary, checked: Verification | None
 ) -> Mapping[str, Any]:
-    report = found.report
+    report = imported.report
     return {
         "program": str(program),
         "container": str(container),

@@ -77,25 +77,25 @@ def _reshape_types(
 
 def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Return the wanted shape with a written 0 replaced by the input's dim, and one -1 by what is left."""
-    inferred = [place for place, dim in enumerate(wanted) if not surely(lambda dim=dim: dim != -1)]
+    inferred = [dim_number for dim_number, dim in enumerate(wanted) if not surely(lambda dim=dim: dim != -1)]
     if len(inferred) > 1:
-        inferred = [place for place in inferred if wanted[place] == -1]
+        inferred = [dim_number for dim_number in inferred if wanted[dim_number] == -1]
     if any(dim < -1 for dim in wanted) or len(inferred) > 1:
         raise OpTypeError(
             f"shape {shown(wanted)} may have one -1, and no dim below", code="setting-type", settings=("shape",)
         )
-    if any(_copies(dim) and place >= len(shape) for place, dim in enumerate(wanted)):
+    if any(_copies(dim) and dim_number >= len(shape) for dim_number, dim in enumerate(wanted)):
         raise OpTypeError(
             f"shape {shown(wanted)} copies a dim (0) that the input {shown(shape)} does not have", settings=("shape",)
         )
-    filled = [shape[place] if _copies(dim) else +dim for place, dim in enumerate(wanted)]
-    for place in inferred:
-        others, total = math.prod((*filled[:place], *filled[place + 1 :])), math.prod(shape)
+    filled = [shape[dim_number] if _copies(dim) else +dim for dim_number, dim in enumerate(wanted)]
+    for dim_number in inferred:
+        others, total = math.prod((*filled[:dim_number], *filled[dim_number + 1 :])), math.prod(shape)
         rest = total // others if others != 0 and total % others == 0 else None
         # A dim of run time may be -1 or what is left: both have the same form.
-        if rest is not None and from_end(wanted[place], rest + 1) == rest:
-            filled[place] = rest
-        elif others != 0 or wanted[place] == -1:
+        if rest is not None and from_end(wanted[dim_number], rest + 1) == rest:
+            filled[dim_number] = rest
+        elif others != 0 or wanted[dim_number] == -1:
             raise OpTypeError(
                 f"{total} elements of shape {shown(shape)} do not fill shape {shown(wanted)}", settings=("shape",)
             )

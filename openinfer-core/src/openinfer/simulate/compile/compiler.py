@@ -299,8 +299,8 @@ class _Compiler:
 
 def _refused(node: Node, block: str, refusal: Diagnostic) -> Action:
     """Return a statement that ends the step with an error: it does not fit its sizes."""
-    place = Place(node, block)
-    return Action(place=place, call=partial(raise_refusal, refusal), describe=always(Description(place.desc)))
+    statement = Place(node, block)
+    return Action(place=statement, call=partial(raise_refusal, refusal), describe=always(Description(statement.desc)))
 
 
 def _with_types(op: ResolvedOp, memory: Memory) -> str:
