@@ -125,11 +125,8 @@ LOGITS = expected_logits()[np.cumsum(STEPS) - 1]
 
 
 @pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
-def test_steps_of_5_1_and_2_tokens_agree_with_all_at_once(device: str, request: pytest.FixtureRequest) -> None:
-    if device == "vulkan":
-        request.getfixturevalue("vulkan")
-    if device == "c":
-        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+@pytest.mark.usefixtures("needs_device")
+def test_steps_of_5_1_and_2_tokens_agree_with_all_at_once(device: str) -> None:
     limits = None if device == "cpu" else {"T": 8}
     with oi.Simulator(model_of(), GPT, device=device, limits=limits).make_executor() as executor:
         assert executor.runs_whole == (device != "cpu")

@@ -316,11 +316,8 @@ def test_values_by_name_that_do_not_fit_change_nothing(
 
 @pytest.mark.rule("runtime.host.23")
 @pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
-def test_devices_that_keep_variables_take_values_by_name(device: str, request: pytest.FixtureRequest) -> None:
-    if device == "vulkan":
-        request.getfixturevalue("vulkan")
-    if device == "c":
-        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+@pytest.mark.usefixtures("needs_device")
+def test_devices_that_keep_variables_take_values_by_name(device: str) -> None:
     text = """
     dynamic { x: f32[2]; } volatile { y: f32[2]; } persistent { h: f32[2]; n: i32; K(t): f32[2] @table; }
     block entry {

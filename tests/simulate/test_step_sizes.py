@@ -375,13 +375,8 @@ def stopped(executor: oi.Executor, way: str, i: Sequence[int], length: int = 5) 
 @pytest.mark.parametrize("way", ["step", "async", "iterate", "dropped"])
 @pytest.mark.parametrize("text", [FAILING, with_state(FAILING)], ids=["plain", "state"])
 @pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
-def test_what_a_step_of_new_sizes_did_not_end_to_write_has_no_value(
-    device: str, text: str, way: str, request: pytest.FixtureRequest
-) -> None:
-    if device == "vulkan":
-        request.getfixturevalue("vulkan")
-    if device == "c":
-        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+@pytest.mark.usefixtures("needs_device")
+def test_what_a_step_of_new_sizes_did_not_end_to_write_has_no_value(device: str, text: str, way: str) -> None:
     model = oi.Model.from_arrays({}, sizevars={"T": 3})
     with oi.Simulator(model, text, device=device, limits={"T": 8}).make_executor() as executor:
         executor.step(x=vector(3), i=[0, 2])
@@ -416,11 +411,8 @@ def test_values_of_a_step_of_new_sizes_are_there_while_it_runs(device: str) -> N
 
 @pytest.mark.rule("runtime.memory.15")
 @pytest.mark.parametrize("device", ["c", "vulkan"])
-def test_a_step_that_failed_as_a_whole_leaves_no_values(device: str, request: pytest.FixtureRequest) -> None:
-    if device == "vulkan":
-        request.getfixturevalue("vulkan")
-    if device == "c":
-        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
+@pytest.mark.usefixtures("needs_device")
+def test_a_step_that_failed_as_a_whole_leaves_no_values(device: str) -> None:
     model = oi.Model.from_arrays({}, sizevars={"T": 3})
     with oi.Simulator(model, with_state(FAILING), device=device, limits={"T": 8}).make_executor() as executor:
         executor.step(x=vector(3), i=[0, 2])
@@ -429,34 +421,6 @@ def test_a_step_that_failed_as_a_whole_leaves_no_values(device: str, request: py
             with pytest.raises(oi.StepStateError, match=f"`{name}` holds no value"):
                 executor.fetch(name)
         assert executor.fetch("n") == 2
-
-
-GUARDED = """
-dynamic { x: f32[2]; n: i32; }
-volatile { y: f32[4]; z: f32; }
-persistent { K(t): f32[2] @table; p: i32; }
-block entry {
-  cache.write x >> K[p];
-  cache.increment 1 p;
-  cache.read K[0..p] >> k;
-  op reshape(k, shape=[4]) >> y;
-  op select(x, axis=0, index=n) >> z;
-  return y, z;
-}
-"""
-
-
-@pytest.mark.parametrize("device", ["c", "vulkan"])
-def test_a_refused_step_says_what_its_statement_demands_of_sizes(device: str, request: pytest.FixtureRequest) -> None:
-    if device == "vulkan":
-        request.getfixturevalue("vulkan")
-    if device == "c":
-        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
-    with oi.Simulator(oi.Model.from_arrays({}), GUARDED, device=device, limits={"t": 8}).make_executor() as executor:
-        with pytest.raises(oi.ExecutionError, match="reshape: dim 0 of k must be 2"):
-            executor.step(x=vector(2), n=0)
-        with pytest.raises(oi.ExecutionError, match="select: n must be -2 to 1"):
-            executor.step(x=vector(2), n=5)
 
 
 def test_live_bytes_after_a_step_are_those_of_a_program_that_always_has_its_sizes() -> None:
@@ -493,45 +457,3 @@ def test_live_bytes_after_a_step_are_those_of_a_program_that_always_has_its_size
             "persistent": expected["persistent"] + rows * 2 * 4,
             "constant": expected["constant"] - entries,
         }
-
-
-@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
-def test_a_dim_of_a_reshape_that_a_step_gives_may_be_what_is_left(device: str, request: pytest.FixtureRequest) -> None:
-    if device == "vulkan":
-        request.getfixturevalue("vulkan")
-    if device == "c":
-        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
-    text = "dynamic { x: f32[T, 6]; k: i64; } block entry { op reshape(x, shape=[2, k, 3]) >> y; return y; }"
-    model = oi.Model.from_arrays({}, sizevars={"T": 2})
-    with oi.Simulator(model, text, device=device).make_executor() as executor:
-        for rows, dim, extent in ((2, 2, 2), (2, -1, 2), (5, -1, 5), (0, -1, 0), (0, 0, 0)):
-            executor.step(x=np.ones((rows, 6), np.float32), k=dim)
-            assert executor.outputs()["y"].shape == (2, extent, 3)
-        for dim in (3, 0, -2):
-            with pytest.raises(oi.ExecutionError, match="reshape"):
-                executor.step(x=np.ones((2, 6), np.float32), k=dim)
-
-
-@pytest.mark.parametrize("state", ["", "persistent { n: i32; }"], ids=["no state", "state"])
-@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
-def test_a_result_that_fits_at_one_setting_has_its_shape(
-    device: str, state: str, request: pytest.FixtureRequest
-) -> None:
-    """The sizes of a split fit x at `k = 3` alone: a plan knows the shape of y, whose variable has none."""
-    if device == "vulkan":
-        request.getfixturevalue("vulkan")
-    if device == "c":
-        pytest.importorskip("openinfer_synth_c", reason="device c is not installed: openinfer-synth-c")
-    text = f"""
-    dynamic {{ x: f32[4, 2]; k: i32; }}
-    {state}
-    block entry {{ {"cache.increment n;" if state else ""} op split(x, axis=0, sizes=[k, 1]) >> y, z; return y, z; }}
-    """
-    x = vector(8).reshape(4, 2)
-    with oi.Simulator(oi.Model.from_arrays({}), text, device=device).make_executor() as executor:
-        for _ in range(2):
-            executor.step(x=x, k=3)
-            np.testing.assert_array_equal(executor.outputs()["y"], x[:3])
-            np.testing.assert_array_equal(executor.outputs()["z"], x[3:])
-        with pytest.raises(oi.ExecutionError, match="split"):
-            executor.step(x=x, k=2)

@@ -53,7 +53,7 @@ from openinfer.dtypes import BF16, BOOL, F32, F64, I8, I16, I32, I64, U8, U32, U
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from openinfer.scalars import Scalar
 
@@ -139,39 +139,39 @@ def _is_number(dtype: DType) -> bool:
     return dtype.is_float or dtype.is_integer
 
 
-def _numeric(function: str, *args: Expr) -> Apply:
+def _applied(function: str, is_defined: Callable[[DType], bool], *args: Expr, result: DType | None = None) -> Apply:
     dtype = _same(function, *args)
-    _need(function, _is_number(dtype), dtype)
-    return Apply(function, args, dtype)
+    _need(function, is_defined(dtype), dtype)
+    return Apply(function, args, result or dtype)
+
+
+def _numeric(function: str, *args: Expr) -> Apply:
+    return _applied(function, _is_number, *args)
 
 
 def _floating(function: str, *args: Expr) -> Apply:
-    dtype = _same(function, *args)
-    _need(function, dtype.is_float, dtype)
-    return Apply(function, args, dtype)
+    return _applied(function, lambda dtype: dtype.is_float, *args)
 
 
 def _integral(function: str, *args: Expr) -> Apply:
-    dtype = _same(function, *args)
-    _need(function, dtype.is_integer, dtype)
-    return Apply(function, args, dtype)
+    return _applied(function, lambda dtype: dtype.is_integer, *args)
+
+
+def _on(dtypes: Sequence[DType], function: str, *args: Expr, result: DType | None = None) -> Apply:
+    return _applied(function, dtypes.__contains__, *args, result=result)
 
 
 def _logical(function: str, *args: Expr) -> Apply:
-    dtype = _same(function, *args)
-    _need(function, dtype is BOOL, dtype)
-    return Apply(function, args, BOOL)
+    return _on((BOOL,), function, *args)
 
 
 def _comparison(function: str, a: Expr, b: Expr) -> Apply:
-    dtype = _same(function, a, b)
-    _need(function, _is_number(dtype) or (dtype is BOOL and function in ("eq", "ne")), dtype)
-    return Apply(function, (a, b), BOOL)
+    is_equation = function in ("eq", "ne")
+    return _applied(function, lambda dtype: _is_number(dtype) or (dtype is BOOL and is_equation), a, b, result=BOOL)
 
 
 def _test(function: str, x: Expr) -> Apply:
-    _need(function, x.dtype.is_float, x.dtype)
-    return Apply(function, (x,), BOOL)
+    return _applied(function, lambda dtype: dtype.is_float, x, result=BOOL)
 
 
 def add(a: Expr, b: Expr) -> Apply:
@@ -390,9 +390,7 @@ def erf(x: Expr) -> Apply:
 
 
 def power(a: Expr, b: Expr) -> Apply:
-    dtype = _same("power", a, b)
-    _need("power", dtype.is_float or dtype.kind is Kind.UNSIGNED, dtype)
-    return Apply("power", (a, b), dtype)
+    return _applied("power", lambda dtype: dtype.is_float or dtype.kind is Kind.UNSIGNED, a, b)
 
 
 def fma(a: Expr, b: Expr, c: Expr) -> Apply:
@@ -400,23 +398,19 @@ def fma(a: Expr, b: Expr, c: Expr) -> Apply:
 
 
 def dot4(a: Expr, b: Expr, c: Expr) -> Apply:
-    _need("dot4", _same("dot4", a, b, c) is I32, a.dtype)
-    return Apply("dot4", (a, b, c), I32)
+    return _on((I32,), "dot4", a, b, c)
 
 
 def sdot4(a: Expr, b: Expr, c: Expr) -> Apply:
-    _need("sdot4", _same("sdot4", a, b, c) is I32, a.dtype)
-    return Apply("sdot4", (a, b, c), I32)
+    return _on((I32,), "sdot4", a, b, c)
 
 
 def dot2(a: Expr, b: Expr, c: Expr) -> Apply:
-    _need("dot2", _same("dot2", a, b, c) is I32, a.dtype)
-    return Apply("dot2", (a, b, c), I32)
+    return _on((I32,), "dot2", a, b, c)
 
 
 def widen(x: Expr, n: Expr) -> Apply:
-    _need("widen", _same("widen", x, n) is I32, x.dtype)
-    return Apply("widen", (x, n), I32)
+    return _on((I32,), "widen", x, n)
 
 
 def scale(m: Expr, x: Expr) -> Apply:
@@ -426,14 +420,11 @@ def scale(m: Expr, x: Expr) -> Apply:
 
 
 def clip8(x: Expr) -> Apply:
-    _need("clip8", x.dtype is I32, x.dtype)
-    return Apply("clip8", (x,), I32)
+    return _on((I32,), "clip8", x)
 
 
 def word(a: Expr, b: Expr, c: Expr, d: Expr) -> Apply:
-    dtype = _same("word", a, b, c, d)
-    _need("word", dtype in (I8, U8), dtype)
-    return Apply("word", (a, b, c, d), I32)
+    return _on((I8, U8), "word", a, b, c, d, result=I32)
 
 
 def floor(x: Expr) -> Apply:
@@ -465,13 +456,11 @@ def sign_bit(x: Expr) -> Apply:
 
 
 def to_bits(x: Expr) -> Apply:
-    _need("to_bits", x.dtype is F32, x.dtype)
-    return Apply("to_bits", (x,), U32)
+    return _on((F32,), "to_bits", x, result=U32)
 
 
 def from_bits(x: Expr) -> Apply:
-    _need("from_bits", x.dtype is U32, x.dtype)
-    return Apply("from_bits", (x,), F32)
+    return _on((U32,), "from_bits", x, result=F32)
 
 
 def substitute(expr: Expr, replacements: Mapping[Any, Expr]) -> Expr:
