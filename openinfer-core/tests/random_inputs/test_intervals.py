@@ -79,3 +79,8 @@ def test_bounds_of_conversions_and_of_what_has_none(
     expr: Expr, inputs: list[Interval | None], expected: Interval | None
 ) -> None:
     assert interval_of(expr, inputs) == expected
+
+
+@pytest.mark.parametrize(("low", "high", "holds"), [(0, 4, True), (1, 3, True), (-1, 3, False), (1, 5, False)])
+def test_an_interval_holds_another_with_both_ends(low: int, high: int, holds: bool) -> None:
+    assert Interval(0, 4).holds(Interval(low, high)) is holds

@@ -35,6 +35,7 @@ def floats(*values):
         (np.array([True, False]), np.array([True, False]), True),
         (np.array([True, False]), np.array([True, True]), False),
         (np.array([2**63 - 1]), np.array([2**63 - 2]), False),
+        (floats(1.0, 2.0), floats(1.0, 2.0).reshape(2, 1), False),
     ],
 )
 def test_what_counts_as_equal(expected, found, within):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,13 @@ from openinfer.cli.options import limit_option, seed_option, size_option
 from openinfer.cli.program_argument import program_argument
 from openinfer.cli.run_values import parse_inputs
 from openinfer.diagnostics import Diagnostic
+from openinfer.errors import DynamicUnsetError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from openinfer.cli.run_values import Input
-    from openinfer.errors import Finding, OpenInferError
+    from openinfer.errors import Finding
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
     from openinfer.simulate import Executor
@@ -135,9 +137,14 @@ def give_first_values(executor: Executor, initial: Sequence[Input], seed: int) -
         executor.restore(values)
 
 
-def hint_at_inputs(error: OpenInferError) -> None:
-    """Add to the findings of an error about an absent value how the command line gives one."""
-    error.diagnostics = tuple(_hinted(finding) for finding in error.diagnostics)
+@contextmanager
+def inputs_hinted() -> Generator[None]:
+    """Add to the findings of errors about absent values how the command line gives one."""
+    try:
+        yield
+    except DynamicUnsetError as error:
+        error.diagnostics = tuple(map(_hinted, error.diagnostics))
+        raise
 
 
 def _hinted(finding: Finding) -> Finding:

@@ -12,11 +12,11 @@ import click
 
 from openinfer.cli import stepping_views as views
 from openinfer.cli.failures import rendered
-from openinfer.cli.program_options import hint_at_inputs
+from openinfer.cli.program_options import inputs_hinted
 from openinfer.cli.run_report import save_array
 from openinfer.cli.stepping_words import CODE, STEPPING, breakpoint_of, whole, word
 from openinfer.cli.trace_files import write_trace
-from openinfer.errors import DynamicUnsetError, ExecutionError, OpenInferError
+from openinfer.errors import ExecutionError, OpenInferError
 from openinfer.inspect.conditions import Access, parse
 from openinfer.plugins.output import diverted_output
 
@@ -129,10 +129,9 @@ class Dialogue:
 
     def _tried(self, line: str) -> bool:
         try:
-            return self.do(line)
+            with inputs_hinted():
+                return self.do(line)
         except (OpenInferError, OSError) as error:
-            if isinstance(error, DynamicUnsetError):
-                hint_at_inputs(error)
             click.echo(rendered(error, colour=self._colour))
             return True
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
-from openinfer.cli.program_options import StepValues, give_first_values, hint_at_inputs, program_options
+from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.terminal import print_document, table
-from openinfer.errors import DynamicUnsetError, SynthesisError
+from openinfer.errors import SynthesisError
 from openinfer.plugins.output import diverted_output
 
 if TYPE_CHECKING:
@@ -102,16 +102,13 @@ def command(
         timed = Simulator(opened.model, opened.graph, trace=True, timer=True, echo=False, **given)
         print_unlogged_warnings(plain.warnings)
         with diverted_output(), plain.make_executor() as executor, timed.make_executor() as traced:
-            for each in (executor, traced):
-                give_first_values(each, opened.named(initial), seed)
+            for own in (executor, traced):
+                give_first_values(own, opened.named(initial), seed)
             print_warnings(executor.node_by_node)
             drawn = StepValues(opened.named(inputs), executor, opened.model, seed)
             values: list[Mapping[str, Any]] = [drawn.at(step) for step in range(steps)]
-            try:
+            with inputs_hinted():
                 whole = spread(whole_times(executor, values, **counts))
-            except DynamicUnsetError as error:
-                hint_at_inputs(error)
-                raise
             by_node = [finding.message for finding in executor.node_by_node]
             nodes = node_times(traced, values, **counts)
     found = Measured(

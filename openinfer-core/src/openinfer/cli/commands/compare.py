@@ -8,10 +8,9 @@ import click
 
 from openinfer.cli.compare_report import comparison_object, comparison_text
 from openinfer.cli.findings import print_unlogged_warnings
-from openinfer.cli.program_options import StepValues, give_first_values, hint_at_inputs, program_options
+from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.terminal import print_document
 from openinfer.cli.tolerance_option import tolerance_option
-from openinfer.errors import DynamicUnsetError
 from openinfer.plugins.output import diverted_output
 
 if TYPE_CHECKING:
@@ -73,11 +72,8 @@ def command(
         reference, *others = [Simulator(opened.model, opened.graph, device=name, **given) for name in devices]
         print_unlogged_warnings(warning for each in (reference, *others) for warning in each.warnings)
         for other in others:
-            try:
+            with inputs_hinted():
                 found.append(_compared((reference, other), tolerances, begin, values))
-            except DynamicUnsetError as error:
-                hint_at_inputs(error)
-                raise
     if as_json:
         print_document([comparison_object(each) for each in found])
     else:

@@ -12,7 +12,7 @@ import click
 
 from openinfer.cli.batch_options import batch_options
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
-from openinfer.cli.program_options import StepValues, give_first_values, hint_at_inputs, program_options
+from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.run_report import (
     memory_lines,
     memory_object,
@@ -25,7 +25,6 @@ from openinfer.cli.run_values import parse_output
 from openinfer.cli.terminal import print_document
 from openinfer.cli.trace_files import PERFETTO, format_of, trace_options, write_trace
 from openinfer.diagnostics import printable
-from openinfer.errors import DynamicUnsetError
 from openinfer.plugins.output import diverted_output
 
 if TYPE_CHECKING:
@@ -122,47 +121,62 @@ def command(
 
     The file of --trace opens at https://ui.perfetto.dev. With --batch, --output NAME=FILE.npz saves results of all.
     """
-    from openinfer.simulate import Simulator
-
     if trace_format is not None and trace_path is None:
         raise click.UsageError("--trace-format is about the file of --trace, which is not given")
     wanted = [parse_output(text) for text in outputs]
     common: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
+    watched = Watched(trace_path, trace_format, timing=timing, memory=memory_wanted, verbose=verbose)
     if batch is not None:
-        alone = {
-            "state": state_path,
-            "initial": initial,
-            "trace": trace_path,
-            "timing": timing,
-            "memory": memory_wanted,
-        }
-        _refuse_with_batch({**alone, "verbose": verbose, "steps 0": not steps})
+        _refuse_with_batch({"state": state_path, "initial": initial, "steps 0": not steps}, watched)
         with program.opened() as opened:
             _run_batch(opened, batch, inputs, wanted, steps, seed, common, as_json=as_json)
         return
+    _refuse_two_states(initial, state_path)
+    with program.opened() as opened:
+        _simulate(opened, inputs, initial, wanted, steps, seed, common, state_path, watched, as_json=as_json)
+
+
+def _simulate(
+    opened: OpenedProgram,
+    inputs: Sequence[Input],
+    initial: Sequence[Input],
+    wanted: Sequence[tuple[str, Path | None]],
+    steps: int,
+    seed: int,
+    common: Mapping[str, Any],
+    state_path: str | None,
+    watched: Watched,
+    *,
+    as_json: bool,
+) -> None:
+    from openinfer.simulate import Simulator
+
+    recorded = {"trace": watched.recording, "timer": watched.timer, "echo": False}
+    simulator = Simulator(opened.model, opened.graph, **recorded, **common)
+    print_unlogged_warnings(simulator.warnings)
+    with simulator.make_executor() as executor:
+        give_first_values(executor, opened.named(initial), seed)
+        print_warnings(executor.node_by_node)
+        values = StepValues(opened.named(inputs), executor, opened.model, seed)
+        memory = _run_with_state(executor, values, steps, state_path, watched)
+        names = [(opened.output_name(name), file) for name, file in wanted] or [
+            (name, None) for name in _results(executor, steps)
+        ]
+        extras = Extras(timing=watched.timing, memory=memory if watched.memory else None)
+        _report(executor, names, steps, common["device"], as_json=as_json, extras=extras)
+
+
+def _refuse_two_states(initial: Sequence[Input], state_path: str | None) -> None:
     if initial and state_path is not None and Path(state_path).exists():
         message = f"--initial is for the first step, and {state_path} has the state after earlier ones"
         raise click.UsageError(f"{message}: leave out one of the two, or remove the file")
-    watched = Watched(trace_path, trace_format, timing=timing, memory=memory_wanted, verbose=verbose)
-    with program.opened() as opened:
-        recorded = {"trace": watched.recording, "timer": watched.timer, "echo": False}
-        simulator = Simulator(opened.model, opened.graph, **recorded, **common)
-        print_unlogged_warnings(simulator.warnings)
-        with simulator.make_executor() as executor:
-            give_first_values(executor, opened.named(initial), seed)
-            print_warnings(executor.node_by_node)
-            values = StepValues(opened.named(inputs), executor, opened.model, seed)
-            memory = _run_with_state(executor, values, steps, state_path, watched)
-            names = [(opened.output_name(name), file) for name, file in wanted] or [
-                (name, None) for name in _results(executor, steps)
-            ]
-            extras = Extras(timing=timing, memory=memory if memory_wanted else None)
-            _report(executor, names, steps, device, as_json=as_json, extras=extras)
 
 
-def _refuse_with_batch(options: Mapping[str, object]) -> None:
+def _refuse_with_batch(options: Mapping[str, object], watched: Watched) -> None:
     """Refuse options that are about one run."""
-    unfit = next((name for name, value in options.items() if value), None)
+    shown = {"trace": watched.trace_path, "timing": watched.timing, "memory": watched.memory}
+    alone = {**options, **shown, "verbose": watched.verbose}
+    unfit = next((name for name, value in alone.items() if value), None)
     if unfit is not None:
         raise click.UsageError(f"--{unfit} does not go with --batch")
 
@@ -231,11 +245,8 @@ def _run(
     with _counted(steps, shown=steps > 1 and sys.stderr.isatty() and not quiet) as numbers:
         for step in numbers:
             executor.insert(inputs.at(step))
-            try:
+            with inputs_hinted():
                 _step(executor, watchers)
-            except DynamicUnsetError as error:
-                hint_at_inputs(error)
-                raise
 
 
 def _counted(steps: int, *, shown: bool) -> AbstractContextManager[Iterable[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -73,14 +73,8 @@ def command(
     target: str | None,
     arch: str | None,
     directory: str | None,
-    schedules: str | None,
     prefix: str | None,
-    project: str | None,
-    weights: str | None,
-    threads: bool,
     sizes: dict[str, int],
-    limits: dict[str, int],
-    strict_order: bool,
     verify: bool,
     inputs: Sequence[Input],
     initial: Sequence[Input],
@@ -93,6 +87,7 @@ def command(
     strict: bool,
     show_plan: bool,
     as_json: bool,
+    **making: Any,
 ) -> None:
     """Write GRAPH (an .oi or .json file, - for standard input, or a model such as model.onnx) as source code.
 
@@ -102,24 +97,14 @@ def command(
     the program has errors, --verify found a difference or --prove an alarm. Exit code 3: --verify found no compiler, or
     --prove no analyser.
     """
-    from openinfer.simulate import Simulator
     from openinfer.synth import Synthesizer
 
     _require(not (show_plan and as_json), "--plan prints tables: leave --json out")
     if not verify:
-        given = {"--steps": steps, "--inputs": sequences, "--tolerance": tolerances or None}
-        _refuse_given({**given, "--input": inputs or None, "--initial": initial or None})
-    synthesizer = Synthesizer(
-        target or (None if arch else "c"),
-        arch=arch,
-        schedules=schedules,
-        limits=limits,
-        strict_order=strict_order,
-        prefix=prefix,
-        project=project,
-        weights=weights,
-        threads=threads,
-    )
+        numbers = {"--steps": steps, "--inputs": sequences, "--tolerance": tolerances or None}
+        _refuse_given({**numbers, "--input": inputs or None, "--initial": initial or None})
+    # The other options are parameters of a synthesizer by the same names.
+    synthesizer = Synthesizer(target or (None if arch else "c"), arch=arch, prefix=prefix, **making)
     # After the target and the device are known: who asks for unknown ones learns that first.
     _require(directory or verify or prove, "give -o DIR, --verify or --prove")
     names = [f"{prefix or 'model'}{suffix}" for suffix in (".oi", ".oinf")]
@@ -133,13 +118,10 @@ def command(
         written = bundled.emit(directory) if directory is not None else None
         checked, node = None, ""
         if verify:
-            simulator = Simulator(model, graph, device="cpu", sizes=sizes)
-            begin = _first_values(simulator, opened.named(initial), seed)
-            inputs = opened.named(inputs)
-            checked = _verified(
-                synthesis, model, simulator, inputs, begin, seed, steps or 1, sequences or 1, tolerances, timeout
+            amounts = Amounts(seed, steps or 1, sequences or 1, timeout)
+            checked, node = _verified(
+                synthesis, model, graph, sizes, opened.named(inputs), opened.named(initial), amounts, tolerances
             )
-            node = _first_node(checked.first, simulator, synthesis.plan.target, model, graph, sizes, begin)
     if as_json:
         print_document(_document(bundled, written, checked))
     else:
@@ -211,35 +193,50 @@ def _first_values(simulator: Simulator, initial: Sequence[Input], seed: int) -> 
         return {item.name: executor.fetch_raw(item.name).array for item in initial}
 
 
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What ``--verify`` draws and how long it may take: a seed, steps of each sequence, sequences, and seconds."""
+
+    seed: int
+    steps: int
+    sequences: int
+    timeout: float
+
+
 def _verified(
     synthesis: Synthesis,
     model: Model,
-    simulator: Simulator,
-    given: Sequence[Input],
-    initial: Mapping[str, Array],
-    seed: int,
-    steps: int,
-    sequences: int,
+    graph: Graph,
+    sizes: dict[str, int],
+    inputs: Sequence[Input],
+    initial: Sequence[Input],
+    amounts: Amounts,
     tolerances: Mapping[str, Tolerance],
-    timeout: float,
-) -> Verification:
-    """Return how far each output is from the simulator's on cpu, over sequences of steps on other inputs each."""
+) -> tuple[Verification, str]:
+    """Return how far each output is from the simulator's on cpu, and which node differs first.
+
+    Sequences of steps have other inputs each.
+    """
     from openinfer.cli.verification import verify
     from openinfer.cli.verification_inputs import SequenceInputs
+    from openinfer.simulate import Simulator
 
-    drawing = SequenceInputs(synthesis.plan, model, simulator, given, seed, steps)
-    made = [drawing.drawn(sequence) for sequence in range(sequences)]
-    return verify(
+    simulator = Simulator(model, graph, device="cpu", sizes=sizes)
+    begin = _first_values(simulator, initial, amounts.seed)
+    drawing = SequenceInputs(synthesis.plan, model, simulator, inputs, amounts.seed, amounts.steps)
+    drawn = [drawing.drawn(sequence) for sequence in range(amounts.sequences)]
+    checked = verify(
         synthesis,
         simulator,
-        made,
-        special=drawing.special(sequences),
-        steps=steps,
+        drawn,
+        special=drawing.special(amounts.sequences),
+        steps=amounts.steps,
         tolerances=tolerances,
-        timeout=timeout,
+        timeout=amounts.timeout,
         texts=drawing.texts,
-        initial=initial,
+        initial=begin,
     )
+    return checked, _first_node(checked.first, simulator, synthesis.plan.target, model, graph, sizes, begin)
 
 
 def _refuse_differences(first: FirstDifference, sequences: int, node: str) -> NoReturn:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from openinfer.cli.findings import print_unlogged_warnings
-from openinfer.cli.program_options import StepValues, give_first_values, hint_at_inputs, program_options
+from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.terminal import wants_colour
-from openinfer.errors import DynamicUnsetError
 from openinfer.regular_files import read_bounded, read_regular
 
 if TYPE_CHECKING:
@@ -78,15 +78,10 @@ def command(
             inspector = Inspector(executor)
             values = StepValues(opened.named(inputs), executor, opened.model, seed)
             dialogue = Dialogue(inspector, values.at, steps, colour=wants_colour(sys.stdout))
-            try:
-                for line in (*(f"break {each}" for each in breaks), *(f"watch {each}" for each in watches)):
+            with closing(inspector), inputs_hinted():
+                for line in (*(f"break {point}" for point in breaks), *(f"watch {name}" for name in watches)):
                     dialogue.do(line)
                 _converse(dialogue, lines, executor)
-            except DynamicUnsetError as error:
-                hint_at_inputs(error)
-                raise
-            finally:
-                inspector.close()
 
 
 def _script(script: str | None) -> list[str] | None:
