@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from openinfer import dsl
+from openinfer import dsl, serialize
 from openinfer.boundary import public
 from openinfer.diagnostics import Source
 from openinfer.ir.graph import Graph
-from openinfer.serialize import GraphDeserialize
 
 Program: TypeAlias = "Graph | Mapping[str, Any] | str | os.PathLike[str]"
 """A graph, its JSON document, its text or JSON text, the path object of a file, or the path of one that exists."""
@@ -60,7 +59,7 @@ def read(program: Program, *, name: str = "<text>", strict: bool = False) -> Gra
     if isinstance(program, Graph):
         return program
     if isinstance(program, Mapping):
-        return GraphDeserialize.from_json(program, strict=strict)
+        return serialize.GraphDeserialize.from_json(program, strict=strict)
     if isinstance(program, str):
         return read_file(program, strict=strict) if is_path(program) else read_text(program, name, strict=strict)
     if isinstance(program, os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not checked
@@ -72,14 +71,14 @@ def read(program: Program, *, name: str = "<text>", strict: bool = False) -> Gra
 def read_file(path: str | os.PathLike[str], *, strict: bool = False) -> Graph | Source:
     """Return the text of a file, or the graph of one whose name ends in ``.json``."""
     if Path(path).suffix == ".json":
-        return GraphDeserialize.from_json(Path(path), strict=strict)
+        return serialize.GraphDeserialize.from_json(Path(path), strict=strict)
     return Source(str(path), dsl.text_of_file(path))
 
 
 def read_text(text: str, name: str, *, strict: bool = False) -> Graph | Source:
     """Return a text, or the graph of JSON: what starts with ``{`` or ``[``, which no program does."""
     if text.lstrip(_BLANK).startswith(("{", "[")):
-        return GraphDeserialize.from_json(text.lstrip("\ufeff"), strict=strict, name=name)
+        return serialize.GraphDeserialize.from_json(text.lstrip("\ufeff"), strict=strict, name=name)
     return Source(name, text)
 
 

@@ -54,7 +54,16 @@ _SCALAR = {"lanes": 1, "multiply_adds": 1, "loads": 1, "line": 32}
 # products before the total, by one addition more than MLA and SMLAD take.
 _ONE_TOTAL = ("-fno-schedule-insns", "-fno-predictive-commoning", "-fno-tree-reassoc")
 _INTEGER = {**_SCALAR, "integer_registers": 12, "fpu": "single", "dsp": True}
+_SOFT = {**_SCALAR, "registers": 8, "fma": False, "fpu": "none"}
 _KIB = 1024
+
+
+def _cortex_m(
+    name: str, target: Mapping[str, Any], memories: Sequence[tuple[str, int, str]], *, fpu: str = ""
+) -> dict[str, Any]:
+    """Return the document of a microcontroller without vectors; ``fpu`` is the name by which GCC knows its unit."""
+    flags = (f"-mcpu={name}", "-mthumb", *(("-mfloat-abi=hard", f"-mfpu={fpu}") if fpu else ()), *_ONE_TOTAL)
+    return _document(name, target, flags, dialect="c99", memories=memories)
 
 
 def host() -> dict[str, Any]:
@@ -132,39 +141,33 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "mock": mock,
     # Arm's manuals: f32 in 32 registers of the FPv4-SP unit, one multiply-add a cycle; memories of an STM32F405.
     "cortex-m4": partial(
-        _document,
+        _cortex_m,
         "cortex-m4",
         {**_INTEGER, "registers": 32, "fma": True},
-        ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", *_ONE_TOTAL),
-        dialect="c99",
-        memories=(("sram", 128 * _KIB, "sram"), ("ccm", 64 * _KIB, "tcm"), ("flash", 1024 * _KIB, "flash")),
+        (("sram", 128 * _KIB, "sram"), ("ccm", 64 * _KIB, "tcm"), ("flash", 1024 * _KIB, "flash")),
+        fpu="fpv4-sp-d16",
     ),
     # Two instructions a cycle, of which one loads; memories of an STM32F746.
     "cortex-m7": partial(
-        _document,
+        _cortex_m,
         "cortex-m7",
         {**_INTEGER, "registers": 32, "fma": True, "caches": [4 * _KIB]},
-        ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16", *_ONE_TOTAL),
-        dialect="c99",
-        memories=(("dtcm", 64 * _KIB, "tcm"), ("sram", 256 * _KIB, "sram"), ("flash", 1024 * _KIB, "flash")),
+        (("dtcm", 64 * _KIB, "tcm"), ("sram", 256 * _KIB, "sram"), ("flash", 1024 * _KIB, "flash")),
+        fpu="fpv5-sp-d16",
     ),
     # No floats; one cycle for a multiply-add; memories of an STM32F103.
     "cortex-m3": partial(
-        _document,
+        _cortex_m,
         "cortex-m3",
-        {**_SCALAR, "registers": 8, "integer_registers": 12, "fma": False, "fpu": "none"},
-        ("-mcpu=cortex-m3", "-mthumb", *_ONE_TOTAL),
-        dialect="c99",
-        memories=(("sram", 64 * _KIB, "sram"), ("flash", 512 * _KIB, "flash")),
+        {**_SOFT, "integer_registers": 12},
+        (("sram", 64 * _KIB, "sram"), ("flash", 512 * _KIB, "flash")),
     ),
     # No floats, no multiply-add, and most instructions reach 8 registers only; memories of an RP2040.
     "cortex-m0plus": partial(
-        _document,
+        _cortex_m,
         "cortex-m0plus",
-        {**_SCALAR, "registers": 8, "integer_registers": 6, "fma": False, "fpu": "none"},
-        ("-mcpu=cortex-m0plus", "-mthumb", *_ONE_TOTAL),
-        dialect="c99",
-        memories=(("sram", 264 * _KIB, "sram"), ("flash", 2048 * _KIB, "flash")),
+        {**_SOFT, "integer_registers": 6},
+        (("sram", 264 * _KIB, "sram"), ("flash", 2048 * _KIB, "flash")),
     ),
     # Helium: 8 registers of 16 bytes, half of one in each cycle; memories of a Corstone-300.
     "cortex-m55": partial(
@@ -178,7 +181,7 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "rv32imc": partial(
         _document,
         "rv32imc",
-        {**_SCALAR, "registers": 16, "integer_registers": 20, "fma": False, "fpu": "none"},
+        {**_SOFT, "registers": 16, "integer_registers": 20},
         ("-march=rv32imc", "-mabi=ilp32", *_ONE_TOTAL),
         dialect="c99",
         memories=(("sram", 320 * _KIB, "sram"), ("flash", 4096 * _KIB, "flash")),
