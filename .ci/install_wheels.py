@@ -7,6 +7,7 @@ Everything of ours is removed first, because the version stays while the sources
 import argparse
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 FIVE = [path.parent.name for path in Path(__file__).resolve().parent.parent.glob("openinfer-*/pyproject.toml")]
@@ -16,12 +17,20 @@ def pip(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "pip", *arguments], check=True)
 
 
+def is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
 def wheel_of(name: str, dist: Path) -> str:
-    found = sorted(dist.glob(f"{name.replace('-', '_')}-*.whl"))
-    if len(found) != 1:
-        message = f"{len(found)} wheels of {name} in {dist}, expected 1: run `tox run -e dist` first"
+    wheels = sorted(dist.glob(f"{name.replace('-', '_')}-*.whl"))
+    if len(wheels) != 1:
+        message = f"{len(wheels)} wheels of {name} in {dist}, expected 1: run `tox run -e dist` first"
         raise SystemExit(message)
-    return str(found[0])
+    return str(wheels[0])
 
 
 def plugin_projects(folder: Path) -> list[str]:
@@ -36,7 +45,9 @@ def main() -> None:
     arguments = parser.parse_args()
 
     wheels = [wheel_of(name, arguments.dist) for name in arguments.names]
-    pip("uninstall", "-qq", "--yes", *FIVE)
+    installed = [name for name in FIVE if is_installed(name)]
+    if installed:
+        pip("uninstall", "-qq", "--yes", *installed)
     pip("install", "--quiet", "--find-links", str(arguments.dist), *wheels)
     projects = plugin_projects(arguments.plugins) if arguments.plugins else []
     if projects:
