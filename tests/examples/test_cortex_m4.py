@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +104,36 @@ def test_the_map_file_agrees_with_the_printed_plan(folder, synthesis):
     assert sections[".bss.ccm"][0] == CCM
     structure = int(re.search(rb"#define DIGITS_BYTES (\d+)", synthesis.bundle.files["digits.h"])[1])
     assert sections[".bss.digits"][1] == structure
+
+
+def test_a_keyword_and_a_person_are_recognised_in_int8_on_the_board():
+    pytest.importorskip("tflite", reason="the networks are .tflite files")
+
+    ran = subprocess.run(
+        [sys.executable, "run.py", "3"],
+        cwd=EXAMPLES / "cortex-m4",
+        capture_output=True,
+        text=True,
+        timeout=limit_s(120),
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
+    lines = ran.stdout.splitlines()
+    counts = [[int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", line)] for line in lines]
+    assert [line.split(":")[0] for line in lines] == ["keyword", "person"]
+    # Right answers, instructions, and bytes of RAM, stack, code and weights, with some room above what was measured.
+    for found, most in zip(counts, ((4_500_000, 9_200), (14_000_000, 38_500)), strict=True):
+        right, of, instructions, ram = found[0], found[1], found[2], found[3]
+        assert (right >= 2, of) == (True, 3)
+        assert instructions < most[0]
+        assert ram < most[1]
+
+
+def test_the_networks_are_small_files():
+    sizes = [file.stat().st_size for file in (EXAMPLES / "cortex-m4").glob("*.*") if file.suffix in (".tflite", ".npz")]
+
+    assert sum(sizes) < 2_000_000
 
 
 # 60 KiB and 100 KiB: the memories of the board, 64 and 128 KiB, hold one of them each.

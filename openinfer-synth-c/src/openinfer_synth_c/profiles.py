@@ -66,6 +66,18 @@ def _cortex_m(
     return _document(name, target, flags, dialect="c99", memories=memories)
 
 
+def _risc_v(name: str, isa: str, sram: int, flash: int) -> dict[str, Any]:
+    """Return the document of a core without floats: functions of the compiler's library compute these in its 32 integer
+    registers."""
+    return _document(
+        name,
+        {**_SOFT, "registers": 16, "integer_registers": 20},
+        (f"-march={isa}", "-mabi=ilp32", *_ONE_TOTAL),
+        dialect="c99",
+        memories=(("sram", sram, "sram"), ("flash", flash, "flash")),
+    )
+
+
 def host() -> dict[str, Any]:
     """Return the document of this machine: what the C compiler makes for it, and the sizes of its caches.
 
@@ -136,7 +148,8 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "generic": partial(_document, "generic", _GENERIC, dialect="c99"),
     "x86-64-v3": partial(_document, "x86-64-v3", _AVX2, ("-march=x86-64-v3",)),
     "x86-64-v4": partial(_document, "x86-64-v4", _AVX512, ("-march=x86-64-v4", _WIDE)),
-    "cortex-a": partial(_document, "cortex-a", _NEON, ("-march=armv8-a",)),
+    # Cortex-A55 and A75, and later ones; dot products of bytes.
+    "cortex-a": partial(_document, "cortex-a", {**_NEON, "dot4": True}, ("-march=armv8.2-a+dotprod",)),
     "host": host,
     "mock": mock,
     # Arm's manuals: f32 in 32 registers of the FPv4-SP unit, one multiply-add a cycle; memories of an STM32F405.
@@ -153,6 +166,14 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
         "cortex-m7",
         {**_INTEGER, "registers": 32, "fma": True, "caches": [4 * _KIB]},
         (("dtcm", 64 * _KIB, "tcm"), ("sram", 256 * _KIB, "sram"), ("flash", 1024 * _KIB, "flash")),
+        fpu="fpv5-sp-d16",
+    ),
+    # As a Cortex-M4 with the security extension; memories of an LPC55S69.
+    "cortex-m33": partial(
+        _cortex_m,
+        "cortex-m33",
+        {**_INTEGER, "registers": 32, "fma": True},
+        (("sram", 272 * _KIB, "sram"), ("flash", 630 * _KIB, "flash")),
         fpu="fpv5-sp-d16",
     ),
     # No floats; one cycle for a multiply-add; memories of an STM32F103.
@@ -177,14 +198,9 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
         ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"),
         memories=(("dtcm", 512 * _KIB, "tcm"), ("sram", 2048 * _KIB, "sram"), ("flash", 8192 * _KIB, "flash")),
     ),
-    # No floating point: functions of the compiler's library compute it in the 32 integer registers.
-    "rv32imc": partial(
-        _document,
-        "rv32imc",
-        {**_SOFT, "registers": 16, "integer_registers": 20},
-        ("-march=rv32imc", "-mabi=ilp32", *_ONE_TOTAL),
-        dialect="c99",
-        memories=(("sram", 320 * _KIB, "sram"), ("flash", 4096 * _KIB, "flash")),
-    ),
+    "rv32imc": partial(_risc_v, "rv32imc", "rv32imc", 320 * _KIB, 4096 * _KIB),
+    "rv32imac": partial(_risc_v, "rv32imac", "rv32imac", 320 * _KIB, 4096 * _KIB),
+    # 400 KiB of SRAM less the cache of flash and what its ROM takes; a core without atomics.
+    "esp32-c3": partial(_risc_v, "esp32-c3", "rv32imc", 320 * _KIB, 4096 * _KIB),
 }
 """Functions that return the document of each profile, by name."""

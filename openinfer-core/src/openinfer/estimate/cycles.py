@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from openinfer.expr.linear import Instruction
     from openinfer.loops import Kernel, Statement, Value
 
-TURN = 4
-"""Cycles of an iteration of a loop: count, compare, and a branch that empties the pipeline."""
+ITERATION = 4
+"""Cycles of an iteration: count, compare, and a branch that empties the pipeline."""
 
 FLOAT_CALL = 50
 """Cycles of a function of floats where the processor has none: GCC's library takes 30 to 80 on a Cortex-M3."""
@@ -61,8 +61,8 @@ class _Counting:
                 times, inside = _EXTENTS.most(var.extent), self.block(body)
                 if times is None or inside is None:
                     return None
-                # Lanes are computed at once; what is written out has no turns.
-                return inside if bind is Bind.LANES else times * (inside + (TURN if bind is Bind.SERIAL else 0))
+                # Lanes are computed at once; what is written out has no branch.
+                return inside if bind is Bind.LANES else times * (inside + (ITERATION if bind is Bind.SERIAL else 0))
             case If(tests, body):
                 inside = self.block(body)
                 return None if inside is None else inside + len(tests)
