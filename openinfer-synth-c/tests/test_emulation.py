@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -187,3 +189,48 @@ def test_the_tools_are_looked_for_where_path_says(monkeypatch):
 
     assert missing_tool(RISC_V) == "riscv64-unknown-elf-gcc"
     assert not Path(os.devnull).is_dir()
+
+
+@needs_board
+def test_inputs_and_outputs_inside_an_instance_are_part_of_its_size():
+    inputs = np.arange(6, dtype=np.float32).reshape(1, 3, 2) / 64
+    apart, inside = (
+        oi.Synthesizer("c", arch="cortex-m4", limits={"T": 5}, io=io).synthesize(MODEL, RUNNING)
+        for io in ("caller", "inside")
+    )
+
+    result = inside.run({"x": inputs[0]}, initial={"sum": np.array([1, 2], np.float32)})
+
+    np.testing.assert_array_equal(result.outputs["y"], next(stepped(inputs))["y"])
+    headers = [made.bundle.files["model.h"] for made in (apart, inside)]
+    sizes = [int(re.search(rb"#define MODEL_BYTES (\d+)", header)[1]) for header in headers]
+    # 40 bytes each of x and y, and 2 of the four halves of bytes, some of which take the place of padding.
+    assert 64 <= sizes[1] - sizes[0] <= 128
+    assert b"input_0" not in inside.bundle.files["sketch.c"]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+def test_a_step_without_arrays_uses_those_inside(tmp_path):
+    text = "dynamic { x: f32[3]; } volatile { y: f32[3]; } block entry { op add(x, x) >> y; return y; }"
+    oi.Synthesizer("c", io="inside").synthesize(MODEL, text).emit(tmp_path / "out")
+    (tmp_path / "use.c").write_text(
+        """#include <stdio.h>
+        #include "out/model.h"
+        static struct model model;
+        int main(void) {
+            if (model_init(&model) != MODEL_OK) { return 1; }
+            model.in_x[2] = 1.5f;
+            if (model_step(&model, NULL, NULL) != MODEL_OK) { return 2; }
+            printf("%g", model.out_y[2]);
+            return 0;
+        }"""
+    )
+    command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-o", "use", "use.c", "out/model.c", "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+
+    assert subprocess.run(["./use"], cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout == b"3"
+
+
+def test_another_place_of_ports_is_refused():
+    with pytest.raises(SynthesisError, match="io is 'outside', expected caller or inside"):
+        oi.Synthesizer("c", io="outside").synthesize(MODEL, RUNNING.replace("T, 2", "3, 2"))

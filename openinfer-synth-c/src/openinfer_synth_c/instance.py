@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 from openinfer.expr.c_renderer import item_type
 from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.values import ArenaMemory, StateMemory
-from openinfer.synth.c_host.ports import items
+from openinfer.synth.c_host.ports import is_needed, items
 from openinfer.synth.c_host.variables import state_width, variables_of
 from openinfer.synth.c_text import comment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from openinfer.plan.execution_plan import Bank, ExecutionPlan
-    from openinfer.plan.values import PlanState
+    from openinfer.plan.values import PlanInput, PlanOutput, PlanState
     from openinfer.synth.c_host.variables import Variable
     from openinfer_synth_c.names import Names
 
@@ -118,6 +118,11 @@ def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Insta
         count, width = _room(state), state_width(state)
         what = f"{state.name}: {state.type}"
         member(f"{item_type(state.type.dtype)} {names.states[state.number]}[{count}]", count * width, what)
+    if plan.options.io == "inside":
+        for port, field in inside_ports(plan, names):
+            width = max(port.type.dtype.bits // 8, 1)
+            size = whole(max(port.type.nbytes, 1), WORD)
+            member(f"{item_type(port.type.dtype)} {field}[{size // width}]", size, f"{port.name}: {port.type}")
     for memory in memories:
         pointer = f"union {{ unsigned char *bytes; uint64_t width; }} {memory.name}"
         member(pointer, WORD, memory.comment)
@@ -128,6 +133,15 @@ def instance_of(plan: ExecutionPlan, names: Names, scratch_nbytes: int) -> Insta
         member(f"unsigned char padding[{padding}]", padding, "The size is a multiple of the alignment.")
     variables = variables_of(plan, names, partial(_place, plan))
     return Instance(tuple(lines), nbytes, memories, variables, scratch_nbytes, registers)
+
+
+def inside_ports(plan: ExecutionPlan, names: Names) -> Iterator[tuple[PlanInput | PlanOutput, str]]:
+    """Yield the inputs that a step needs and the outputs, with the members that hold them."""
+    for number, port in enumerate(plan.inputs):
+        if is_needed(port):
+            yield port, f"in_{names.inputs[number].removeprefix('v_')}"
+    for number, port in enumerate(plan.outputs):
+        yield port, f"out_{names.outputs[number].removeprefix('v_')}"
 
 
 def arena_text(plan: ExecutionPlan, memory: ArenaMemory) -> str:

@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "openinfer-synth-c"
 
+PLACES_OF_PORTS = ("caller", "inside")
+"""Whose arrays inputs and outputs are."""
+
 MEASURED_NAME = "measured.c"
 """The program that measures a model on an emulated board."""
 
@@ -95,6 +98,8 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
         SynthesisError: an element type that C does not hold, or a prefix that names cannot have.
     """
     check_prefix(plan.options.prefix)
+    if plan.options.io not in PLACES_OF_PORTS:
+        raise SynthesisError(f"io is {plan.options.io!r}, expected {' or '.join(PLACES_OF_PORTS)}")
     build, prefix = build_for(plan), plan.options.prefix
     if not build.is_hosted and plan.options.weights == "auto":
         # Nothing reads files there.
@@ -236,13 +241,18 @@ def _model(
 
 def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, object]:
     names = body.names
-    outputs = [output_port(p, names, n) for n, p in enumerate(plan.outputs)]
+    inside = plan.options.io == "inside"
+    inputs = [
+        _placed(input_port(p, names, n), n, "in", inside=inside and is_needed(p)) for n, p in enumerate(plan.inputs)
+    ]
+    outputs = [_placed(output_port(p, names, n), n, "out", inside=inside) for n, p in enumerate(plan.outputs)]
     return {
         "prefix": plan.options.prefix,
         "closes": False,
         "threads": has_threads(plan.procedures),
         "arena_nbytes": plan.arena_nbytes,
-        "inputs": [input_port(p, names, n) for n, p in enumerate(plan.inputs)],
+        "inside": inside,
+        "inputs": inputs,
         "outputs": outputs,
         "given_sizes": given_sizes(plan, names),
         "varying": [port for port in outputs if port["extents"]],
@@ -263,6 +273,13 @@ def _ports(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, obj
             for port, free in zip(plan.outputs, free_inputs(plan), strict=True)
         ],
     }
+
+
+def _placed(port: dict[str, object], number: int, side: str, *, inside: bool) -> dict[str, object]:
+    """Return a port with the array that programs around the model use: a member of the instance, or their own."""
+    member = f"{side}_{str(port['field']).removeprefix('v_')}"
+    own = f"{side}put_{number}"
+    return {**port, "member": member, "is_inside": inside, "array": f"model.{member}" if inside else own}
 
 
 def _overlap_text(port: PlanOutput, inputs: list[str]) -> str:

@@ -38,7 +38,7 @@ class CTarget:
     overlaps = True
     banks = True
     arrangements = True
-    options = frozenset({"prefix", "project", "weights", "threads"})
+    options = frozenset({"prefix", "project", "weights", "io", "threads"})
 
     def emit(self, plan: ExecutionPlan) -> Bundle:
         """Return the source files; equal plans give equal bytes."""

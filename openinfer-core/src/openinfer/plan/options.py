@@ -14,12 +14,14 @@ class BundleOptions:
         project: the build system whose files it has.
         weights: where weights are: ``"embedded"`` in the source, in a ``"file"``, in an ``"object"`` that the assembler
             makes of that file, or ``"auto"``: embedded where they are few.
+        io: whether inputs and outputs are the ``"caller"``'s arrays alone, or also ``"inside"`` of an instance.
         threads: whether blocks that wait for what ``entry`` yields run on threads.
     """
 
     prefix: str = "model"
     project: str = "make"
     weights: str = "auto"
+    io: str = "caller"
     threads: bool = False
 
 

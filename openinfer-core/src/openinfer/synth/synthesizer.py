@@ -169,6 +169,8 @@ class Synthesizer:
             with target c a framework: ``"zephyr"``, ``"arduino"``, ``"esp-idf"`` or ``"cmsis-pack"``.
         weights: where weights are: ``"embedded"`` in the source, in a ``"file"`` that the program hands over, in an
             ``"object"`` that is linked; by default embedded up to 1 MiB, else a file.
+        io: where inputs and outputs are: arrays of the ``"caller"`` by default, or ``"inside"`` of an instance too, for
+            which a step is given ``NULL``.
         threads: whether blocks that wait for what ``entry`` yields run on threads of the platform header, up to the
             await; by default they run in line.
         environment: what the plugins offer; the installed ones by default.
@@ -192,6 +194,7 @@ class Synthesizer:
         prefix: str | None = None,
         project: str | None = None,
         weights: str | None = None,
+        io: str | None = None,
         threads: bool = False,
         environment: Environment | None = None,
     ) -> None:
@@ -209,7 +212,7 @@ class Synthesizer:
         self._options = _options_of(
             self._spec.name,
             self._target,
-            {"prefix": prefix, "project": project, "weights": weights, "threads": threads or None},
+            {"prefix": prefix, "project": project, "weights": weights, "io": io, "threads": threads or None},
         )
 
     @classmethod

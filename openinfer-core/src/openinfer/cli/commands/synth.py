@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @click.option("--prefix", metavar="NAME", help="Prefix of functions, types, macros and files (model).")
 @click.option("--project", metavar="NAME", help="Build system: make (by default), cmake, platformio, zephyr ...")
 @click.option("--weights", metavar="WHERE", help="Weights embedded, in a file, or an object; by default by their size.")
+@click.option("--io", metavar="WHERE", help="Inputs and outputs: the caller's arrays (by default), or also inside.")
 @click.option("--threads", is_flag=True, help="Run blocks that await variables of entry on threads, not inline.")
 @size_option
 @limit_option
