@@ -531,6 +531,18 @@ def test_ends_of_slices_may_be_distances_from_their_starts(tmp_path: Path) -> No
     np.testing.assert_array_equal(run(imported(data, tmp_path), x=x)[0], x[1:2, 1:3])
 
 
+def test_updates_of_one_place_are_added(tmp_path: Path) -> None:
+    stored = [holds("i", ints(3, 0, 3).reshape(3, 1)), holds("s", ints(5, 4))]
+    tensors = [*stored, of("x", [3, 4]), of("y", [5, 4])]
+    data = model(tensors, [op("SCATTER_ND", "i x s", "y", "ScatterNdOptions")], "x", "y")
+    x = RNG.standard_normal((3, 4)).astype(F32)
+    expected = np.zeros((5, 4), F32)
+    np.add.at(expected, [3, 0, 3], x)
+    found = run(imported(data, tmp_path), x=x)[0]
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, litert(saved(data, tmp_path), x=x)[0])
+
+
 def test_shapes_broadcast_to_a_shape(tmp_path: Path) -> None:
     stored = [holds("a", ints(4, 1, 3)), holds("b", ints(2, 1))]
     tensors = [of("x", [2, 3]), *stored, of("s", [3], I32), of("y", [4, 2, 3])]

@@ -6,7 +6,7 @@ import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import I64
+from openinfer.dtypes import BOOL, I64
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.tflite_files.node import Node
 from openinfer.importers.tflite_files.through_reals import on_codes
@@ -41,6 +41,15 @@ def _gather_nd(node: Node) -> Value:
     return node.call("gather_nd", node.given(0), node.given(1))
 
 
+def _scatter_nd(node: Node) -> Value:
+    """Zeros to which updates are added, also of one place."""
+    updates = node.given(1)
+    if updates.dtype is BOOL:
+        node.refuse("of bool, whose updates of one place are joined")
+    zeros = node.call("expand", node.number(0, updates.dtype), shape=node.integers(2))
+    return node.call("scatter_nd", zeros, node.given(0), updates, reduction="add")
+
+
 def _embedding_lookup(node: Node) -> Value:
     return node.call("gather", node.given(1), node.given(0))
 
@@ -66,6 +75,7 @@ TRANSLATORS = MappingProxyType(
         "GATHER": on_codes(_gather),
         "GATHER_ND": on_codes(_gather_nd),
         "ONE_HOT": _one_hot,
+        "SCATTER_ND": _scatter_nd,
         "TOPK_V2": on_codes(_top_k),
     }
 )
