@@ -18,7 +18,7 @@ from openinfer.plugins.output import diverted_output
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openinfer.cli.program_argument import ProgramArgument
+    from openinfer.cli.program_argument import OpenedProgram, ProgramArgument
     from openinfer.cli.run_values import Input
     from openinfer.inspect.benchmark import NodeTime, Spread
     from openinfer.ir.graph import Graph
@@ -89,29 +89,47 @@ def command(
     \b
     openinfer bench digits.oi -m digits.oinf --input image=random --arch cortex-m4
     """
-    from openinfer.inspect.benchmark import node_times, spread, whole_times
-    from openinfer.simulate import Simulator
-
     if arch is not None:
         _count_instructions(program, inputs, sizes, limits, seed, arch, as_json=as_json)
         return
-    counts = {"warm_up": warm_up, "repetitions": repetitions}
+    simulated: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
     with program.opened() as opened:
-        given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
-        plain = Simulator(opened.model, opened.graph, trace=False, **given)
-        timed = Simulator(opened.model, opened.graph, trace=True, timer=True, echo=False, **given)
-        print_unlogged_warnings(plain.warnings)
-        with diverted_output(), plain.make_executor() as executor, timed.make_executor() as traced:
-            for own in (executor, traced):
-                give_first_values(own, opened.named(initial), seed)
-            print_warnings(executor.node_by_node)
-            drawn = StepValues(opened.named(inputs), executor, opened.model, seed)
-            values: list[Mapping[str, Any]] = [drawn.at(step) for step in range(steps)]
-            with inputs_hinted():
-                whole = spread(whole_times(executor, values, **counts))
-            by_node = [finding.message for finding in executor.node_by_node]
-            nodes = node_times(traced, values, **counts)
-    found = Measured(
+        measured = _measured(program, opened, inputs, initial, steps, seed, simulated, repetitions, warm_up)
+    if as_json:
+        print_document(asdict(measured))
+    else:
+        click.echo("\n".join(_lines(measured, opened.graph)))
+
+
+def _measured(
+    program: ProgramArgument,
+    opened: OpenedProgram,
+    inputs: Sequence[Input],
+    initial: Sequence[Input],
+    steps: int,
+    seed: int,
+    simulated: Mapping[str, Any],
+    repetitions: int,
+    warm_up: int,
+) -> Measured:
+    from openinfer.inspect.benchmark import node_times, spread, whole_times
+    from openinfer.simulate import Simulator
+
+    counts = {"warm_up": warm_up, "repetitions": repetitions}
+    plain = Simulator(opened.model, opened.graph, trace=False, **simulated)
+    timed = Simulator(opened.model, opened.graph, trace=True, timer=True, echo=False, **simulated)
+    print_unlogged_warnings(plain.warnings)
+    with diverted_output(), plain.make_executor() as executor, timed.make_executor() as traced:
+        for own in (executor, traced):
+            give_first_values(own, opened.named(initial), seed)
+        print_warnings(executor.node_by_node)
+        drawn = StepValues(opened.named(inputs), executor, opened.model, seed)
+        values: list[Mapping[str, Any]] = [drawn.at(step) for step in range(steps)]
+        with inputs_hinted():
+            whole = spread(whole_times(executor, values, **counts))
+        by_node = [finding.message for finding in executor.node_by_node]
+        nodes = node_times(traced, values, **counts)
+    return Measured(
         graph=program.graph,
         model=program.model,
         device=plain.device,
@@ -122,10 +140,6 @@ def command(
         nodes=nodes,
         **counts,
     )
-    if as_json:
-        print_document(asdict(found))
-    else:
-        click.echo("\n".join(_lines(found, opened.graph)))
 
 
 def _count_instructions(
