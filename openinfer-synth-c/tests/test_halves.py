@@ -106,9 +106,9 @@ def test_nets_of_low_floats_have_the_bits_of_the_simulator(name: str, dtype: typ
     stored = {str(value.type.dtype) for value in synthesis.plan.values if value.name == "h"}
     assert stored == ({name} if arch == "cortex-m55" else {"f32"})
     if arch != "cortex-m55":
-        found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, {"image": image}).outputs
-        assert (bits_of(found["map"]).reshape(-1) == bits_of(expected["map"]).reshape(-1)).all()
-        assert (bits_of(found["out"]).reshape(-1) == bits_of(expected["out"]).reshape(-1)).all()
+        outputs = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, {"image": image}).outputs
+        assert (bits_of(outputs["map"]).reshape(-1) == bits_of(expected["map"]).reshape(-1)).all()
+        assert (bits_of(outputs["out"]).reshape(-1) == bits_of(expected["out"]).reshape(-1)).all()
 
 
 def test_one_row_keeps_its_matrix_narrow() -> None:

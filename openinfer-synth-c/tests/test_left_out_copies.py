@@ -78,10 +78,10 @@ def operators(text: str, arrays: dict[str, np.ndarray], **inputs: np.ndarray) ->
     """Return the operators that C for this machine carries out, after comparing its results with the simulator's."""
     model, program = Model.from_arrays(arrays), graph(text)
     synthesis = Synthesizer("c", arch="host").synthesize(model, program)
-    found = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs).outputs
+    outputs = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs).outputs
     with Simulator(model, program, device="cpu").make_executor() as executor:
         executor.step(**inputs)
-        for name, array in found.items():
+        for name, array in outputs.items():
             expected = np.asarray(executor.fetch(name))
             np.testing.assert_allclose(array.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5, err_msg=name)
     steps = [step for procedure in synthesis.plan.procedures for step in walk(procedure.steps)]
@@ -96,8 +96,8 @@ def operators(text: str, arrays: dict[str, np.ndarray], **inputs: np.ndarray) ->
 def test_images_are_read_as_they_are(layers: str, copies: int) -> None:
     """Dimensions of one place come and go without a copy, unless the image changes before the last read."""
     arrays = {"w": numbers(16, 8, 3, 1), "v": numbers(16, 16, 3, 1) / 4, "u": numbers(1, 16, 1)}
-    found = operators(UNIT_DIMS.replace("LAYERS", LAYERS[layers]), arrays, x=numbers(1, 8, 20, 1))
-    assert found.count("copy") == copies, found
+    steps = operators(UNIT_DIMS.replace("LAYERS", LAYERS[layers]), arrays, x=numbers(1, 8, 20, 1))
+    assert steps.count("copy") == copies, steps
 
 
 @pytest.mark.parametrize(
@@ -109,5 +109,5 @@ def test_products_read_the_parts_of_a_concatenation(more: str, is_left_out: bool
     """Each row of the whole is a column of the result; a sum over all rows needs the whole."""
     shapes = {"q": (16, 3, 16), "past": (16, 30, 16), "k": (16, 2, 16), "m": (16, 3, 32)}
     inputs = {name: numbers(*shape) for name, shape in shapes.items()}
-    found = operators(PARTS.replace("MORE", more), {}, **inputs)
-    assert ("concat" not in found) == is_left_out, found
+    steps = operators(PARTS.replace("MORE", more), {}, **inputs)
+    assert ("concat" not in steps) == is_left_out, steps

@@ -123,8 +123,8 @@ def test_a_keyword_and_a_person_are_recognised_in_int8_on_the_board():
     counts = [[int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", line)] for line in lines]
     assert [line.split(":")[0] for line in lines] == ["keyword", "person"]
     # Right answers, instructions, and bytes of RAM, stack, code and weights, with some room above what was measured.
-    for found, most in zip(counts, ((4_500_000, 9_200), (14_000_000, 38_500)), strict=True):
-        right, of, instructions, ram = found[0], found[1], found[2], found[3]
+    for count, most in zip(counts, ((4_500_000, 9_200), (14_000_000, 38_500)), strict=True):
+        right, of, instructions, ram = count[0], count[1], count[2], count[3]
         assert (right >= 2, of) == (True, 3)
         assert instructions < most[0]
         assert ram < most[1]

@@ -68,13 +68,13 @@ def test_the_last_rows_come_in_order(device: str, text: str, port: str, shape: t
             row = np.full(shape, step + 1, np.float32) + np.arange(4, dtype=np.float32) / 8
             rows.append(row)
             executor.step(**{port: row})
-            found, older = executor.outputs(), ROWS - (step + 1) % ROWS
-            np.testing.assert_array_equal(found["every"], stack(list(rows)))
-            np.testing.assert_array_equal(found["turned"], -stack(list(rows)[:older]))
+            outputs, older = executor.outputs(), ROWS - (step + 1) % ROWS
+            np.testing.assert_array_equal(outputs["every"], stack(list(rows)))
+            np.testing.assert_array_equal(outputs["turned"], -stack(list(rows)[:older]))
             if older < ROWS:
-                np.testing.assert_array_equal(found["newest"], stack(list(rows)[older:]))
+                np.testing.assert_array_equal(outputs["newest"], stack(list(rows)[older:]))
             else:
-                assert found["newest"].size == 0
+                assert outputs["newest"].size == 0
 
 
 @pytest.mark.parametrize(("text", "shape"), [(RING, (ROWS, 4)), (HEADS, (2, ROWS, 4))])

@@ -124,9 +124,9 @@ def assert_broadcasts(case: Broadcasts, printed: str) -> None:
             assert line == "refused at line 1", f"{case.text} at T={t}, U={u}"
         else:
             numbers = [number for shape, values in expected for number in (*shape, *values)]
-            found = np.array(line.split(), dtype=np.float64)
-            assert found.shape == (len(numbers),), f"{case.text} at T={t}, U={u}: {line}"
-            np.testing.assert_allclose(found, numbers, 1e-5, err_msg=f"{case.text} at T={t}, U={u}")
+            computed = np.array(line.split(), dtype=np.float64)
+            assert computed.shape == (len(numbers),), f"{case.text} at T={t}, U={u}: {line}"
+            np.testing.assert_allclose(computed, numbers, 1e-5, err_msg=f"{case.text} at T={t}, U={u}")
 
 
 def _shape(dims: str, t: int, u: int) -> tuple[int, ...]:

@@ -36,10 +36,10 @@ def quantised(arch: str) -> oi.ExecutionPlan:
 
 @pytest.mark.parametrize("arch", ["cortex-m3", "cortex-m4", "rv32imc", "generic"])
 def test_products_of_words_count_each_of_their_bytes(arch: str) -> None:
-    found = estimate(quantised(arch))
+    estimated = estimate(quantised(arch))
 
     # Words are filled up with zeros where what a filter has in a row does not fill them, here three quarters.
-    assert MACS <= found.macs <= 4 * MACS // 3
+    assert MACS <= estimated.macs <= 4 * MACS // 3
 
 
 def test_cycles_are_counted_where_there_are_no_vectors() -> None:

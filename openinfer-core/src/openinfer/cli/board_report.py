@@ -42,13 +42,13 @@ def board_document(measured: BoardRun) -> dict[str, Any]:
 def steps_document(plan: ExecutionPlan, measured: BoardRun) -> list[dict[str, Any]]:
     """Return the instructions of every step that was counted, of all of its runs together, in the order of the plan."""
     costs = {step.number: step for step in estimate(plan).at(plan.given_sizes).steps}
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for number, step in numbered_steps(plan):
         if number not in measured.steps:
             continue
         cost = costs[number]
         macs = None if cost.macs is None or cost.times is None else int(cost.macs * cost.times)
-        found.append(
+        rows.append(
             {
                 "number": number,
                 "lines": lines_of(step),
@@ -58,7 +58,7 @@ def steps_document(plan: ExecutionPlan, measured: BoardRun) -> list[dict[str, An
                 "instructions": measured.steps[number],
             }
         )
-    return found
+    return rows
 
 
 def steps_text(plan: ExecutionPlan, measured: BoardRun) -> str:
