@@ -18,6 +18,8 @@ does 118 Gop/s (12 registers of 16 lanes that advance together, `peaks.py`):
 
 ResNet-8 takes 0.896 of ONNX Runtime's least time there, below its floor by what it leaves out at borders.
 
+Nets of `imported_nets.py` come through the importer; `magika` is a file that `benchmarks/trained_files.py` fetches.
+
 Run: python benchmarks/c/beside_onnxruntime.py [NET ...] [--form FORM ...] [--rounds N] [--runs N] [--layers] [--json]
 (packages onnx and onnxruntime)
 """
