@@ -102,6 +102,17 @@ def test_a_dimension_can_be_fixed() -> None:
     assert "x: f32[3, x_1, 2];" in model.text
 
 
+@runs
+def test_a_value_for_an_input_has_any_extent_where_a_dimension_is_free() -> None:
+    x = RNG.standard_normal((3, 4, 2)).astype(np.float32)
+
+    np.testing.assert_array_equal(results(joined(["batch", "x_1", 2], x=x))["view"], x.reshape(-1, 2))
+    with pytest.raises(
+        ModelImportError, match=r"value for input 'x' has shape \[3, 4, 2\], expected \[batch, x_1, 3\]"
+    ):
+        joined(["batch", "x_1", 3], x=x)
+
+
 def test_a_name_that_is_neither_input_nor_dimension_lists_those_that_are() -> None:
     with pytest.raises(ModelImportError, match="no input or dimension 'rows'; it has: x, batch, x_1"):
         joined(["batch", "x_1", 2], rows=3)
