@@ -478,6 +478,19 @@ def test_device_c_takes_limits_of_sizes_that_each_step_gives_by_its_inputs():
             assert np.allclose(expected.outputs()["y"], found.outputs()["y"], 1e-5, 1e-6)
 
 
+def test_rows_are_shared_out_where_their_elements_have_as_many_parts():
+    """The other dim is a quotient of the size, which divides places."""
+    text = "dynamic { x: f32[B, 6]; } block entry { op reshape(x, shape=[4, -1]) >> y; return y; }"
+    _, _, synthesis = synthesised(text, sizes={"B": 2}, limits={"B": 8})
+
+    for rows in (2, 8):
+        x = noise(rows, 6, seed=rows)
+        found = run_sanitised(synthesis, {"x": x})["y"]
+        assert np.array_equal(found, x.reshape(4, rows * 6 // 4))
+    with pytest.raises(SynthesisError, match="known at run time only do not fit"):
+        synthesis.run({"x": noise(3, 6)})
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_the_usage_of_a_program_has_extents_as_the_program_does(tmp_path: Path) -> None:
     _, _, synthesis = synthesised(

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from openinfer.affine import Index
+from openinfer.affine import Index, Var
 from openinfer.dims import Dim, Space
 from openinfer.dims.division import divided
 
@@ -41,3 +41,18 @@ def test_the_parts_add_up(left: Index, right: Index, more: int, a: int, b: int) 
     multiple, rest = divided(of, right)
     assert right.evaluate(values) * multiple.evaluate(values) + rest.evaluate(values) == of.evaluate(values)
     assert divided(left * right, right) == (left, Index())
+
+
+def test_places_that_a_quotient_divides_lie_within_it() -> None:
+    """Loops over B rows run only where the quotient of what these hold is 1 or more."""
+    space = Space(joins=True)
+    rows = Index.of(space.size("B", 0, 8))
+    row, place = Var("i", rows), Var("j", 6)
+
+    def is_within() -> bool:
+        divisor = (rows * 6) // 4
+        return ((row * 6 + place) % divisor).is_within(0, divisor, (row, place))
+
+    (path,) = space.explore(is_within)
+
+    assert path.value is True

@@ -136,7 +136,11 @@ class Knowledge:
     def is_at_least(self, index: Index, low: int) -> bool:
         """Return whether ``index >= low`` is certain."""
         rest = index - low
-        return self._proved(rest, DEPTH) or self._proved_without_quotients(rest) or self._proved_by_strides(rest)
+        if self._proved(rest, DEPTH) or self._proved_without_quotients(rest) or self._proved_by_strides(rest):
+            return True
+        # A divisor is one symbol, also where it is a quotient.
+        divisors: dict[Var, Index] = {var: var.parts[0] for var in rest.variables() if _is_of(var, LetKind.SUM)}
+        return bool(divisors) and self._proved_without_quotients(rest.substituted(divisors))
 
     def _proved(self, index: Index, depth: int) -> bool:
         """Return whether an index is at least 0 by bounds, by its computed symbols, or less some conditions."""
