@@ -296,8 +296,9 @@ def equal(case: Case, got: Any, want: Any) -> bool:
 def test_every_function_of_the_tree_has_a_case() -> None:
     functions = {name for name, value in vars(tree).items() if inspect.isfunction(value) and not name.startswith("_")}
     builders = functions - {"literal", "substitute", "dataclass"}
-    # Those of more operands have tests of their own: `test_fma.py`, `test_dot4.py`, `test_scale.py`.
-    assert builders == {case.function for case in CASES} | {"fma", "dot4", "sdot4", "dot2", "widen", "word", "scale"}
+    # Those of more operands have tests of their own, such as `test_fma.py`, `test_dot4.py` and `test_scale.py`.
+    elsewhere = {"fma", "dot4", "sdot4", "dot2", "widen", "word", "scale", "requantise"}
+    assert builders == {case.function for case in CASES} | elsewhere
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

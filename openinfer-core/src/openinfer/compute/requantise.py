@@ -6,7 +6,9 @@ same code by one addition of f32 and arithmetic of i32, without functions of the
 conversion that saturates. An even zero point is part of the same addition: halves still go to even numbers.
 
 Without an FPU each of these operations is a function of a library. There the product is one of integers, `scale`, which
-computes in floats only where f32 might round to another side of a half.
+computes in floats only where f32 might round to another side of a half. Where all multipliers of a layer are integers
+below 2^31 times one power of two, they are stored as such (`fixed_multipliers`), and the function `requantise` makes a
+code of a total by a dozen instructions.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from openinfer.dtypes import BITSET, BOOL, F32, F64, I8, I32, PACKED_SINT, PACKE
 from openinfer.expr.c_low_floats import low_float_helpers
 from openinfer.expr.c_packed import packed_helpers
 from openinfer.expr.c_types import c_type, literal_text, operand_text
-from openinfer.expr.c_words import CLIP8, DOT2, SCALE, SDOT4, WIDEN, dot4
+from openinfer.expr.c_words import CLIP8, DOT2, REQUANTISE, SCALE, SDOT4, WIDEN, dot4
 from openinfer.expr.elementary import ELEMENTARY
 from openinfer.expr.fragment import Call, Helper, Writer, call_of_helper
 from openinfer.expr.tree import ExprError
@@ -206,6 +206,7 @@ _INTEGER: dict[str, Writer] = {
     "dot2": call_of_helper("dot2"),
     "widen": call_of_helper("widen"),
     "scale": call_of_helper("scale"),
+    "requantise": call_of_helper("requantise"),
     "clip8": call_of_helper("clip8"),
     "word": call_of_helper("word"),
 }
@@ -264,6 +265,9 @@ def helpers() -> dict[str, Helper]:
     functions |= _function(I32, "widen", "x n", *WIDEN, needs=("oi_wrap_i32",))
     functions |= _function(I32, "clip8", "x", *CLIP8)
     functions["oi_scale_i32"] = Helper(SCALE, ("oi_to_bits_f32", "oi_wrap_i32", "oi_shr_i32"))
+    functions["oi_requantise_i32"] = Helper(
+        REQUANTISE, ("oi_from_bits_u32", "oi_to_bits_f32", "oi_wrap_i32", "oi_shr_i32")
+    )
     functions |= {f"oi_word_{dtype}": _word(dtype) for dtype in (I8, U8)}
     for dtype in FLOATS:
         functions |= _float_helpers(dtype)

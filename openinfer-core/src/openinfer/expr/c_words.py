@@ -84,7 +84,10 @@ static int oi_scale_is_half(int64_t product, int shift)
     return above + (half >> 13) <= half >> 12;
 }
 
-static inline int32_t oi_scale_i32(float m, int32_t x)
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+static int32_t oi_scale_i32(float m, int32_t x)
 {
     const uint32_t bits = oi_to_bits_f32(m);
     const int shift = 125 - (int)(bits >> 23);
@@ -98,6 +101,35 @@ static inline int32_t oi_scale_i32(float m, int32_t x)
     if (above + margin <= 2u * margin && oi_scale_is_half(product, shift)) { return oi_scale_by_float(m, x); }
     const int32_t y = oi_shr_i32(oi_wrap_i32(high + half), shift);
     return y < -512 ? -512 : y > 511 ? 511 : y;
+}
+"""
+
+
+REQUANTISE = """\
+#if defined(__GNUC__)
+__attribute__((noinline, cold))
+#endif
+static int32_t oi_requantise_by_float(int32_t m, int32_t x, int32_t n, int32_t z)
+{
+    const float y = (float)m * oi_from_bits_u32((uint32_t)(95 - n) << 23) * (float)x;
+    const float near = y > 511.0f ? 511.0f : y < -512.0f ? -512.0f : y;
+    const int32_t code = oi_wrap_i32(oi_to_bits_f32(near + 12582912.0f) - 0x4B400000u);
+    return code + z < -128 ? -128 : code + z > 127 ? 127 : code + z;
+}
+
+/* Below 512 f32 rounds both the total and the product by less than 2^-15: farther from a half than 2^-14, integers
+   round to the same. What lies beyond is clipped. */
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+static int32_t oi_requantise_i32(int32_t m, int32_t x, int32_t n, int32_t z)
+{
+    const int64_t product = (int64_t)m * x;
+    const uint32_t fraction = (uint32_t)((uint64_t)product >> n);
+    int32_t y;
+    if (fraction - 0x7FFC0000u <= 0x80000u) { return oi_requantise_by_float(m, x, n, z); }
+    y = oi_shr_i32(oi_wrap_i32((uint32_t)((uint64_t)product >> 32)), n) + (int32_t)(fraction >> 31) + z;
+    return y < -128 ? -128 : y > 127 ? 127 : y;
 }
 """
 

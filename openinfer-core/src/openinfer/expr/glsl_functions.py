@@ -90,6 +90,12 @@ def _negated(dtype: DType, x: Sequence[str]) -> Call:
     return Call(_wrapped(dtype, f"-{x[0]}" if dtype.kind is Kind.SIGNED else f"{_zero(dtype)} - {x[0]}"))
 
 
+def _requantised(_dtype: DType, x: Sequence[str]) -> Call:
+    m, total, n, z = x
+    product = f"float({m}) * uintBitsToFloat(uint(95 - {n}) << 23) * float({total})"
+    return Call(f"clamp(int(clamp(roundEven({product}), -512.0, 511.0)) + {z}, -128, 127)")
+
+
 def _absolute(dtype: DType, x: Sequence[str]) -> Call:
     if dtype.kind is Kind.UNSIGNED:
         return Call(x[0])
@@ -168,6 +174,7 @@ _INTEGER: dict[str, Writer] = {
     "dot2": call_of_helper("dot2"),
     "widen": call_of_helper("widen"),
     "scale": lambda _dtype, x: Call(f"int(clamp(roundEven({x[0]} * float({x[1]})), -512.0, 511.0))"),
+    "requantise": _requantised,
     "clip8": lambda _dtype, x: Call(f"clamp({x[0]}, -128, 127)"),
     "word": call_of_helper("word"),
     "from_bits": lambda _dtype, x: Call(f"uintBitsToFloat({x[0]})"),

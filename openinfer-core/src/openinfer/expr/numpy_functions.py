@@ -286,6 +286,19 @@ def _scale(out: Array, scratch: Sequence[Array], m: Array, x: Array) -> None:
     np.copyto(out, product, casting="unsafe")
 
 
+def _requantise(out: Array, scratch: Sequence[Array], m: Array, x: Array, n: Array, z: Array) -> None:
+    factor, product = scratch
+    np.copyto(factor, m, casting="unsafe")
+    np.ldexp(factor, -32 - n, out=factor)
+    np.copyto(product, x, casting="unsafe")
+    np.multiply(product, factor, out=product)
+    np.rint(product, out=product)
+    np.clip(product, -512, 511, out=product)
+    np.add(product, z, out=product, casting="unsafe")
+    np.clip(product, -128, 127, out=product)
+    np.copyto(out, product, casting="unsafe")
+
+
 def _clip8(out: Array, _scratch: Sequence[Array], x: Array) -> None:
     np.clip(x, -128, 127, out=out)
 
@@ -342,6 +355,7 @@ _INTEGER_ROUTINES: dict[str, Callable[[DType], Routine]] = {
     "dot2": lambda _operand: Routine(_dot2, (np.dtype(np.int32),) * 3),
     "widen": lambda _operand: Routine(_widen, (np.dtype(np.int32),) * 3),
     "scale": lambda _operand: Routine(_scale, (np.dtype(np.float32),)),
+    "requantise": lambda _operand: Routine(_requantise, (np.dtype(np.float32),) * 2),
     "clip8": lambda _operand: Routine(_clip8, atomic=True),
     "word": lambda _operand: Routine(_word, (np.dtype(np.int32),) * 2),
     "from_bits": _reinterpret,

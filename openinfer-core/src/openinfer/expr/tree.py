@@ -31,6 +31,9 @@ dot2(a, b, c)           c + the sum of two products modulo 2^32: the halves of t
 widen(x, n)             the i32 whose halves are two bytes of the i32 x as i8: 0 and 2 where n is even, else 1 and 3
 scale(m, x)             the product of the f32 m and the i32 x, as f32, rounded to f32 and then to even, where that lies
                         from -512 to 511, else the nearer of these; m is positive and finite
+requantise(m, x, n, z)  the product of the i32 m, 2^-(32 + n) and the i32 x, as f32, rounded to f32 and then to even,
+                        plus the i32 z, and what clip8 makes of it; m is positive and exact as f32, n from 0 to 31,
+                        z from -256 to 256
 clip8(x)                the i32 x where it lies from -128 to 127, else the nearer of these
 word(a, b, c, d)        the i32 that four i8 or u8 are the bytes of, ``a`` the lowest
 floor, ceil, trunc,     IEEE, the sign of zero is kept; ``round_even`` rounds halves to even
@@ -417,6 +420,11 @@ def scale(m: Expr, x: Expr) -> Apply:
     _need("scale", x.dtype is I32, x.dtype)
     _need("scale", m.dtype is F32, m.dtype)
     return Apply("scale", (m, x), I32)
+
+
+def requantise(m: Expr, x: Expr, n: Expr, z: Expr) -> Apply:
+    _need("requantise", _same("requantise", m, x, n, z) is I32, m.dtype)
+    return Apply("requantise", (m, x, n, z), I32)
 
 
 def clip8(x: Expr) -> Apply:

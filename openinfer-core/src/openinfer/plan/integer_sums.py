@@ -20,6 +20,7 @@ from openinfer.compute.zero_points import offset_sum, own_places, without_zero_p
 from openinfer.dtypes import I8, I32, U8
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
+from openinfer.plan.fixed_multipliers import with_fixed_multipliers
 from openinfer.plan.rewriting import with_steps
 from openinfer.plan.steps import ComputeStep, TableRef
 
@@ -89,7 +90,8 @@ def _rewritten(step: Step, data: PlanData, *, has_floats: bool) -> Step:
         _in_codes(stage, operands, summed.totals.get(place), data, has_floats=has_floats)
         for place, stage in enumerate(step.computation.stages)
     )
-    return _with_used_inputs(replace(step, computation=replace(step.computation, stages=stages)))
+    step = replace(step, computation=replace(step.computation, stages=stages))
+    return _with_used_inputs(step if has_floats else with_fixed_multipliers(step, data))
 
 
 def _with_biases(step: ComputeStep, data: PlanData) -> _Summed:
