@@ -13,6 +13,7 @@ from openinfer.plan.accesses import Accesses, mask, written
 from openinfer.plan.arena import LEAST, placed
 from openinfer.plan.arrangement import Arranged, arranged
 from openinfer.plan.banks import states_nbytes, writable
+from openinfer.plan.code_copies import with_codes_apart
 from openinfer.plan.concatenated import without_concatenations
 from openinfer.plan.constants import with_constants
 from openinfer.plan.dead_steps import reached, without_dead_steps
@@ -305,9 +306,11 @@ def _states(draft: Draft) -> tuple[PlanState, ...]:
 
 
 def _fused(draft: Draft, procedures: Sequence[Procedure], wanted: int, options: PlanOptions) -> tuple[Procedure, ...]:
+    keeps_codes = options.machine.fpu is not None
+    if keeps_codes:
+        procedures = with_codes_apart(procedures, draft)
     kept, types = mask(state_values(draft)), _types(draft)
     sizes = frozenset[int]() if draft.given is None else draft.given.numbers
-    keeps_codes = options.machine.fpu is not None
 
     def around(steps: Sequence[Procedure]) -> Fusion:
         accesses = Accesses(steps)
