@@ -225,6 +225,124 @@ def test_layers_are_computed_in_place() -> None:
     np.testing.assert_array_equal(run_sanitised(synthesis, {"image": x})["y"].reshape(expected.shape), expected)
 
 
+WINDOWS = """
+dynamic { image: i8[1, 4, 7, 9]; }
+constant {
+  depth: i8[4, 1, 3, 3]; wide: i8[6, 4, 3, 2]; full: i8[5, 6, 2, 3];
+  depth_scale: f32[4, 1, 1]; wide_scale: f32[6, 1, 1]; full_scale: f32 @init(0.01);
+  one: f32 @init(1.0); low: i8 @init(-128); odd: i8 @init(7);
+}
+volatile { y: i8[1, 5, 3, 7]; }
+block entry {
+  op conv_integer(image, depth, x_zero=odd, padding=1, stride=[2, 1], groups=4) >> total;
+  op cast(total, to=f32) >> real;
+  op mul(real, depth_scale) >> scaled;
+  assign deep: i8[1, 4, 4, 9];
+  op quantize_linear(scaled, one, zero_point=low) >> deep;
+  op conv_integer(deep, wide, x_zero=low, padding=[2, 0, 2, 1], dilation=[2, 1]) >> wide_total;
+  op cast(wide_total, to=f32) >> wide_real;
+  op mul(wide_real, wide_scale) >> wide_scaled;
+  assign code: i8[1, 6, 4, 9];
+  op quantize_linear(wide_scaled, one, zero_point=odd) >> code;
+  op conv_integer(code, full, x_zero=odd) >> full_total;
+  op cast(full_total, to=f32) >> full_real;
+  op mul(full_real, full_scale) >> full_scaled;
+  assign z: i8[1, 5, 3, 7];
+  op quantize_linear(full_scaled, one, zero_point=low) >> z;
+  op flip(z, axes=[2]) >> y;
+  return y;
+}
+"""
+"""Strides, dilations, and borders on some sides; multipliers of one layer too far apart for one power of two."""
+
+
+@needs_gcc
+@pytest.mark.parametrize("target", [{"fpu": "none"}, {"fpu": "single", "dsp": True}], ids=str)
+def test_windows_read_columns_without_borders(target: dict[str, object]) -> None:
+    numbers = np.random.default_rng(8)
+    shapes = {"depth": (4, 1, 3, 3), "wide": (6, 4, 3, 2), "full": (5, 6, 2, 3)}
+    arrays = {name: numbers.integers(-127, 128, shape).astype(np.int8) for name, shape in shapes.items()}
+    arrays |= {
+        "depth_scale": np.float32([0.011, 0.013, 0.0171, 1e-9]).reshape(4, 1, 1),
+        "wide_scale": (0.004 + 0.002 * numbers.random((6, 1, 1))).astype(np.float32),
+    }
+    model, x = Model.from_arrays(arrays), numbers.integers(-128, 128, (1, 4, 7, 9)).astype(np.int8)
+    executor = Simulator(model, graph(WINDOWS), device="cpu").make_executor()
+    executor.step(image=x)
+    expected = np.asarray(executor.fetch("y"))
+    assert len(np.unique(expected)) > 9
+
+    synthesis = Synthesizer("c", arch=device(**target)).synthesize(model, graph(WINDOWS))
+
+    steps = [step for step in synthesis.plan.procedures[-1].steps if isinstance(step, ComputeStep)]
+    assert sum("columns0" in kernel_text(loop_program(step)) for step in steps) == 3
+    np.testing.assert_array_equal(run_sanitised(synthesis, {"image": x})["y"].reshape(expected.shape), expected)
+
+
+LOOP = """
+dynamic { x: i8[1, 16]; }
+constant { w(l): i8[16, 16] @pattern("w.{l}"); s: f32 @init(0.004); one: f32 @init(1.0); low: i8 @init(-128); }
+volatile { y: i8[1, 16]; }
+block entry {
+  assign h: i8[1, 16];
+  op flip(x, axes=[1]) >> h;
+  loop layers (l in 0..3) {
+    op matmul_integer(h, w[l], a_zero=low) >> sums;
+    op cast(sums, to=f32) >> real;
+    op mul(real, s) >> scaled;
+    op quantize_linear(scaled, one, zero_point=low) >> h;
+  }
+  op flip(h, axes=[1]) >> y;
+  return y;
+}
+"""
+
+
+@needs_gcc
+def test_a_layer_that_replaces_its_image_stores_codes() -> None:
+    numbers = np.random.default_rng(9)
+    arrays = {f"w.{n}": numbers.integers(-127, 128, (16, 16)).astype(np.int8) for n in range(3)}
+    model, x = Model.from_arrays(arrays), numbers.integers(-128, 128, (1, 16)).astype(np.int8)
+    executor = Simulator(model, graph(LOOP), device="cpu").make_executor()
+    executor.step(x=x)
+
+    synthesis = Synthesizer("c", arch=device(fpu="none")).synthesize(model, graph(LOOP))
+
+    steps = [s for procedure in synthesis.plan.procedures for s in walk(procedure.steps) if isinstance(s, ComputeStep)]
+    assert {str(synthesis.plan.values[value].type.dtype) for step in steps for value in step.outputs} == {"i8"}
+    np.testing.assert_array_equal(run_sanitised(synthesis, {"x": x})["y"].reshape(1, 16), executor.fetch("y"))
+
+
+RESIDUAL = """
+dynamic { image: f32[1, 8, 6, 6]; }
+constant { a: f32[8, 8, 3, 3]; b: f32[8, 8, 3, 3]; }
+volatile { y: f32[1, 8, 6, 6]; }
+block entry {
+  op conv2d(image, a, padding=1) >> h;
+  op conv2d(h, b, padding=1) >> t;
+  op conv2d(t, a, padding=1) >> u;
+  op add(u, h) >> r;
+  op conv2d(r, b, padding=1) >> y;
+  return y;
+}
+"""
+
+
+@needs_gcc
+def test_a_residual_is_not_an_image_that_windows_slide_over() -> None:
+    numbers = np.random.default_rng(10)
+    arrays = {name: numbers.normal(size=(8, 8, 3, 3)).astype(np.float32) for name in "ab"}
+    model, x = Model.from_arrays(arrays), numbers.normal(size=(1, 8, 6, 6)).astype(np.float32)
+    executor = Simulator(model, graph(RESIDUAL), device="cpu").make_executor()
+    executor.step(image=x)
+    expected = np.asarray(executor.fetch("y"))
+
+    synthesis = Synthesizer("c", arch=device(fpu="single", dsp=True)).synthesize(model, graph(RESIDUAL))
+
+    result = run_sanitised(synthesis, {"image": x})["y"].reshape(expected.shape)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-2)
+
+
 DENSE = """
 dynamic { x: i8[1, 16]; }
 constant { w: i8[16, 5]; b: i32[5]; s: f32 @init(0.004); one: f32 @init(1.0); low: i8 @init(-128); }

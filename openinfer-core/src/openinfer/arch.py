@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
 
 
+WORD_NBYTES = 4
+"""An i32 or an f32."""
+
+
 def _none() -> Mapping[str, Any]:
     return MappingProxyType({})
 
@@ -123,6 +127,11 @@ class TargetInfo:
     def lanes(self, itemsize: int) -> int:
         """Return how many elements of ``itemsize`` bytes a vector register holds, at least 1."""
         return max(1, self.vector_nbytes // itemsize)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether this is the core of a microcontroller without vectors: arithmetic and loads take turns."""
+        return self.fpu is not None and self.lanes(WORD_NBYTES) == 1
 
     def for_totals(self, dtype: DType) -> TargetInfo:
         """Return the machine as sums of a type see it: ``registers`` are those that hold their totals."""

@@ -6,8 +6,10 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
+from openinfer.arch import WORD_NBYTES
 from openinfer.codegen import loop_program, operands_of
 from openinfer.compute.lengths import shared_lengths
+from openinfer.dtypes import I8, U8
 from openinfer.expr.c_renderer import item_type
 from openinfer.plan.accesses import operands
 from openinfer.plan.steps import ComputeStep, LoopIndex, TableRef, ValueRef
@@ -60,6 +62,7 @@ def write_call(
             is_written=number >= len(step.inputs),
             is_alone=not any(_share(plan, operand, other) for place, other in enumerate(bound) if place != number),
             is_pointer=not isinstance(operand, LoopIndex),
+            is_in_words=_is_in_words(plan, operand),
         )
         for number, (name, operand) in enumerate(given.items())
     )
@@ -172,6 +175,15 @@ def _value(names: Names, argument: ValueRef, parameter: Parameter) -> str:
         return text
     const = "" if parameter.is_written else "const "
     return f"({const}{item_type(dtype)} *)({const}void *){text}"
+
+
+def _is_in_words(plan: ExecutionPlan, operand: Operand) -> bool:
+    """Whether an operand is bytes in the arena of a core that may not move words from other addresses."""
+    if plan.arch is None or not plan.arch.machine.is_scalar or not isinstance(operand, ValueRef):
+        return False
+    value = plan.values[operand.value]
+    is_bytes = value.type.dtype in (I8, U8)
+    return is_bytes and isinstance(value.memory, ArenaMemory) and value.memory.offset % WORD_NBYTES == 0
 
 
 def _share(plan: ExecutionPlan, one: Operand, other: Operand) -> bool:

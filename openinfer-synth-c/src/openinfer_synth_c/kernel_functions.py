@@ -30,6 +30,13 @@ DEFINITION = """\
 #else
 #define KERNEL static
 #endif
+
+/* Bytes at a multiple of four. */
+#if defined(__GNUC__)
+#define IN_WORDS(bytes) (bytes) = __builtin_assume_aligned((bytes), 4)
+#else
+#define IN_WORDS(bytes) (void)(bytes)
+#endif
 """
 
 
@@ -41,12 +48,14 @@ class Parameter:
         is_written: whether the function stores in it.
         is_alone: whether no other parameter may point to its elements.
         is_pointer: false for the one element of a loop index, which is handed over itself.
+        is_in_words: whether it points to bytes at a multiple of four, which a core may need to move words of them.
     """
 
     buffer: Buffer
     is_written: bool
     is_alone: bool = True
     is_pointer: bool = True
+    is_in_words: bool = False
 
     @property
     def name(self) -> str:
@@ -136,6 +145,8 @@ class KernelFunctions:
         words = set(_WORD.findall("\n".join(code.lines)))
         body = [line for text in (lines if self._polls else code.lines) for line in text.split("\n")]
         unused = [f"    (void){counter(var)};" for var in kernel.parameters if counter(var) not in words]
+        moves_words = any("i8x4(" in line for line in code.lines)
+        words_of = [f"    IN_WORDS({p.name});" for p in parameters if moves_words and p.is_in_words and p.name in words]
         has_status = _may_fail(kernel.body) or (self._polls and lines != code.lines)
         return KernelFunction(
             name=self._names.name("k_", kernel.name),
@@ -143,6 +154,7 @@ class KernelFunctions:
             sizes=tuple(counter(var) for var in kernel.parameters),
             lines=(
                 *unused,
+                *words_of,
                 *with_loops(body, code.helpers, has_vector_types=self._has_vector_types),
                 *(("    return MODEL_OK;",) if has_status else ()),
             ),

@@ -121,7 +121,7 @@ def in_columns(stage: Stage, parts: Columns, name: str) -> InColumns:
     fold = stage.fold
     if fold is None:
         raise TypeError("products are the terms of a fold")
-    names = _free_names(stage)
+    names = free_names(stage)
     pairs = Var(next(names), HALVES)
     windows = _windows(stage, parts, names)
     if windows is None:
@@ -232,6 +232,6 @@ def without_single_places(stage: Stage) -> Stage:
     )
 
 
-def _free_names(stage: Stage) -> Iterator[str]:
+def free_names(stage: Stage) -> Iterator[str]:
     taken = {var.name for var in stage.all_axes}
     return (name for number in count() if (name := f"i{number}") not in taken)

@@ -18,6 +18,7 @@ from openinfer.lower.fused import needed
 from openinfer.plan.accesses import mask, operands, reads, walk
 from openinfer.plan.bands import banded, window_layouts
 from openinfer.plan.borders import left_out
+from openinfer.plan.byte_columns import with_byte_columns
 from openinfer.plan.columns import with_columns
 from openinfer.plan.dot_products import in_bytes, in_words, unaligned_images, with_dot_products
 from openinfer.plan.exact_sums import with_exact_sums
@@ -103,7 +104,7 @@ def arranged(
     if found is not None:
         procedures, laid_out = over_their_images(procedures, laid_out, wanted, found.limit, target)
     data = PlanData(list(laid_out), list(weights), list(tables))
-    procedures = with_columns(procedures, data, target)
+    procedures = with_byte_columns(with_columns(procedures, data, target), data, target)
     given = GivenSchedules(schedules or ScheduleFile(()), procedures, target)
     arranging = _Arranging(data.values, data.weights, data.tables, target, given, overlaps=overlaps, room=found)
     made = with_steps(procedures, lambda step: (arranging.step(step),))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.arch import TargetInfo
+    from openinfer.compute import Computation
     from openinfer.compute.columns import InColumns
     from openinfer.layout import Layout
     from openinfer.plan.plan_data import PlanData
@@ -66,26 +67,34 @@ def with_columns(procedures: Sequence[Procedure], data: PlanData, target: Target
     return with_steps(procedures, lambda step: (changed(step),))
 
 
-def _rewritten(step: ComputeStep, most: int, data: PlanData) -> ComputeStep | None:
-    """Return a step in columns of at most so many places at a time; None: its products are not of this form."""
+def is_alone(step: ComputeStep) -> bool:
+    """Whether a step has one stage of known extents, which it does not share loops with others for."""
     computation = step.computation
     if step.arrangement.fusion or step.temporaries or step.arguments or len(computation.stages) != 1:
-        return None
-    if not all(isinstance(axis.extent, int) for axis in computation.stages[0].all_axes):
+        return False
+    return all(isinstance(axis.extent, int) for axis in computation.stages[0].all_axes)
+
+
+def free_name(computation: Computation) -> str:
+    names = {tensor.name for tensor in (*computation.inputs, *computation.outputs)}
+    return next(n for number in range(len(names) + 1) if (n := f"columns{number}") not in names)
+
+
+def _rewritten(step: ComputeStep, most: int, data: PlanData) -> ComputeStep | None:
+    """Return a step in columns of at most so many places at a time; None: its products are not of this form."""
+    if not is_alone(step):
         return None
     worded = with_dot_products(step, data, signed=True)
     stage = without_single_places(worded.computation.stages[0])
-    stage = merged_places(stage, _layouts(worded, data))
+    stage = merged_places(stage, layouts_of_step(worded, data))
     parts = columns_of(stage)
     if parts is None or extent_of(parts.channels) < LEAST_CHANNELS:
         return None
-    tile = _tile(extent_of(parts.places[-1]), most)
+    tile = tile_of(extent_of(parts.places[-1]), most)
     if tile < HALVES:
         return None
     computation = worded.computation
-    names = {tensor.name for tensor in (*computation.inputs, *computation.outputs)}
-    name = next(n for number in range(len(names) + 1) if (n := f"columns{number}") not in names)
-    made = in_columns(stage, parts, name)
+    made = in_columns(stage, parts, free_name(computation))
     weight, inputs, tensors = stage.elements[parts.weight], list(worded.inputs), list(computation.inputs)
     if not isinstance(weight, Read):
         raise TypeError("weights are read")
@@ -127,7 +136,7 @@ def pair_words(order: Sequence[int], shape: Sequence[int], words: Array) -> Arra
     return made.view(np.int32).reshape(shape)
 
 
-def _tile(extent: int, most: int) -> int:
+def tile_of(extent: int, most: int) -> int:
     """Return how many places a tile has, so that the loads of weights for all tiles are fewest."""
     return min(range(1, most + 1), key=lambda tile: (-(-extent // tile), tile))
 
@@ -170,7 +179,7 @@ def _value(made: InColumns, step: ComputeStep, data: PlanData) -> int:
     return len(data.values) - 1
 
 
-def _layouts(step: ComputeStep, data: PlanData) -> Mapping[str, Layout]:
+def layouts_of_step(step: ComputeStep, data: PlanData) -> Mapping[str, Layout]:
     """Return where the tensors of a step lie."""
     computation = step.computation
     layouts: dict[str, Layout] = {}

@@ -76,7 +76,7 @@ def room(
         types: type of each value.
         free: values in the arena, as bits.
     """
-    found, small = dict(layouts), 0 if target.dsp else SMALL
+    found, small = dict(layouts), 0 if target.is_scalar else SMALL
     uses = [_use(step, liveness, free) for procedure in procedures for step in walk(procedure.steps)]
     while True:
         sizes = {value: stored_type(types[value], found.get(value)).nbytes for use in uses for value in use.values}

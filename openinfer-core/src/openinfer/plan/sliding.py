@@ -15,6 +15,7 @@ from openinfer.affine import Index, Var, Within, extent_of
 from openinfer.compute import Read, Stage, Tensor
 from openinfer.dtypes import I32
 from openinfer.expr import tree
+from openinfer.expr.linear import linearise
 from openinfer.layout import Digit, Layout
 from openinfer.loops import Bind
 from openinfer.plan.accesses import mask, members, reads, writes
@@ -122,6 +123,8 @@ class _Sliding:
             mine = [(number, element) for number, element in reads_of if element.tensor == tensor.name]
             if not isinstance(operand, ValueRef) or len(mine) != 1 or not slides(stage, tensor):
                 continue
+            if not any(mine[0][0] in linearise(total.term).inputs for total in stage.fold.totals):
+                continue  # a residual is read once, after the sum
             if step.inputs.count(operand) == 1 and self._is_alike(operand.value, result):
                 return self._windows_of(stage, tensor, operand.value, result, *mine[0])
         return None
@@ -138,7 +141,7 @@ class _Sliding:
         layout = self.values[operand].layout
         axes = [tuple(index.variables()) for index in stage.at]
         is_zero = element.fill is None or element.fills_zeros
-        if layout is None or element.guards or not (is_zero or self._target.dsp):
+        if layout is None or element.guards or not (is_zero or self._target.is_scalar):
             return None
         if [Index.of(axis) for (axis, *_) in axes[1:]] != list(stage.at[1:]) or not _is_zero(stage.at[0]):
             return None
@@ -163,7 +166,7 @@ class _Sliding:
         after = self._live.after(step) & self._free
         if after >> windows.operand & 1:
             return False
-        if self._target.dsp:
+        if self._target.is_scalar:
             return prod(windows.count) * SMALL_PLANE <= self.values[windows.operand].stored.nbytes
         itemsize = max(windows.tensor.dtype.bits // 8, 1)
         there = after | (reads(step) | writes(step)) & self._free
@@ -180,7 +183,7 @@ class _Sliding:
     def _slid(self, step: ComputeStep, windows: _Windows) -> ComputeStep:
         """Return a step that copies rows into a ring, or a channel into a plane, and computes from there."""
         (stage,), value = step.computation.stages, self.values[windows.operand]
-        is_plane = self._target.dsp
+        is_plane = self._target.is_scalar
         first = (0, 0, *windows.first) if is_plane else (0, 0, windows.first[0], 0)
         shape = list(value.type.shape)
         shape[_ROWS] = windows.count[0]

@@ -43,6 +43,9 @@ NEXT = 4
 STREAMED_NEAR, STREAMED_FAR = 1.0, 2.5
 """Cycles for a line of 64 bytes that is read or written in passing: in the second cache, and past it."""
 
+STEPPING = 3.0
+"""Instructions of a core without vectors that move two addresses, and return to the begin of a loop."""
+
 AGAIN = 0.5
 """Cycles for another iteration of a serial loop."""
 
@@ -285,7 +288,9 @@ def _tile(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInf
     counts = tiling.counts(size, tiling.parts, {} if tiling.stream is None else tiling.taps)
     loads = sum([_loads(o, o.distinct(counts), tiling.lanes) for o in work.operands])
     loads *= taps if tiling.stream is None else 1
-    body = max(arithmetic, loads / target.loads, LATENCY * taps)
+    # Instructions of a core without vectors take turns; others overlap.
+    apart, together = arithmetic + loads + STEPPING, max(arithmetic, loads / target.loads, LATENCY * taps)
+    body = apart if target.is_scalar else together
     walked = tiling.walked * steps
     across = LATENCY * 5.0 * copies if tiling.lane in work.folded else 0.0
     busy = max(walked * body, _far(work, tiling, size, walked, target))

@@ -23,7 +23,7 @@ from openinfer.schedule.candidates import (
     tensor_of,
     variables_of,
 )
-from openinfer.schedule.cost import LATENCY, Operand, Tiling, Work, cycles, rate, registers
+from openinfer.schedule.cost import LATENCY, STORING, Operand, Tiling, Work, cycles, rate, registers
 from openinfer.schedule.folds import has_parts, is_tileable, joining
 from openinfer.schedule.loops import Loop, Schedule, distance
 
@@ -41,6 +41,12 @@ LONGEST_BODY = 128
 
 LONG_BODY = 1500
 """Statements that make a stage cost twice: shorter source is preferred among equals."""
+
+LONG_BODY_OF_FEW = 400
+"""The same on microcontrollers, whose flash is small."""
+
+MOST_AGAIN = 32
+"""Most products of a loop over terms that is written out for its end alone."""
 
 LIKELY = 24
 """Tilings whose rests are accounted for."""
@@ -160,6 +166,8 @@ class _Search:
         # What is done to the words before is done once for all terms that share them.
         self._pairs = "sdot4" in functions and target.dsp
         fused = 1 if is_fused and steps else 0
+        # Compilers load what all written-out terms read ahead, for which a core without vectors has no registers.
+        self._keeps_few = self._target.is_scalar and fold.totals[0].dtype.is_integer and not self._written_out
         self._instructions = (
             2 if self._pairs else 1 if "dot4" in functions else max(1, steps + len(fold.totals) - fused)
         )
@@ -193,7 +201,7 @@ class _Search:
                 written *= copies + self._extents[axis] % copies
         for window in self._windows:
             written *= self._bodies(window, tiling)
-        return 1 + written / LONG_BODY
+        return 1 + written / (LONG_BODY_OF_FEW if self._target.is_scalar else LONG_BODY)
 
     def _bodies(self, window: Window, tiling: Tiling) -> int:
         """Return how many copies of one place are written along an axis with borders."""
@@ -241,6 +249,8 @@ class _Search:
             if parts.keys() & taps.keys():
                 continue
             for stream in self._streams(work, taps):
+                if taps and stream is None and self._keeps_few:
+                    continue
                 tiling = self.tiling(work.lane, tile, taps, parts, stream)
                 if tiling.statements <= LONGEST_BODY and registers(work, tiling, self._target) <= most:
                     yield tiling
@@ -269,8 +279,10 @@ class _Search:
         is_apart = all(operand.varies(lane) for operand in operands)
         outer = [*alone, *shared, *blocks] if is_apart else [*alone, *blocks, *shared]
         folded = [axis for axis in self._folded_order if axis not in tiling.taps]
-        serial = [Loop(axis, copied.get(axis, 1) * (lanes if axis == lane else 1)) for axis in (*outer, *folded)]
-        unrolled = [Loop(axis, 1, Bind.UNROLL) for axis in tiling.taps]
+        again = self._again(tiling, folded)
+        steps = {**copied, **again}
+        serial = [Loop(axis, steps.get(axis, 1) * (lanes if axis == lane else 1)) for axis in (*outer, *folded)]
+        unrolled = [Loop(axis, 1, Bind.UNROLL) for axis in (*again, *tiling.taps)]
         unrolled += [Loop(a, lanes if a == lane else 1, Bind.UNROLL, partial=True) for a in tiling.parts]
         spread = [Loop(a, 1, Bind.UNROLL) for a in own if a != lane and tiling.tile.get(a, 1) > 1]
         if tiling.tile.get(lane, 1) > 1:
@@ -280,6 +292,21 @@ class _Search:
             spread = [*spread, copies] if max(pixels, default=1) >= tiling.tile[lane] else [copies, *spread]
         loops = (*serial, *unrolled, *spread, Loop(lane, 1, Bind.LANES))
         return Schedule(loops, tiling.stream, self._skip if tiling.walked * tiling.kept < 1 else None)
+
+    def _again(self, tiling: Tiling, folded: Sequence[Var]) -> dict[Var, int]:
+        """Return how often the innermost loop over terms is written out where that alone makes its end rarer.
+
+        Each element of one operand is used once: what is loaded for the next terms takes no register for long.
+        """
+        if not self._keeps_few or not folded or tiling.lane in folded or tiling.taps or tiling.parts:
+            return {}
+        counts = tiling.counts(tiling.tile)
+        if all(o.distinct(counts) < tiling.accumulators for o in self._work(tiling.lane).operands):
+            return {}
+        extent = self._extents[folded[-1]]
+        room = (self._target.registers - tiling.accumulators - STORING) // (PAIRS if self._pairs else 1)
+        most = max(1, min(MOST_AGAIN // tiling.accumulators, room))
+        return {folded[-1]: max(count for count in range(1, most + 1) if extent % count == 0)}
 
     def _left(
         self, lane: Var, tile: Mapping[Var, int], taps: Mapping[Var, int], parts: Mapping[Var, int]
