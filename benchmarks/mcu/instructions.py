@@ -1,17 +1,20 @@
-"""Instructions, RAM and flash of quantised TFLite models as bundles for a Cortex-M4, compared with CMSIS-NN.
+"""Instructions, RAM and flash of TFLite models as bundles for microcontrollers, compared with CMSIS-NN.
 
-    python benchmarks/mcu/instructions.py FOLDER [MODEL ...] [--kernels] [--flags=-Os,-g] [--into FOLDER]
+    python benchmarks/mcu/instructions.py FOLDER [MODEL ...] [--board BOARD ...] [--kernels] [--flags=-Os,-g]
+        [--into FOLDER]
 
-FOLDER holds MLPerf Tiny's files, or other .tflite files with one input and one output of bytes. Each is imported,
-synthesised for the profile ``cortex-m4`` and built with the flags of the bundle's own Makefile; QEMU runs one inference
-on the board of ``examples/cortex-m4``. The script compares the output with device ``cpu``, bit for bit, and prints
+FOLDER holds MLPerf Tiny's files, or other .tflite files with one input and one output. Each is imported, synthesised
+for the device of a board (`boards.BOARDS`) and built with the flags of the bundle's own Makefile; QEMU runs one
+inference. The script compares the output with device ``cpu``, codes bit for bit, and prints
 
-* the instructions of the step (QEMU counts one a nanosecond, the board's clock has 40 of them a tick), not cycles;
+* the instructions of the step (QEMU counts one a nanosecond), not cycles, and as parts of those of CMSIS-NN and, for
+  quantised models, of those of the same network in floats, with the marks that they are to meet;
 * RAM in bytes: structure, arena and the stack that the step painted, without the caller's input and output;
-* flash in bytes: code, and read-only data with the weights.
+* flash in bytes: code and read-only data, and what of it are not weights, biases and scales.
 
 It needs `openinfer-core[tflite]`, `openinfer-backend-cpu`, and Debian's packages gcc-arm-none-eabi,
-libnewlib-arm-none-eabi and qemu-system-arm.
+libnewlib-arm-none-eabi and qemu-system-arm; for RISC-V gcc-riscv64-unknown-elf, picolibc-riscv64-unknown-elf and
+qemu-system-misc.
 """
 
 from __future__ import annotations
@@ -24,24 +27,28 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from boards import BOARDS
 
 import openinfer as oi
 from openinfer import importers
 
-BOARD = Path(__file__).parents[2] / "examples" / "cortex-m4"
+if TYPE_CHECKING:
+    from boards import Board
 
-TICK = 40
-"""Instructions of a tick: nanoseconds of a clock of 25 MHz."""
-
-CMSIS_NN = {
-    "kws_ref_model_int8": 7_700_000,
-    "pretrainedResnet_quant": 29_800_000,
-    "vww_96_int8": 24_100_000,
-    "ad01_int8": 579_000,
+MODELS = {
+    "kws_ref_model_int8": "kws_ref_model_float32",
+    "pretrainedResnet_quant": "pretrainedResnet_f32",
+    "vww_96_int8": "vww_96_float",
+    "ad01_int8": "ad01_fp32",
+    "str_ww_ref_model_int8": None,
 }
-"""Instructions of CMSIS-NN (commit 99f736a6, GCC 12.2.1, -O2): the sum of its calls for the same layer shapes."""
+"""Quantised models, and the same networks in floats."""
+
+MOST_CODE = 24 * 1024
+"""Bytes of flash that a model is to take in addition to its weights, biases and scales."""
 
 MAIN = """
 #include "digits/net.h"
@@ -50,8 +57,8 @@ MAIN = """
 extern uint32_t _bss_end;
 static struct net model;
 {arenas}
-static const int8_t input[{inputs}] = {{{values}}};
-static int8_t output[{outputs}];
+static const union {{ uint8_t bytes[{inputs}]; double aligned; }} input = {{{{{values}}}}};
+static union {{ uint8_t bytes[{outputs}]; double aligned; }} output;
 
 void __cyg_profile_func_enter(void *function, void *site) __attribute__((no_instrument_function));
 void __cyg_profile_func_exit(void *function, void *site) __attribute__((no_instrument_function));
@@ -88,8 +95,8 @@ void __cyg_profile_func_exit(void *function, void *site) {{
 }}
 
 int main(void) {{
-    const struct net_inputs inputs = {{.v_{input} = input}};
-    const struct net_outputs outputs = {{.v_{output} = output}};
+    const struct net_inputs inputs = {{.v_{input} = (const void *)input.bytes}};
+    const struct net_outputs outputs = {{.v_{output} = (void *)output.bytes}};
     volatile uint32_t *const stack = __builtin_frame_address(0);
     volatile uint32_t *word;
     uint64_t start;
@@ -105,7 +112,7 @@ int main(void) {{
         log_number("kernel ", (uint32_t)(uintptr_t)calls[at].function & ~1u);
         log_number("spent ", calls[at].ticks);
     }}
-    for (at = 0; at < {outputs}; ++at) {{ log_number("output ", (uint8_t)output[at]); }}
+    for (at = 0; at < {outputs}; ++at) {{ log_number("output ", output.bytes[at]); }}
     return status == NET_OK ? 0 : 1;
 }}
 """
@@ -120,10 +127,11 @@ class Measured:
     ram: int
     stack: int
     flash: int
+    code: int
     kernels: list[tuple[str, int]]
 
 
-def measured(path: Path, folder: Path, further: list[str], *, kernels: bool) -> Measured:
+def measured(path: Path, board: Board, folder: Path, further: list[str], *, kernels: bool) -> Measured:
     """Return what a model takes, built with further flags after those of the bundle.
 
     Raises:
@@ -132,38 +140,51 @@ def measured(path: Path, folder: Path, further: list[str], *, kernels: bool) -> 
     imported = importers.load(path)
     ((input_name, output_name),) = zip(imported.report.inputs.values(), imported.report.outputs.values(), strict=True)
     with oi.Simulator(imported.model, imported.graph).make_executor() as executor:
-        shape = [n if isinstance(n, int) else 1 for n in executor.input_type(input_name).shape]
-        image = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
+        of = executor.input_type(input_name)
+        shape, numbers = [n if isinstance(n, int) else 1 for n in of.shape], np.random.default_rng(0)
+        if of.dtype.is_integer:
+            image = numbers.integers(-128, 128, shape).astype(np.int8)
+        else:
+            image = numbers.normal(size=shape).astype(np.float32)
         executor.step(**{input_name: image})
         expected = np.asarray(executor.fetch(output_name)).ravel()
-    synthesizer = oi.Synthesizer("c", arch="cortex-m4", prefix="net")
+    # Networks of floats are measured where they do not fit the device, too.
+    arch = board.arch if of.dtype.is_integer else {k: v for k, v in board.arch.items() if k != "memories"}
+    synthesizer = oi.Synthesizer("c", arch=arch, prefix="net", weights="embedded")
     synthesis = synthesizer.synthesize(imported.model, imported.graph, sizes=imported.model.sizevars)
     synthesis.emit(folder / "digits")
     header = (folder / "digits" / "net.h").read_text()
     names = {"input": input_name, "output": output_name}
-    (folder / "main.c").write_text(_main(header, names, image.ravel(), expected.size))
-    for name in ("board.c", "link.ld"):
-        shutil.copy(BOARD / name, folder)
-    _build(folder, further, kernels=kernels)
-    board = ["qemu-system-arm", "-M", "mps2-an386", "-semihosting", "-nographic", "-icount", "shift=0"]
-    log = _ran([*board, "-kernel", "net.elf"], folder)
-    output = np.array(_numbers(log, "output"), np.uint8).view(np.int8)
-    if not np.array_equal(output, expected):
-        raise SystemExit(f"{path.name}: the output is {output.tolist()}, device cpu has {expected.tolist()}")
-    sections = dict(
-        re.findall(r"^(\.\S+)\s+(\d+)", _ran(["arm-none-eabi-size", "-A", "digits.o"], folder), re.MULTILINE)
-    )
+    (folder / "main.c").write_text(_main(header, names, image, expected.nbytes))
+    _build(board, folder, further, kernels=kernels)
+    log = _ran([*board.machine, "net.elf"], folder)
+    _compare(path.name, np.array(_numbers(log, "output"), np.uint8).view(expected.dtype), expected)
+    flash = _flash(board, folder)
     ram = int(re.search(r"#define NET_BYTES (\d+)", header)[1]) + sum(
         map(int, re.findall(r"#define NET_(?:ARENA|STATES)_\w+_BYTES (\d+)", header))
     )
     (stack,) = _numbers(log, "stack")
     return Measured(
-        instructions=TICK * _numbers(log, "ticks")[0],
+        instructions=_instructions(board, _numbers(log, "ticks")[0]),
         ram=ram + stack,
         stack=stack,
-        flash=sum(int(n) for name, n in sections.items() if name.startswith((".text", ".rodata", ".data"))),
-        kernels=_kernels(log, folder) if kernels else [],
+        flash=flash,
+        code=flash - sum(len(weight.data) for weight in synthesis.plan.weights),
+        kernels=_kernels(board, log, folder) if kernels else [],
     )
+
+
+def _compare(name: str, output: np.ndarray, expected: np.ndarray) -> None:
+    if expected.dtype.kind == "f":
+        is_equal = np.allclose(output, expected, rtol=1e-4, atol=1e-5)
+    else:
+        is_equal = np.array_equal(output, expected)
+    if not is_equal:
+        raise SystemExit(f"{name}: the output is {output.tolist()}, device cpu has {expected.tolist()}")
+
+
+def _instructions(board: Board, ticks: int) -> int:
+    return round(board.nanoseconds * ticks)
 
 
 def _main(header: str, names: dict[str, str], image: np.ndarray, outputs: int) -> str:
@@ -176,24 +197,35 @@ def _main(header: str, names: dict[str, str], image: np.ndarray, outputs: int) -
     return MAIN.format(
         arenas="\n".join(declared),
         arguments="".join(f", {name}" for name in arenas),
-        inputs=image.size,
-        values=", ".join(map(str, image.tolist())),
+        inputs=image.nbytes,
+        values=", ".join(map(str, image.tobytes())),
         outputs=outputs,
         **names,
     )
 
 
-def _build(folder: Path, further: list[str], *, kernels: bool) -> None:
+def _build(board: Board, folder: Path, further: list[str], *, kernels: bool) -> None:
     makefile = (folder / "digits" / "Makefile").read_text()
     flags = re.search(r"^CFLAGS \?= (.*)$", makefile, re.MULTILINE)[1].split()
-    flags += ["-ffunction-sections", "-fdata-sections", "-DOPENINFER_BARE_METAL", *further]
+    flags += ["-ffunction-sections", "-fdata-sections", "-DOPENINFER_BARE_METAL", *board.flags, *further]
     excluded = "-finstrument-functions-exclude-function-list=oi_,net_i,net_r,net_h,x2,x4,x8,x16"
     instrumented = ["-finstrument-functions", excluded] if kernels else []
-    _ran(["arm-none-eabi-gcc", *flags, *instrumented, "-c", "-o", "digits.o", "digits/net.c"], folder)
-    linked = ["-T", "link.ld", "-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections"]
+    compiler = f"{board.tools}gcc"
+    _ran([compiler, *flags, *instrumented, "-c", "-o", "digits.o", "digits/net.c"], folder)
+    for source in board.sources:
+        shutil.copy(source, folder)
+    linked = ["-T", str(board.script), "-nostartfiles", *board.linked, "-Wl,--gc-sections"]
     plain = [flag for flag in flags if flag not in ("-Wpedantic", "-Wconversion", "-Werror")]
-    sources = ["board.c", "main.c", "digits.o"]
-    _ran(["arm-none-eabi-gcc", *plain, *linked, "-o", "net.elf", *sources, "-lm"], folder)
+    sources = [*(source.name for source in board.sources), "main.c", "digits.o"]
+    _ran([compiler, *plain, *linked, "-o", "net.elf", *sources, "-lm"], folder)
+
+
+def _flash(board: Board, folder: Path) -> int:
+    """Return the bytes of a bundle in flash: code, and read-only data with the weights."""
+    listing = _ran([f"{board.tools}size", "-A", "digits.o"], folder)
+    sections = re.findall(r"^(\.\S+)\s+(\d+)", listing, re.MULTILINE)
+    kept = (".text", ".rodata", ".srodata", ".data", ".sdata")
+    return sum(int(nbytes) for name, nbytes in sections if name.startswith(kept))
 
 
 def _ran(command: list[str], folder: Path) -> str:
@@ -204,38 +236,68 @@ def _ran(command: list[str], folder: Path) -> str:
 
 
 def _numbers(log: str, name: str) -> list[int]:
-    return [int(number) for number in re.findall(rf"^{name} (\d+)$", log, re.MULTILINE)]
+    return [int(number) for number in re.findall(rf"^{name} (\d+)\r?$", log, re.MULTILINE)]
 
 
-def _kernels(log: str, folder: Path) -> list[tuple[str, int]]:
+def _kernels(board: Board, log: str, folder: Path) -> list[tuple[str, int]]:
     """Return the functions that a step called, in order, with their instructions."""
-    symbols = re.findall(r"^([0-9a-f]+) [tT] (\S+)$", _ran(["arm-none-eabi-nm", "net.elf"], folder), re.MULTILINE)
+    listing = _ran([f"{board.tools}nm", "net.elf"], folder)
+    symbols = re.findall(r"^([0-9a-f]+) [tT] (\S+)$", listing, re.MULTILINE)
     names = {int(address, 16) & ~1: name for address, name in symbols}
     spent = zip(_numbers(log, "kernel"), _numbers(log, "spent"), strict=True)
-    return [(names.get(address, hex(address)), TICK * ticks) for address, ticks in spent]
+    return [(names.get(address, hex(address)), _instructions(board, ticks)) for address, ticks in spent]
+
+
+def _ratio(number: int, of: int | None, most: float | None) -> str:
+    """Return a part with its mark, and a star where it is larger."""
+    if of is None:
+        return f"{'':13}"
+    ratio = number / of
+    mark = "" if most is None else f" <{most:.2f}"
+    return f"{ratio:6.2f}{mark:6}{'*' if most is not None and ratio > most else ' '}"
+
+
+def _row(name: str, result: Measured, board: Board, floats: Measured | None) -> str:
+    peer = _ratio(result.instructions, board.peers.get(name), board.marks.get(name))
+    of_floats = _ratio(result.instructions, None if floats is None else floats.instructions, board.slower)
+    over = "*" if result.code > MOST_CODE else " "
+    return (
+        f"{name:24} {result.instructions:12,} {peer} {of_floats} {result.ram:8,} {result.stack:6,} {result.flash:8,}"
+        f" {result.code:7,}{over}"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("models", nargs="*", default=[*CMSIS_NN, "str_ww_ref_model_int8"])
+    parser.add_argument("models", nargs="*", default=list(MODELS))
+    parser.add_argument("--board", action="append", choices=list(BOARDS), help="by default all")
     parser.add_argument("--kernels", action="store_true", help="list the instructions of each kernel")
+    parser.add_argument("--no-floats", action="store_true", help="do not measure the same networks in floats")
     parser.add_argument("--into", type=Path, help="keep what is built in this folder")
     parser.add_argument("--flags", default="", help="further flags for the compiler, with commas between them")
     options = parser.parse_args()
-    print(f"{'model':24} {'instructions':>12} {'CMSIS-NN':>12} {'ratio':>6} {'RAM':>8} {'stack':>6} {'flash':>8}")
     further = [flag for flag in options.flags.split(",") if flag]
-    for name in options.models:
+
+    def taken(name: str, board: str) -> Measured:
         with tempfile.TemporaryDirectory() as scratch:
-            folder = (options.into or Path(scratch)) / name
+            folder = (options.into or Path(scratch)) / board / name
             folder.mkdir(parents=True, exist_ok=True)
-            found = measured(options.folder / f"{name}.tflite", folder, further, kernels=options.kernels)
-        peer = CMSIS_NN.get(name)
-        compared = f"{peer:12,} {found.instructions / peer:6.2f}" if peer else f"{'-':>12} {'-':>6}"
-        print(f"{name:24} {found.instructions:12,} {compared} {found.ram:8,} {found.stack:6,} {found.flash:8,}")
-        for kernel, instructions in found.kernels:
-            print(f"    {kernel:28} {instructions:12,}")
-        sys.stdout.flush()
+            path = options.folder / f"{name}.tflite"
+            return measured(path, BOARDS[board], folder, further, kernels=options.kernels)
+
+    for board in options.board or BOARDS:
+        print(f"{board:24} {'instructions':>12} {'CMSIS-NN':>13} {'floats':>13} {'RAM':>8} {'stack':>6}", end="")
+        print(f" {'flash':>8} {'code':>7}")
+        for name in options.models:
+            networks = [name] if options.no_floats else [MODELS.get(name), name]
+            results = {network: taken(network, board) for network in networks if network is not None}
+            for network, result in results.items():
+                of = None if network != name else results.get(MODELS.get(name))
+                print(_row(network, result, BOARDS[board], of))
+                for kernel, instructions in result.kernels:
+                    print(f"    {kernel:28} {instructions:12,}")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
