@@ -58,6 +58,33 @@ LAYERS = {
 """,
 }
 
+REWRITTEN = """
+dynamic { q: f32[3, 64]; new: f32[1, 64]; }
+volatile { scores: f32[3, 65]; }
+persistent { k(r): f32[64] @table @fixed(r=64); n: i32; }
+block entry {
+  cache.read k[0..64] >> past;
+  op concat(past, new, axis=0) >> all;
+  cache.read n >> at;
+  cache.write new >> k[at..at+1];
+  cache.increment n;
+  op matmul(q, all, trans_b=true) >> scores;
+  return scores;
+}
+"""
+
+TWICE = """
+dynamic { x: f32[1, 8, 20, 1]; }
+constant { w: f32[16, 8, 3, 1]; }
+volatile { products: f32[1, 16, 16]; }
+block entry {
+  op conv2d(x, w, padding=[1, 0, 1, 0]) >> image;
+  op reshape(image, shape=[1, 16, 20]) >> rows;
+  op matmul(rows, rows, trans_b=true) >> products;
+  return products;
+}
+"""
+
 PARTS = """
 dynamic { q: f32[16, 3, 16]; past: f32[16, 30, 16]; k: f32[16, 2, 16]; m: f32[16, 3, 32]; }
 volatile { scores: f32[16, 3, 32]; mixed: f32[16, 3, 16]; }
@@ -111,3 +138,12 @@ def test_products_read_the_parts_of_a_concatenation(more: str, is_left_out: bool
     inputs = {name: numbers(*shape) for name, shape in shapes.items()}
     steps = operators(PARTS.replace("MORE", more), {}, **inputs)
     assert ("concat" not in steps) == is_left_out, steps
+
+
+def test_rows_of_a_cache_that_is_written_before_they_are_used_are_copied() -> None:
+    """The products come after the write, which a view of the cache would show them."""
+    assert "concat" in operators(REWRITTEN, {}, q=numbers(3, 64), new=numbers(1, 64))
+
+
+def test_a_value_that_a_product_reads_twice_keeps_its_dimensions() -> None:
+    operators(TWICE, {"w": numbers(16, 8, 3, 1)}, x=numbers(1, 8, 20, 1))

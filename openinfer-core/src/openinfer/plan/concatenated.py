@@ -18,7 +18,7 @@ from openinfer.plan.accesses import members, reads, walk, writes
 from openinfer.plan.layouts import slides
 from openinfer.plan.rewriting import with_bodies
 from openinfer.plan.steps import ComputeStep, ValueRef
-from openinfer.plan.values import NoMemory, Role
+from openinfer.plan.values import NoMemory, Role, ViewMemory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,6 +94,9 @@ def _whole(step: ComputeStep, values: Sequence[PlanValue]) -> _Whole | None:
         starts = [(at - axis).constant for at, axis in zip(stage.at, stage.axes, strict=True)]
         extents = tuple(axis.extent for axis in stage.axes)
         if not isinstance(operand, ValueRef) or extents != shape or any(start is None for start in starts):
+            return None
+        # What lies in a state changes where the state is written, before the products that would read it.
+        if isinstance(values[operand.value].memory, ViewMemory):
             return None
         own = {dim for dim, size in enumerate(shape) if size != value.type.shape[dim] or starts[dim]}
         dims |= own

@@ -108,11 +108,12 @@ def _without_copy(body: list[Step], copy: Step, pair: _Pair, touches: Mapping[in
 
 def _is_plain(step: ComputeStep, pair: _Pair) -> bool:
     """Whether a step reads and writes a value by all of its dimensions, in places that certainly are inside."""
-    name = _name(step, pair.other.number)
-    if step.arguments or step.temporaries or step.arrangement.fusion:
+    names = _names(step, pair.other.number)
+    if step.arguments or step.temporaries or step.arrangement.fusion or len(names) > 1:
         return False
-    if name is None:
+    if not names:
         return True
+    (name,) = names
     shape = step.computation.tensor(name).shape
     if tuple(extent.constant for extent in shape) != pair.other.type.shape:
         return False
@@ -131,12 +132,11 @@ def _places(stage: Stage, name: str) -> list[tuple[Index, ...]]:
     return [*found, *([stage.at] if stage.tensor == name else [])]
 
 
-def _name(step: ComputeStep, value: int) -> str | None:
-    """Return the name of the tensor that a value is."""
+def _names(step: ComputeStep, value: int) -> list[str]:
+    """Return the names of the tensors that a value is."""
     operands = (*step.inputs, *map(ValueRef, step.outputs))
     tensors = (*step.computation.inputs, *step.computation.outputs)
-    names = (t.name for t, operand in zip(tensors, operands, strict=True) if operand == ValueRef(value))
-    return next(names, None)
+    return [t.name for t, operand in zip(tensors, operands, strict=True) if operand == ValueRef(value)]
 
 
 def _rewritten(step: Step, pair: _Pair) -> Step:
@@ -145,9 +145,10 @@ def _rewritten(step: Step, pair: _Pair) -> Step:
         return replace(step, body=tuple(_rewritten(inner, pair) for inner in step.body))
     if not isinstance(step, ComputeStep):
         return step
-    name, image, other = _name(step, pair.other.number), pair.image.number, pair.other.number
-    if name is None:
+    names, image, other = _names(step, pair.other.number), pair.image.number, pair.other.number
+    if not names:
         return step
+    (name,) = names
     return replace(
         step,
         computation=_of_image(step.computation, name, pair),
