@@ -179,3 +179,13 @@ def test_the_command_takes_a_device_file(tmp_path: Path) -> None:
 
     assert (done.exit_code, "written to" in done.output) == (0, True)
     assert (without.exit_code, "-march" in (tmp_path / "out" / "Makefile").read_text()) == (0, False)
+
+
+@pytest.mark.parametrize("dtype", ["i32", "f32"])
+def test_running_totals_of_rows_fit_the_registers_of_the_device(dtype: str) -> None:
+    text = f"dynamic {{ x: {dtype}[8, 16]; }} block entry {{ op cumsum(x, axis=1) >> y; return y; }}"
+    model = oi.Model.from_arrays({})
+
+    synthesis = oi.Synthesizer(arch="cortex-m0plus").synthesize(model, oi.graph(text))
+
+    assert synthesis.bundle

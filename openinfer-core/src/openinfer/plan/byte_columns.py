@@ -79,7 +79,7 @@ def _copied(step: ComputeStep, data: PlanData, target: TargetInfo) -> ComputeSte
     inputs[position] = data.constant([inputs[position]], partial(_moved, made.order, made.shape), weight.dtype)
     tensors[position] = Tensor(weight.tensor, weight.dtype, tuple(map(Index.of, made.shape)))
     # The totals of a tile of one channel are what registers have room for, with their products.
-    most = target.for_totals(I32).registers // 2 if parts.is_depthwise else PLACES
+    most = max(1, target.for_totals(I32).registers // 2) if parts.is_depthwise else PLACES
     last = parts.places[-1]
     loops = (*(Loop(axis) for axis in parts.places[:-1]), Loop(last, _tile(extent_of(last), most)))
     computation = replace(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Var
     from openinfer.arch import TargetInfo
-    from openinfer.compute import Stage
+    from openinfer.compute import Fold, Stage
     from openinfer.layout import Layout
 
 ROWS = 8
@@ -37,8 +37,8 @@ def scanned(stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, lan
     lane = next((axis for axis in stage.axes if store.coefficient(axis) == 1), None)
     outer = sorted(stage.axes, key=lambda axis: -distance(store, axis))
     if lane is None or usual_extent(lane) < 2 or not _is_even(stage, layouts, lane):
-        return _in_rows(stage, outer)
-    most = max(1, target.registers // (2 * len(fold.totals)))
+        return _in_rows(stage, outer, target)
+    most = max(1, _registers(fold, target) // (2 * len(fold.totals)))
     vectors = ceil(usual_extent(lane) / lanes)
     copies = ceil(vectors / ceil(vectors / most))
     return Schedule(
@@ -52,14 +52,19 @@ def scanned(stage: Stage, layouts: Mapping[str, Layout], target: TargetInfo, lan
     )
 
 
-def _in_rows(stage: Stage, outer: list[Var]) -> Schedule | None:
+def _in_rows(stage: Stage, outer: list[Var], target: TargetInfo) -> Schedule | None:
     """Return a schedule of scalar totals of several rows."""
     fold, row = stage.fold, next((axis for axis in reversed(outer) if usual_extent(axis) > 1), None)
     if fold is None or row is None:
         return None
-    rows = min(ROWS, usual_extent(row))
+    rows = min(ROWS, usual_extent(row), max(1, _registers(fold, target) // len(fold.totals)))
     around = (Loop(axis) for axis in outer if axis != row)
     return Schedule((*around, Loop(row, rows), *map(Loop, fold.axes), Loop(row, 1, Bind.UNROLL)))
+
+
+def _registers(fold: Fold, target: TargetInfo) -> int:
+    """Return how many totals of a fold registers hold at once."""
+    return min(target.for_totals(total.dtype).registers for total in fold.totals)
 
 
 def _is_even(stage: Stage, layouts: Mapping[str, Layout], lane: Var) -> bool:
