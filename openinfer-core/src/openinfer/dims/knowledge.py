@@ -7,6 +7,7 @@ from math import gcd
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from openinfer.affine import Index, Interval, Quotient, Remainder, Var
+from openinfer.affine.index import variables_of
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.lets import Let, LetKind, divisor, positive, sources, substituted
 
@@ -138,8 +139,10 @@ class Knowledge:
         rest = index - low
         if self._proved(rest, DEPTH) or self._proved_without_quotients(rest) or self._proved_by_strides(rest):
             return True
-        # A divisor is one symbol, also where it is a quotient.
-        divisors: dict[Var, Index] = {var: var.parts[0] for var in rest.variables() if _is_of(var, LetKind.SUM)}
+        # A divisor is one symbol, also where it is a quotient. Within a division it stays one.
+        atoms = {atom for factors, _ in rest.terms for atom in factors}
+        divided = {var for atom in atoms if not isinstance(atom, Var) for var in variables_of(atom)}
+        divisors: dict[Var, Index] = {var: var.parts[0] for var in atoms - divided if _is_of(var, LetKind.SUM)}
         return bool(divisors) and self._proved_without_quotients(rest.substituted(divisors))
 
     def _proved(self, index: Index, depth: int) -> bool:
