@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from generated_c import SANITISED, assert_agree, both, needs_gcc, noise
 
-from openinfer_synth_c import project
+from openinfer_synth_c import compiler_flags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -245,7 +245,7 @@ def special_values(kind):
     return [axis.reshape(-1) for axis in np.meshgrid(np.array(special, kind), np.array(special, kind))]
 
 
-@pytest.mark.parametrize("flags", [SANITISED, project.FLAGS], ids=["sanitised", "optimised"])
+@pytest.mark.parametrize("flags", [SANITISED, compiler_flags.FLAGS], ids=["sanitised", "optimised"])
 def test_arithmetic_on_special_values_is_equal_bit_for_bit(flags):
     kinds = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "u8": np.uint8}
     pairs = {dtype: special_values(kind) for dtype, kind in kinds.items()}
