@@ -87,8 +87,9 @@ class RangeLengths:
         self._changed(writes(step), frozenset(_changes(step)))
         if isinstance(step, LoadStep | StoreStep):
             for axis in step.region.axes:
-                start = _affine(axis.start)
-                self._starts[start] = _Length(start, None, *_sources(axis.start))
+                start, (values, registers) = _affine(axis.start), _sources(axis.start)
+                if registers.isdisjoint(_changes(step)):
+                    self._starts[start] = _Length(start, None, values, registers)
         if isinstance(step, LoadStep):
             for axis, register in zip(step.region.ranges, step.lengths, strict=False):
                 if register is not None and axis.end is not None:

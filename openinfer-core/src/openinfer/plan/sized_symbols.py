@@ -84,10 +84,6 @@ class SizedSymbols:
         """Return whether a symbol is a size that the caller gives in every step."""
         return self._draft.given is not None and name in self._draft.given.parameters
 
-    def are_of_step(self, guard: Condition) -> bool:
-        """Return whether a guard depends on sizes that the caller gives alone."""
-        return all(map(self.is_of_step, sources(guard.index)))
-
     def expression(self, index: Index) -> IndexExpr:
         """Return an index over the symbols as an expression of the plan.
 
