@@ -47,10 +47,10 @@ def _ram(plan: ExecutionPlan, estimate: PlanEstimate, steps: dict[int, Step]) ->
     values = [plan.values[number] for number in held if isinstance(plan.values[number].memory, ArenaMemory)]
     values.sort(key=lambda value: -value.stored.nbytes)
     names = ", ".join(f"{value.name} ({value.stored.nbytes:,})" for value in values[:2])
-    lower = max((step.live_nbytes for step in estimate.steps if step.live_nbytes < peak.live_nbytes), default=0)
-    live = (
-        f"at step {peak.number} {peak.live_nbytes:,} bytes are live, {peak.live_nbytes - lower:,} more than elsewhere"
-    )
+    others = max((step.live_nbytes for step in estimate.steps if step is not peak), default=0)
+    more = peak.live_nbytes - others
+    where = f"{more:,} more than elsewhere" if more else "as at another step"
+    live = f"at step {peak.number} {peak.live_nbytes:,} bytes are live, {where}"
     yield f"RAM: {live}: smaller {names}"
 
 
