@@ -16,6 +16,7 @@ import openinfer as oi
 from openinfer.cli import main
 from openinfer.errors import MissingDependencyError, SynthesisError
 from openinfer_oinf import SizeVar, write_oinf
+from openinfer_synth_c import board_files
 from openinfer_synth_c.boards import RISC_V, board_of, memory_map
 from openinfer_synth_c.emulation import missing_tool
 from openinfer_synth_c.profiles import PROFILES
@@ -94,23 +95,41 @@ def test_the_instructions_of_steps_add_up_to_those_of_a_run():
     np.testing.assert_allclose(sum(counted.values()), result.board.instructions, rtol=0.02)
 
 
-@needs_board
-def test_what_does_not_fit_the_memories_with_the_callers_arrays_is_an_error_of_the_linker():
-    device = {
+SMALL = "dynamic { x: f32[64]; } volatile { y: f32[64]; } block entry { op exp(x) >> y; return y; }"
+
+
+def with_sram(nbytes):
+    return {
         "version": 2,
         "device": {"type": "cpu", "api": "c"},
         "target": {"lanes": 1, "flags": ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"]},
         "memories": [
-            {"name": "sram", "bytes": 256, "kind": "sram"},
+            {"name": "sram", "bytes": nbytes, "kind": "sram"},
             {"name": "flash", "bytes": 65536, "kind": "flash"},
         ],
     }
-    text = "dynamic { x: f32[64]; } volatile { y: f32[64]; } block entry { op exp(x) >> y; return y; }"
 
+
+@needs_board
+def test_what_does_not_fit_the_memories_with_the_callers_arrays_is_an_error_of_the_linker():
     with pytest.raises(SynthesisError, match="overflow") as caught:
-        oi.Synthesizer(arch=device).synthesize(MODEL, text).run({"x": np.zeros(64, np.float32)})
+        oi.Synthesizer(arch=with_sram(256)).synthesize(MODEL, SMALL).run({"x": np.zeros(64, np.float32)})
 
     assert "with the caller's inputs and results" in caught.value.diagnostics[0].hint
+
+
+@needs_board
+def test_memory_that_leaves_too_little_for_the_stack_is_an_error_of_the_linker():
+    with pytest.raises(SynthesisError, match="RAM_SRAM has no room for the stack: 2048 bytes"):
+        oi.Synthesizer(arch=with_sram(2560)).synthesize(MODEL, SMALL).run({"x": np.zeros(64, np.float32)})
+
+
+@needs_board
+def test_a_stack_that_takes_all_of_its_room_is_an_error(monkeypatch):
+    monkeypatch.setattr(board_files, "STACK_NBYTES", 0)
+
+    with pytest.raises(SynthesisError, match=r"the stack takes all|the stack begins in the variables"):
+        oi.Synthesizer(arch=with_sram(720)).synthesize(MODEL, SMALL).run({"x": np.zeros(64, np.float32)})
 
 
 @needs_board

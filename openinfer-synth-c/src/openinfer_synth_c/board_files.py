@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 START_NAME, LINKER_NAME = "board.c", "board.ld"
 """Files of a program for a board: what runs before ``main``, and the script of the linker."""
 
+STACK_NBYTES = 2048
+"""Least room for the stack after the variables: a step takes some hundred bytes, as its arrays lie in the instance,
+and the rest is for the program around it and for interrupts."""
+
 
 def device_text(plan: ExecutionPlan) -> str:
     """Return the name of a plan's device, as printable ASCII that ends no comment."""
@@ -28,6 +32,7 @@ def board_files(plan: ExecutionPlan, board: Board) -> dict[str, str]:
     context = {
         "device": device_text(plan),
         "board": board,
+        "stack": STACK_NBYTES,
         "map": memory_map(board, () if arch is None else arch.memories),
     }
     return {START_NAME: render(board.family.start, {}), LINKER_NAME: render("board.ld.j2", context)}
