@@ -50,6 +50,7 @@ def test_words_of_c_are_prefixes(prefix):
     [
         *("", "Digits", "4m", "_m", "m_", "a__b", "a-b", "größe", "m n", "m;int x", "m\n", "x" * 32),
         *("int", "class", "oi", "block", "npy", "states", "tm", "main", "../m"),
+        *("board", "measured", "openinfer_platform", "proof", "sketch", "variables", "weights"),
     ],
 )
 def test_what_cannot_begin_names_is_refused(prefix):

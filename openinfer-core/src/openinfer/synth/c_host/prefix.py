@@ -22,8 +22,10 @@ _WORDS = """
 a i k n s t v w oi block end extent start index weight arena npy state states openinfer tm div pthread thrd mtx cnd tss
 """
 
-_TAKEN = frozenset(_WORDS.split())
-"""Words that other names of the source, and structures of the C library, begin with."""
+_FILES = "board measured openinfer_platform openinfer_vulkan proof sketch variables weights"
+
+_TAKEN = frozenset((*_WORDS.split(), *_FILES.split()))
+"""Words that other names of the source, and structures of the C library, begin with, and names of other files."""
 
 _PIECES = re.compile(
     r"""
