@@ -332,6 +332,16 @@ def test_a_library_of_arduino_fuses_nothing_without_flags(tmp_path):
     assert "vfma" not in instructions("arduino")
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+@pytest.mark.parametrize("project", ["zephyr", "arduino", "esp-idf", "cmsis-pack"])
+def test_a_bundle_of_a_framework_without_a_board_is_verified_here(project):
+    made = oi.Synthesizer("c", prefix="digits", project=project).synthesize(MODEL, TEXT)
+
+    result = made.run({"x": np.array([1, 2, 3], np.float32)})
+
+    np.testing.assert_array_equal(result.outputs["y"], [2, 8, 24])
+
+
 def texts(project):
     bundle = oi.Synthesizer(arch="cortex-m4", project=project, prefix="digits").synthesize(MODEL, TEXT).bundle
     return {name: data.decode() for name, data in bundle.files.items()}

@@ -34,7 +34,9 @@ def _gather_in_batches(node: Node, x: Value, axis: int, batches: int) -> Value:
     numbers = node.emit.typed("range", I64, (count,), start=0, limit=count)
     starts = node.call("mul", numbers, node.number(extents[axis], I64))
     starts = node.call("reshape", starts, shape=(*places[:batches], *[1] * (indices.rank - batches)))
-    return node.call("gather", rows, node.call("add", node.call("cast", indices, to=I64), starts))
+    # Read from a list of all places, an index out of range is an error, and does not reach another batch.
+    within = node.emit.typed("range", I64, (extents[axis],), start=0, limit=extents[axis])
+    return node.call("gather", rows, node.call("add", node.call("gather", within, indices), starts))
 
 
 def _gather_nd(node: Node) -> Value:

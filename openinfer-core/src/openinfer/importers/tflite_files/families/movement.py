@@ -129,8 +129,7 @@ def _strided_slice(node: Node) -> Value:
     begins, finishes, ellipsis, adds, takes = (
         int(node.option(f"{name}Mask")) for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")
     )
-    if node.option("Offset", False):
-        ends = [start + length for start, length in zip(starts, ends, strict=True)]
+    are_lengths = bool(node.option("Offset", False))
     added = sum(adds >> place & 1 and not ellipsis >> place & 1 for place in range(len(starts)))
     cuts: list[_Cut] = []
     gone: list[int] = []
@@ -149,7 +148,9 @@ def _strided_slice(node: Node) -> Value:
             axis += 1
         else:
             is_open = bool(begins >> place & 1), bool(finishes >> place & 1)
-            cuts.append(_cut(axis, start, end, step, x.dims[axis], is_open))
+            extent = x.dims[axis]
+            high = _first(start, step, extent, is_open=is_open[0]) + end if are_lengths else end
+            cuts.append(_cut(axis, start, high, step, extent, is_open))
             axis, left = axis + 1, left + 1
     part = _sliced(node, x, cuts)
     part = node.call("squeeze", part, axes=tuple(gone)) if gone else part
@@ -165,7 +166,14 @@ def _one_place(axis: int, start: int, extent: Size) -> _Cut:
     return axis, low, low + 1 if low != -1 else extent, 1
 
 
-def _cut(axis: int, start: int, end: int, step: int, extent: Size, is_open: tuple[bool, bool]) -> _Cut:
+def _first(start: int, step: int, extent: Size, *, is_open: bool) -> Size:
+    """Return the first place, counted from the beginning."""
+    if is_open:
+        return 0 if step > 0 else extent - 1
+    return start if start >= 0 else max(start + extent, 0) if is_number(extent) else start + extent
+
+
+def _cut(axis: int, start: int, end: Size, step: int, extent: Size, is_open: tuple[bool, bool]) -> _Cut:
     open_end: Size = extent if step > 0 else -(1 << 31)
     low: Size = start if not is_open[0] else 0 if step > 0 else extent
     return axis, low, open_end if is_open[1] else end, step
