@@ -342,6 +342,14 @@ def test_a_bundle_of_a_framework_without_a_board_is_verified_here(project):
     np.testing.assert_array_equal(result.outputs["y"], [2, 8, 24])
 
 
+@pytest.mark.parametrize(("project", "arch"), [("zephyr", None), ("arduino", "cortex-m4"), ("platformio", "rv32imc")])
+def test_a_file_of_weights_is_refused_where_nothing_reads_files(project, arch):
+    with pytest.raises(SynthesisError, match=f"programs of {project} read no files") as caught:
+        oi.Synthesizer("c", arch=arch, project=project, weights="file").synthesize(MODEL, TEXT)
+
+    assert "--weights embedded" in caught.value.diagnostics[0].hint
+
+
 def texts(project):
     bundle = oi.Synthesizer(arch="cortex-m4", project=project, prefix="digits").synthesize(MODEL, TEXT).bundle
     return {name: data.decode() for name, data in bundle.files.items()}

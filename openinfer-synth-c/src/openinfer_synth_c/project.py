@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from openinfer.diagnostics import Diagnostic
 from openinfer.errors import SynthesisError
 from openinfer.expr.c_renderer import helper_source, item_type
 from openinfer.expr.tree import ExprError
@@ -104,6 +105,8 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
     if not build.is_hosted and plan.options.weights == "auto":
         # Nothing reads files there.
         plan = replace(plan, options=replace(plan.options, weights="embedded"))
+    if build.unrun and not build.is_hosted and plan.options.weights == "file":
+        raise _no_file_of_weights(plan.options.project)
     blob = chosen_blob(plan)
     body = _body(plan, blob)
     ports = _ports(plan, body, blob)
@@ -130,6 +133,12 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
     files = files if blob is None else {**files, FILE_NAME: blob.data}
     products = (prefix,) if build.is_hosted else (f"{prefix}.elf", f"{prefix}.map")
     return Bundle(with_provenance(plan, files, compiler_flags(plan), DISTRIBUTION, proof), products=products)
+
+
+def _no_file_of_weights(project: str) -> SynthesisError:
+    message = f"the weights are 'file', and programs of {project} read no files"
+    hint = "give `--weights embedded`, or `--weights object` where the assembler of the compiler builds weights.S"
+    return SynthesisError(message, diagnostics=[Diagnostic(code="synthesis", message=message, hint=hint)])
 
 
 def _board_files(plan: ExecutionPlan, build: Build) -> dict[str, str]:
