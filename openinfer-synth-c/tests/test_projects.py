@@ -19,7 +19,9 @@ from click.testing import CliRunner
 import openinfer as oi
 from openinfer.cli import main
 from openinfer.errors import SynthesisError
+from openinfer.synth.proof import Proof
 from openinfer_oinf import write_oinf
+from openinfer_synth_c.project import bundle_of
 
 TEXT = """
 dynamic { x: f32[3]; }
@@ -348,6 +350,19 @@ def test_a_file_of_weights_is_refused_where_nothing_reads_files(project, arch):
         oi.Synthesizer("c", arch=arch, project=project, weights="file").synthesize(MODEL, TEXT)
 
     assert "--weights embedded" in caught.value.diagnostics[0].hint
+
+
+@pytest.mark.parametrize(("project", "name"), [("arduino", "extras/proof.c"), ("zephyr", "proof.c")])
+def test_a_framework_that_compiles_every_source_gets_the_program_of_the_proof_apart(project, name):
+    plan = oi.Synthesizer("c", project=project).synthesize(MODEL, TEXT).plan
+    proof = Proof(analyser="A", version="1", options=("-eva",), form="as written", alarms=(), seconds=1.0)
+
+    files = bundle_of(plan, proof).files
+
+    assert [file for file in files if file.endswith("proof.c")] == [name]
+    assert f"frama-c -eva {name}" in files["README.md"].decode()
+    included = re.search(r'#include "(.*model\.c)"', files[name].decode())[1]
+    assert os.path.normpath(Path(name).parent / included) == "model.c"
 
 
 def texts(project):

@@ -113,7 +113,16 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
     document = json.dumps(plan_json(plan), indent=1, sort_keys=True, allow_nan=False)
     checksum = None if blob is None else blob.checksum
     context = {**ports, **build_context(plan), "version": version(DISTRIBUTION)}
-    readme = {**context, "build": build, "example": example_command(plan, build), "proof": proof, "board": _board(plan)}
+    # Arduino compiles all that lies in the folder of a library, but for this one.
+    proof_name = f"extras/{PROOF_NAME}" if plan.options.project == "arduino" else PROOF_NAME
+    readme = {
+        **context,
+        "proof_name": proof_name,
+        "build": build,
+        "example": example_command(plan, build),
+        "proof": proof,
+        "board": _board(plan),
+    }
     declarations = CONTRACTION if plan.options.project == "arduino" else ""
     texts = {
         **_model(plan, body, blob, ports, checksum=checksum, declarations=declarations),
@@ -128,7 +137,7 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
     if ports["weights_object"]:
         texts[OBJECT_NAME] = with_prefix(render("weights.S.j2", ports), prefix)
     if proof is not None:
-        texts[PROOF_NAME] = _harness(plan, ports)
+        texts[proof_name] = _harness(plan, ports, above="../" * proof_name.count("/"))
     files = {name: text.encode("ascii") for name, text in texts.items()}
     files = files if blob is None else {**files, FILE_NAME: blob.data}
     products = (prefix,) if build.is_hosted else (f"{prefix}.elf", f"{prefix}.map")
@@ -202,8 +211,8 @@ def measured_source(plan: ExecutionPlan, board: Board, *, marks: Mapping[int, in
     return MeasuredSource(files, body.instance)
 
 
-def _harness(plan: ExecutionPlan, ports: Mapping[str, object]) -> str:
-    return with_prefix(render("proof.c.j2", ports), plan.options.prefix)
+def _harness(plan: ExecutionPlan, ports: Mapping[str, object], above: str = "") -> str:
+    return with_prefix(render("proof.c.j2", {**ports, "above": above}), plan.options.prefix)
 
 
 @dataclass(frozen=True, slots=True)
