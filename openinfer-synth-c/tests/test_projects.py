@@ -365,6 +365,16 @@ def test_a_framework_that_compiles_every_source_gets_the_program_of_the_proof_ap
     assert os.path.normpath(Path(name).parent / included) == "model.c"
 
 
+@pytest.mark.parametrize(("arch", "board"), [("cortex-m4", "genericSTM32F405RG"), ("rv32imac", None)])
+def test_platformio_gets_a_board_where_one_of_the_core_is_known(arch, board):
+    files = oi.Synthesizer("c", arch=arch, project="platformio").synthesize(MODEL, TEXT).bundle.files
+    parser = configparser.ConfigParser()
+    parser.read_string(files["platformio.ini"].decode())
+
+    assert parser["env:board"].get("board") == board
+    assert ("platform" in parser["env:board"]) == (board is not None)
+
+
 def texts(project):
     bundle = oi.Synthesizer(arch="cortex-m4", project=project, prefix="digits").synthesize(MODEL, TEXT).bundle
     return {name: data.decode() for name, data in bundle.files.items()}
