@@ -21,6 +21,7 @@ from openinfer.cli import main
 from openinfer.errors import SynthesisError
 from openinfer.synth.proof import Proof
 from openinfer_oinf import write_oinf
+from openinfer_synth_c import project as project_module
 from openinfer_synth_c.project import bundle_of
 
 TEXT = """
@@ -373,6 +374,14 @@ def test_platformio_gets_a_board_where_one_of_the_core_is_known(arch, board):
 
     assert parser["env:board"].get("board") == board
     assert ("platform" in parser["env:board"]) == (board is not None)
+
+
+def test_a_prefix_renames_nothing_in_files_that_are_not_c(monkeypatch):
+    monkeypatch.setattr(project_module, "with_prefix", lambda text, _: f"renamed\n{text}")
+    files = texts("cmake")
+
+    assert not files["toolchain.cmake"].startswith("renamed")
+    assert files["sketch.c"].startswith("renamed")
 
 
 def texts(project):

@@ -158,7 +158,7 @@ def _board_files(plan: ExecutionPlan, build: Build) -> dict[str, str]:
 
 def _rendered(template: str, context: Mapping[str, object], prefix: str) -> str:
     text = render(template, context)
-    return with_prefix(text, prefix) if ".c" in template or ".ino" in template else text
+    return with_prefix(text, prefix) if template.endswith((".c.j2", ".ino.j2")) else text
 
 
 def analysed_source(plan: ExecutionPlan) -> dict[str, str]:

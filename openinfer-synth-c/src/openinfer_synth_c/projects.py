@@ -95,9 +95,6 @@ _FRAMEWORKS = {
     ),
 }
 
-PROJECTS = tuple({**BUILDS, **_FRAMEWORKS})
-"""Names that ``project`` takes."""
-
 _PLATFORMS = {
     "-mcpu=cortex-m0plus": ("raspberrypi", "pico"),
     "-mcpu=cortex-m3": ("ststm32", "genericSTM32F103RE"),
