@@ -17,7 +17,14 @@ from openinfer_oinf import save_file
 PROGRAM = "dynamic { x: f32[2]; }\nvolatile { o: f32[2]; }\nblock entry { op abs(x) >> o; return o; }\n"
 
 FAILURES = {
-    "bench": [("nope.oi -m m.oinf", "file", 1), ("net.oi -m nope", "model-file", 1)],
+    "bench": [
+        ("nope.oi -m m.oinf", "file", 1),
+        ("net.oi -m nope", "model-file", 1),
+        *(
+            (f"net.oi -m m.oinf --input x=1 --arch cortex-m4 {option}", "usage", 2)
+            for option in ("--steps 1", "--initial s=1", "--placement", "--device cpu", "--repeat 2", "--warm-up 0")
+        ),
+    ],
     "check": [("net.oi -m broken.oinf", "E_TRUNCATED", 1), ("", "usage", 2)],
     "compare": [("nope.oi -m m.oinf --device cpu --device cpu", "file", 1), ("net.oi -m m.oinf", "usage", 2)],
     "devices": [("--nope", "usage", 2)],

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
 from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
@@ -90,6 +91,7 @@ def command(
     openinfer bench digits.oi -m digits.oinf --input image=random --arch cortex-m4
     """
     if arch is not None:
+        _refuse_options_of_times()
         _count_instructions(program, inputs, sizes, limits, seed, arch, as_json=as_json)
         return
     simulated: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
@@ -99,6 +101,24 @@ def command(
         print_document(asdict(measured))
     else:
         click.echo("\n".join(_lines(measured, opened.graph)))
+
+
+_OF_TIMES = {
+    "initial": "--initial",
+    "steps": "--steps",
+    "placement": "--placement",
+    "device": "--device",
+    "repetitions": "--repeat",
+    "warm_up": "--warm-up",
+}
+"""Options that the count of instructions of one step does not heed."""
+
+
+def _refuse_options_of_times() -> None:
+    context = click.get_current_context()
+    for name, option in _OF_TIMES.items():
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"{option} is not for --arch, which counts the instructions of one step")
 
 
 def _measured(
