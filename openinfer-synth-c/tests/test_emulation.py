@@ -115,7 +115,9 @@ def test_what_does_not_fit_the_memories_with_the_callers_arrays_is_an_error_of_t
     with pytest.raises(SynthesisError, match="overflow") as caught:
         oi.Synthesizer(arch=with_sram(256)).synthesize(MODEL, SMALL).run({"x": np.zeros(64, np.float32)})
 
-    assert "with the caller's inputs and results" in caught.value.diagnostics[0].hint
+    hint = caught.value.diagnostics[0].hint
+    assert "with the caller's inputs and results" in hint
+    assert "QEMU's board mps2-an386 has 4,194,304 bytes for code" in hint
 
 
 @needs_board
@@ -130,6 +132,14 @@ def test_a_stack_that_takes_all_of_its_room_is_an_error(monkeypatch):
 
     with pytest.raises(SynthesisError, match=r"the stack takes all|the stack begins in the variables"):
         oi.Synthesizer(arch=with_sram(720)).synthesize(MODEL, SMALL).run({"x": np.zeros(64, np.float32)})
+
+
+@needs_board
+def test_a_device_with_more_memory_than_its_emulated_board_is_not_run_there():
+    made = oi.Synthesizer(arch=with_sram(17 << 20)).synthesize(MODEL, SMALL)
+
+    with pytest.raises(SynthesisError, match=r"has 17,825,792 bytes .*, QEMU's board mps2-an386 has 16,777,216"):
+        made.run({"x": np.zeros(64, np.float32)})
 
 
 @needs_board

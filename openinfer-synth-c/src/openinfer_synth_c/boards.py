@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from openinfer.errors import SynthesisError
+
 if TYPE_CHECKING:
     from openinfer.arch import MemoryBank
     from openinfer.plan.execution_plan import ExecutionPlan
@@ -163,6 +165,20 @@ class MemoryMap:
     flash: Region
     banks: tuple[Region, ...]
     main: Region
+
+
+def check_emulated(board: Board, memories: tuple[MemoryBank, ...]) -> None:
+    """Check that an emulated board has as much memory for data as a device; that the code fits, the linker checks.
+
+    Raises:
+        SynthesisError: it has less.
+    """
+    nbytes = sum(bank.nbytes for bank in memories if bank.kind != FLASH)
+    if nbytes > board.data[1]:
+        raise SynthesisError(
+            f"the device has {nbytes:,} bytes of memory besides flash, QEMU's board {board.machine.split()[0]} has "
+            f"{board.data[1]:,}: to verify or measure the program, give a device file with at most these"
+        )
 
 
 def memory_map(board: Board, memories: tuple[MemoryBank, ...]) -> MemoryMap:

@@ -61,7 +61,10 @@ def build(
     linked = ["-T", "board.ld", "-nostartfiles", *board.family.libraries, "-Wl,--gc-sections", "-Wl,-Map=measured.map"]
     plain = [flag for flag in base if not flag.startswith("-W")]
     arguments = [compiler, *plain, *linked, "-o", "measured.elf", *sources, OBJECT, "-lm"]
-    hint = "the program has to fit the memories of the device, with the caller's inputs and results, and the stack"
+    hint = (
+        "the program has to fit the memories of the device, with the caller's inputs and results, and the stack; "
+        f"QEMU's board {board.machine.split()[0]} has {board.code[1]:,} bytes for code and weights"
+    )
     run_tool(arguments, directory, timeout, "the cross compiler", hint)
 
 

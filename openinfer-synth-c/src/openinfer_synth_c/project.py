@@ -29,7 +29,7 @@ from openinfer.synth.c_host.templates import PROGRAM_TEMPLATE
 from openinfer.synth.c_text import comment
 from openinfer.synth.npy_harness import HEADER_NAME, harness_header
 from openinfer_synth_c.board_files import board_files
-from openinfer_synth_c.boards import board_of
+from openinfer_synth_c.boards import board_of, check_emulated
 from openinfer_synth_c.build_context import CONTRACTION, build_context
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.compact_text import named_definitions, narrow, short_names, with_names
@@ -190,8 +190,9 @@ def measured_source(plan: ExecutionPlan, board: Board, *, marks: Mapping[int, in
         marks: numbers of the steps that are counted apart, by their identity.
 
     Raises:
-        SynthesisError: as `bundle_of`.
+        SynthesisError: as `bundle_of`, or the emulated board has less memory than the device.
     """
+    check_emulated(board, () if plan.arch is None else plan.arch.memories)
     blob, prefix = chosen_blob(plan), plan.options.prefix
     body = _body(plan, blob, marks=marks)
     ports = {**_ports(plan, body, blob), "marks": max((marks or {}).values(), default=0)}
