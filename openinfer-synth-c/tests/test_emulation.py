@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from openinfer.cli import main
 from openinfer.errors import MissingDependencyError, SynthesisError
 from openinfer_oinf import SizeVar, write_oinf
 from openinfer_synth_c import board_files
-from openinfer_synth_c.boards import RISC_V, board_of, memory_map
+from openinfer_synth_c.boards import ARM, RISC_V, board_of, memory_map
 from openinfer_synth_c.emulation import missing_tool
 from openinfer_synth_c.profiles import PROFILES
 
@@ -218,6 +219,14 @@ def test_the_tools_are_looked_for_where_path_says(monkeypatch):
 
     assert missing_tool(RISC_V) == "riscv64-unknown-elf-gcc"
     assert not Path(os.devnull).is_dir()
+
+
+@needs_board
+def test_a_compiler_without_its_c_library_is_a_missing_tool():
+    lacking = replace(ARM, libraries=("--specs=nowhere.specs",))
+
+    assert missing_tool(ARM) is None
+    assert missing_tool(lacking) == "the C library of arm-none-eabi-gcc (nowhere.specs)"
 
 
 @needs_board

@@ -6,6 +6,7 @@ import re
 import shutil
 import struct
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,6 @@ from openinfer_synth_c.compiler_flags import BARE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.values import PlanOutput
@@ -40,9 +40,23 @@ OBJECT = "model.o"
 
 
 def missing_tool(family: Family) -> str | None:
-    """Return the first tool of a family of boards that is not installed; None: they all are."""
+    """Return the first tool of a family of boards, or the C library, that is not installed; None: all are."""
     tools = (family.compiler, f"{family.prefix}size", family.emulator)
-    return next((tool for tool in tools if shutil.which(tool) is None), None)
+    missing = next((tool for tool in tools if shutil.which(tool) is None), None)
+    return _missing_library(family) if missing is None else missing
+
+
+def _missing_library(family: Family) -> str | None:
+    """Return the C library, which Debian has in packages of its own, if the compiler does not find its specs."""
+    names = (
+        flag.removeprefix("--specs=") for flag in (*family.flags, *family.libraries) if flag.startswith("--specs=")
+    )
+    for name in names:
+        asked = [family.compiler, f"-print-file-name={name}"]
+        # The compiler prints the path of a file that it finds, and the bare name of another.
+        if run_tool(asked, Path.cwd(), 20.0, "the cross compiler").strip() == name:
+            return f"the C library of {family.compiler} ({name})"
+    return None
 
 
 def build(
