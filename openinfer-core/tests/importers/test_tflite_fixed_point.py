@@ -216,7 +216,7 @@ def test_products(dtype: Any, tmp_path: Path) -> None:
     a, b = codes(dtype, *IMAGE), codes(dtype, *IMAGE)
     scales = [F32(1e-2), F32(7e-3), F32(1e-2)] if dtype is I8 else [F32(1e-4), F32(7e-5), F32(4e-4)]
     zeros = (4, -9, 11) if dtype is I8 else (0, 0, 0)
-    factor = float(scales[0] * scales[1] / scales[2])
+    factor = float(scales[0]) * float(scales[1]) / float(scales[2])
     total = (a.astype(int) - zeros[0]) * (b.astype(int) - zeros[1])
 
     def expected(mode: str) -> Any:
@@ -224,6 +224,29 @@ def test_products(dtype: Any, tmp_path: Path) -> None:
 
     tensors = [of(name, IMAGE, dtype, *pair) for name, *pair in zip("aby", scales, zeros, strict=True)]
     compared(tensors, op("MUL", "a b", "y", "MulOptions"), {"a": a, "b": b}, expected, MODES, tmp_path)
+
+
+@pytest.mark.parametrize("is_layer", [True, False], ids=["dense", "product"])
+def test_dense_layers_multiply_scales_in_f32_and_products_in_f64(is_layer: bool, tmp_path: Path) -> None:
+    x, one = np.arange(1, 26, 2, dtype=I8).reshape(-1, 1), np.ones((1, 1), I8)
+    x_scale, w_scale = next(
+        (a, b) for a, b in RNG.random((99, 2)).astype(F32) if float(a) * float(b) * (1 + 3e-8) < float(a * b)
+    )
+    # Halves by the product in f32, a little less by that in f64.
+    y_scale = x_scale * w_scale * 2
+    factor = 0.5 if is_layer else float(x_scale) * float(w_scale) / float(y_scale)
+
+    def expected(mode: str) -> Any:
+        return np.vectorize(lambda t: code(int(t), factor, 0, mode))(x)
+
+    assert (expected("fixed") == (x + 1 if is_layer else x) // 2).all()
+    tensors = [of("x", x.shape, I8, x_scale), holds("w", one, w_scale), of("y", x.shape, I8, y_scale)]
+    layer = (
+        op("FULLY_CONNECTED", "x w -", "y", "FullyConnectedOptions")
+        if is_layer
+        else op("MUL", "x w", "y", "MulOptions")
+    )
+    compared(tensors, layer, {"x": x}, expected, MODES, tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [I8, I16])

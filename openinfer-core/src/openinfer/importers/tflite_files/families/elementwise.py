@@ -82,7 +82,9 @@ def _mul(node: Node) -> Value | Sequence[Value]:
     if node.given(0).dtype.bits + node.given(1).dtype.bits > 16 and (first.zero.any() or second.zero.any()):
         # Products of wider codes less their zero points may leave i32.
         return through_reals(_mul_of_reals)(node)
-    scale = first.scale[0] * second.scale[0]
+    # TFLite Micro computes the ratio of all three scales in f64.
+    precision = np.float32 if node.rounding == "f32" else np.float64
+    scale = precision(first.scale[0]) * precision(second.scale[0])
 
     def product(a: Value, b: Value) -> Value:
         total = node.call("mul", differences(node, 0, a), differences(node, 1, b))

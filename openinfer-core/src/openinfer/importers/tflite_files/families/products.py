@@ -21,6 +21,7 @@ from openinfer.importers.tflite_files.through_reals import through_reals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Setting, Value
 
 
@@ -41,8 +42,7 @@ def _fully_connected(node: Node) -> Value:
     total = integer_products(node, "matmul_integer", rows, w)
     if bias is not None:
         total = with_bias(node, total, bias)
-    scale = scales_of_products(node)
-    return requantised(node, total, scale if scale.size > 1 else scale.reshape(()))
+    return requantised(node, total, _scale_of_products(node))
 
 
 def _batch_matmul(node: Node) -> Value:
@@ -65,10 +65,20 @@ def _integer_batch_matmul(node: Node) -> Value | Sequence[Value]:
         _transposed(node, node.given(position)) if node.option(name, False) else node.given(position)
         for position, name in enumerate(("AdjX", "AdjY"))
     )
-    factor = node.parameters(tensors[0]).scale[0] * node.parameters(tensors[1]).scale[0]
-    total = integer_products(node, "matmul_integer", a, b)
-    # TFLite multiplies the scales of inputs in f32, and divides in f64.
-    return requantised(node, total, np.asarray(factor, np.float32 if node.rounding == "f32" else np.float64))
+    node.parameters(tensors[1])
+    return requantised(node, integer_products(node, "matmul_integer", a, b), _scale_of_products(node))
+
+
+def _scale_of_products(node: Node) -> Array:
+    """Return the real value of one step of a product, or one for each channel, which matrices of one scale have in f32.
+
+    TFLite multiplies two scales in f32 and divides in f64; those of channels it multiplies in f64.
+    """
+    weight = node.tensor(1).quantisation
+    if weight is None or weight.scale.size > 1:
+        return scales_of_products(node)
+    factor = node.parameters(node.tensor(0)).scale[0] * weight.scale[0]
+    return np.asarray(factor, np.float32 if node.rounding == "f32" else np.float64)
 
 
 def _check_matrices(node: Node) -> None:
