@@ -12,6 +12,7 @@ import pytest
 from litert import litert
 from tflite_models import Tensor, holds, imported, model, of, op, run, saved
 
+from openinfer import ExecutionError
 from openinfer.importers.tflite_files.registry import translators
 from openinfer.plugins.environment import Environment
 
@@ -529,6 +530,39 @@ def test_ends_of_slices_may_be_distances_from_their_starts(tmp_path: Path) -> No
     data = model(tensors, [op("STRIDED_SLICE", "x s e m", "y", "StridedSliceOptions", Offset=True)], "x", "y")
     x = RNG.standard_normal((3, 4)).astype(F32)
     np.testing.assert_array_equal(run(imported(data, tmp_path), x=x)[0], x[1:2, 1:3])
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "step", "mask", "wanted"),
+    [
+        (-1, 1, 1, 0, slice(3, 4)),
+        (-3, 3, 1, 0, slice(1, 4)),
+        (-9, 6, 1, 0, slice(0, 1)),
+        (-9, 2, 1, 0, slice(0, 0)),
+        (2, 3, 1, 1, slice(0, 3)),
+        (-1, -3, -1, 0, slice(3, 0, -1)),
+        (1, -2, -1, 1, slice(3, 1, -1)),
+    ],
+)
+def test_distances_count_from_starts_within_a_dim(
+    start: int, length: int, step: int, mask: int, wanted: slice, tmp_path: Path
+) -> None:
+    stored = [holds("s", ints(start)), holds("e", ints(length)), holds("m", ints(step))]
+    x = RNG.standard_normal(4).astype(F32)
+    tensors = [of("x", [4]), *stored, of("y", x[wanted].shape)]
+    layer = op("STRIDED_SLICE", "x s e m", "y", "StridedSliceOptions", Offset=True, BeginMask=mask)
+    data = model(tensors, [layer], "x", "y")
+    np.testing.assert_array_equal(run(imported(data, tmp_path), x=x)[0], x[wanted])
+    np.testing.assert_array_equal(litert(saved(data, tmp_path), x=x)[0], x[wanted])
+
+
+@pytest.mark.parametrize("index", [4, -5])
+def test_an_index_beyond_a_batch_is_an_error(index: int, tmp_path: Path) -> None:
+    tensors = [of("x", [3, 4]), of("i", [3, 1], I32), of("y", [3, 1])]
+    data = model(tensors, [op("GATHER", "x i", "y", "GatherOptions", Axis=1, BatchDims=1)], "x i", "y")
+    with pytest.raises(ExecutionError) as caught:
+        run(imported(data, tmp_path), x=np.zeros((3, 4), F32), i=np.array([[0], [index], [0]], I32))
+    assert caught.value.code == "out-of-range"
 
 
 def test_updates_of_one_place_are_added(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def _strided_slice(node: Node) -> Value:
         else:
             is_open = bool(begins >> place & 1), bool(finishes >> place & 1)
             extent = x.dims[axis]
-            high = _first(start, step, extent, is_open=is_open[0]) + end if are_lengths else end
+            high = _end_at(start, end, step, extent, is_open=is_open[0]) if are_lengths else end
             cuts.append(_cut(axis, start, high, step, extent, is_open))
             axis, left = axis + 1, left + 1
     part = _sliced(node, x, cuts)
@@ -166,11 +166,13 @@ def _one_place(axis: int, start: int, extent: Size) -> _Cut:
     return axis, low, low + 1 if low != -1 else extent, 1
 
 
-def _first(start: int, step: int, extent: Size, *, is_open: bool) -> Size:
-    """Return the first place, counted from the beginning."""
+def _end_at(start: int, length: int, step: int, extent: Size, *, is_open: bool) -> Size:
+    """Return the end that is at a distance from the start, counted from the beginning of a dim."""
     if is_open:
-        return 0 if step > 0 else extent - 1
-    return start if start >= 0 else max(start + extent, 0) if is_number(extent) else start + extent
+        end = length if step > 0 else extent - 1 + length
+    else:
+        end = start + length if start >= 0 else extent + (start + length)
+    return end if not is_number(end) or end >= 0 else 0 if step > 0 else -(1 << 31)
 
 
 def _cut(axis: int, start: int, end: Size, step: int, extent: Size, is_open: tuple[bool, bool]) -> _Cut:
