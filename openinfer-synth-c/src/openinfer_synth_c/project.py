@@ -66,6 +66,9 @@ DISTRIBUTION = "openinfer-synth-c"
 PLACES_OF_PORTS = ("caller", "inside")
 """Whose arrays inputs and outputs are."""
 
+PROGRAM_NAME = "main.c"
+"""The program around a model on machines with files."""
+
 MEASURED_NAME = "measured.c"
 """The program that measures a model on an emulated board."""
 
@@ -126,7 +129,7 @@ def bundle_of(plan: ExecutionPlan, proof: Proof | None = None) -> Bundle:
     declarations = CONTRACTION if plan.options.project == "arduino" else ""
     texts = {
         **_model(plan, body, blob, ports, checksum=checksum, declarations=declarations),
-        **({"main.c": with_prefix(render(PROGRAM_TEMPLATE, ports), prefix)} if build.is_hosted else {}),
+        **({PROGRAM_NAME: with_prefix(render(PROGRAM_TEMPLATE, ports), prefix)} if build.is_hosted else {}),
         **({HEADER_NAME: harness_header()} if build.is_hosted else {}),
         PLATFORM_NAME: platform_header(),
         **{name: _rendered(template, context, prefix) for name, template in build.templates},

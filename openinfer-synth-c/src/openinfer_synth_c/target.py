@@ -19,7 +19,7 @@ from openinfer_synth_c.boards import board_of
 from openinfer_synth_c.compiler_flags import compiler_flags
 from openinfer_synth_c.emulation import build, missing_tool, run
 from openinfer_synth_c.frama_c import prove
-from openinfer_synth_c.project import MEASURED_NAME, bundle_of, measured_source
+from openinfer_synth_c.project import MEASURED_NAME, PROGRAM_NAME, bundle_of, measured_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,6 +97,10 @@ class CTarget:
                 plan, bundle_of(plan), inputs, steps=steps, repeat=repeat, timeout=timeout, initial=initial
             )
             return replace(result, instead=_instead(board, missing))
+        if PROGRAM_NAME not in bundle.files:
+            # Bundles of frameworks have no program that reads files.
+            plan = replace(plan, options=replace(plan.options, project="make"))
+            bundle = bundle_of(plan)
         compiler = compiler_command(compiler_flags(plan) if flags is None else flags)
         with scratch_directory() as directory:
             for file, data in bundle.files.items():
@@ -105,7 +109,7 @@ class CTarget:
                 *compiler,
                 "-o",
                 plan.options.prefix,
-                "main.c",
+                PROGRAM_NAME,
                 f"{plan.options.prefix}.c",
                 *(file for file in bundle.files if file == OBJECT_NAME),
                 *(("-pthread",) if has_threads(plan.procedures) else ()),
