@@ -24,13 +24,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # No test cuts the power. The container's tests alone waited 4,400 times, 22 s in all, and a busy disk lets one
-    # command take 30 s. Tests of what a failure of this call does replace it themselves.
+    # No test cuts the power, and waiting for the disk takes much of the time of tests that write files. Tests of what a
+    # failure of this call does replace it themselves.
     os.fsync = _written
 
 
-def _written(_descriptor: int) -> None:
-    """Stand in for `os.fsync`."""
+def _written(descriptor: int) -> None:
+    """Stand in for `os.fsync`, which fails as well where the descriptor is closed."""
+    os.fstat(descriptor)
 
 
 def _sample(text: str) -> tuple[Path, int]:

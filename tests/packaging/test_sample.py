@@ -1,5 +1,6 @@
 """`--sample` runs some tests of each file, always the same, and counts the rest as deselected."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,3 +45,12 @@ def test_a_sample_of_nothing_is_an_error(sample: str, tmp_path: Path) -> None:
 
     assert ran.returncode == 4
     assert "expected the path of a folder, `=` and a number from 1 on" in ran.stderr
+
+
+def test_a_disk_that_is_not_waited_for_still_refuses_closed_descriptors(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file:
+        descriptor = file.fileno()
+        os.fsync(descriptor)
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fsync(descriptor)
