@@ -176,7 +176,7 @@ def check_emulated(board: Board, memories: tuple[MemoryBank, ...]) -> None:
     nbytes = sum(bank.nbytes for bank in memories if bank.kind != FLASH)
     if nbytes > board.data[1]:
         raise SynthesisError(
-            f"the device has {nbytes:,} bytes of memory besides flash, QEMU's board {board.machine.split()[0]} has "
+            f"the device has {nbytes:,} bytes of memory other than flash, QEMU's board {board.machine.split()[0]} has "
             f"{board.data[1]:,}: to verify or measure the program, give a device file with at most these"
         )
 
