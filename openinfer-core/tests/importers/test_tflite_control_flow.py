@@ -71,9 +71,9 @@ def test_images_within_a_branch_are_not_there_outside_of_it(condition: bool, tmp
     np.testing.assert_allclose(found, litert(saved(data, tmp_path), **inputs)[0], rtol=1e-6)
 
 
-def looped(condition: Graph, body: Graph, start: Tensor) -> bytes:
+def looped(condition: Graph, body: Graph, start: Tensor, counter: Tensor | None = None) -> bytes:
     """Return a loop of a counter, which is stored or an input, and a value."""
-    tensors = [start, of("x", [2]), of("j", [], I32), of("y", [2])]
+    tensors = [start, of("x", [2]), counter or of("j", [], I32), of("y", [2])]
     layer = op("WHILE", "i x", "j y", "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2)
     return model(tensors, [layer], "x" if start.stored else "i x", "j y", condition, body)
 
@@ -112,6 +112,27 @@ def test_loops_that_count_have_their_number_of_turns(
     theirs = litert(saved(data, tmp_path), x=x)
     assert theirs[0] == counter
     np.testing.assert_array_equal(found, theirs[1])
+
+
+def test_a_counter_that_an_activation_bounds_does_not_count(tmp_path: Path) -> None:
+    tensors = [of("i", [], I32), of("x", [2]), number("s", 2), of("j", [], I32), number("h", 1.5), of("y", [2])]
+    bounded = op("ADD", "i s", "j", "AddOptions", FusedActivationFunction=1)
+    body = Graph(tensors, [bounded, op("MUL", "x h", "y", "MulOptions")], "i x", "j y")
+    x = np.array([1, -2], F32)
+    counter, found = run(imported(looped(until("LESS", 3), body, number("i", -9)), tmp_path), x=x)
+    assert counter == 4
+    np.testing.assert_array_equal(found, x * F32(1.5) ** 3)
+
+
+def test_a_counter_of_codes_does_not_count(tmp_path: Path) -> None:
+    scaled = {"dtype": np.int8, "scale": 0.5, "zero": 3}
+    stored = [holds(name, np.asarray(code, np.int8), 0.5, 3) for name, code in (("n", 11), ("s", 5))]
+    i, x, j = of("i", [], **scaled), of("x", [2]), of("j", [], **scaled)
+    small = Graph([i, x, stored[0], of("go", [], BOOL)], [op("LESS", "i n", "go")], "i x", "go")
+    body = Graph([i, x, stored[1], j], [op("ADD", "i s", "j", "AddOptions")], "i x", "j x")
+    data = looped(small, body, holds("i", np.asarray(3, np.int8), 0.5, 3), counter=j)
+    # From the real 0 to 4, by 1.
+    assert run(imported(data, tmp_path), x=np.zeros(2, F32))[0] == 11
 
 
 @pytest.mark.parametrize("start", [-2, 0, 9])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import I64
+from openinfer.importers.tflite_files.node import is_quantised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +69,7 @@ def _conjuncts(condition: Subgraph) -> list[Operator | None]:
 
 
 def _count(comparison: Operator | None, condition: Subgraph, body: Subgraph, given: Sequence[Value]) -> _Count | None:
-    if comparison is None or len(comparison.inputs) != 2:
+    if comparison is None or len(comparison.inputs) != 2 or _are_codes(condition, comparison.inputs):
         return None
     direction, inclusive = _COMPARED[comparison.op]
     counter, limit = comparison.inputs
@@ -89,11 +90,18 @@ def _step(body: Subgraph, place: int) -> int | None:
     writer = _writer(body, body.outputs[place]) if place < min(len(body.outputs), len(body.inputs)) else None
     if writer is None or writer.op not in ("ADD", "SUB") or len(writer.inputs) != 2:
         return None
+    if writer.options.get("FusedActivationFunction", 0) or _are_codes(body, (*writer.inputs, *writer.outputs)):
+        return None
     counter, other = writer.inputs
     if counter != body.inputs[place] and writer.op == "ADD":
         counter, other = other, counter
     added = _stored(body.tensors[other]) if counter == body.inputs[place] and other >= 0 else None
     return None if added is None else added if writer.op == "ADD" else -added
+
+
+def _are_codes(graph: Subgraph, positions: Sequence[int]) -> bool:
+    """Whether tensors are integers that stand for reals, whose sums and order are not those of the integers."""
+    return any(position >= 0 and is_quantised(graph.tensors[position]) for position in positions)
 
 
 def _limit(condition: Subgraph, body: Subgraph, position: int, given: Sequence[Value]) -> int | Value | None:
