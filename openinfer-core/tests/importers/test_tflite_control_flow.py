@@ -10,8 +10,9 @@ import pytest
 from litert import litert
 from tflite_models import Graph, Operator, Tensor, holds, imported, model, of, op, run, saved
 
-from openinfer import ModelImportError, Simulator
+from openinfer import ExecutionError, ModelImportError, Simulator
 from openinfer.importers import load, verify
+from openinfer.importers.tflite_files.families import control_flow
 from openinfer.plugins.environment import Environment
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
@@ -156,6 +157,22 @@ def test_a_loop_may_be_ended_by_a_value(tmp_path: Path) -> None:
     assert counter == 7
     np.testing.assert_array_equal(found, x * F32(1.5) ** 7)
     np.testing.assert_array_equal(found, litert(saved(data, tmp_path), x=x)[1])
+
+
+@pytest.mark.parametrize("start", [5.0, 0.5])
+def test_a_loop_that_its_condition_does_not_end_is_an_error(
+    start: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(control_flow, "MOST_TURNS", 4)
+    tensors = [of("i", [], I32), of("x", [2]), number("axis", 0), number("n", 9.0), of("s", []), of("go", [], BOOL)]
+    small = Graph(tensors, [op("SUM", "x axis", "s", "ReducerOptions"), op("LESS", "s n", "go")], "i x", "go")
+    program, x = imported(looped(small, turn(1), number("i", 0)), tmp_path), np.array([start, 0], F32)
+    if start > 1:
+        assert run(program, x=x)[0] == 2
+        return
+    with pytest.raises(ExecutionError) as caught:
+        run(program, x=x)
+    assert caught.value.code == "out-of-range"
 
 
 def handle(name: str, result: str) -> Operator:

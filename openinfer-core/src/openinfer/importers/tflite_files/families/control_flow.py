@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import I64
 from openinfer.importers.onnx_files.branches import Side
 from openinfer.importers.onnx_files.control_flow import MOST_TURNS, turns
 from openinfer.importers.tflite_files.counting import counted_turns
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Value
     from openinfer.importers.tflite_files.node import Node
 
-_BOUNDED = f"loops that a condition ends run at most {MOST_TURNS} turns; those that are left change nothing"
+_BOUNDED = f"loops that a condition ends run at most {MOST_TURNS} turns; one that it would go on with is an error"
 
 
 def _if(node: Node) -> Sequence[Value]:
@@ -79,8 +80,15 @@ def _while(node: Node) -> Sequence[Value]:
             if _BOUNDED not in node.emit.notes:
                 node.emit.notes.append(_BOUNDED)
             start = node.emit.materialised(_scalar(node, start))
-            after = (turns(node, MOST_TURNS, [start, *first], 0, ended, node.title) or [])[1:]
+            goes_on, *last = turns(node, MOST_TURNS, [start, *first], 0, ended, node.title) or [start]
+            after = [_unless(node, goes_on, value) for value in last]
     return whole(after or [])
+
+
+def _unless(node: Node, goes_on: Value, value: Value) -> Value:
+    """Return a value where a loop has ended; else its place in a list of one is out of range, and ends the step."""
+    row = node.call("unsqueeze", value, axes=(0,))
+    return node.call("gather", row, node.call("cast", goes_on, to=I64))
 
 
 TRANSLATORS = MappingProxyType({"IF": _if, "WHILE": _while})
