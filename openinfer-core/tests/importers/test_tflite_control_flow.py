@@ -175,8 +175,8 @@ def test_a_loop_that_its_condition_does_not_end_is_an_error(
     assert caught.value.code == "out-of-range"
 
 
-def handle(name: str, result: str) -> Operator:
-    return op("VAR_HANDLE", "", result, "VarHandleOptions", Container="", SharedName=name)
+def handle(name: str, result: str, container: str = "") -> Operator:
+    return op("VAR_HANDLE", "", result, "VarHandleOptions", Container=container, SharedName=name)
 
 
 def counting(*first: Graph) -> bytes:
@@ -211,6 +211,25 @@ def test_variables_are_kept_from_step_to_step(tmp_path: Path) -> None:
     pytest.importorskip("ai_edge_litert", reason="the original runs by LiteRT, the package ai-edge-litert")
     found = verify(saved(data, tmp_path), program, steps=3)
     assert found.agrees, found
+
+
+def test_variables_of_one_name_are_two_and_none_is_the_input(tmp_path: Path) -> None:
+    tensors, operators = [of("x", [3])], list[Operator]()
+    for place, result in enumerate("yz"):
+        tensors += [of(f"r{place}", [], I32, kind="RESOURCE"), of(f"b{place}", [3]), of(result, [3])]
+        operators += [
+            handle("x", f"r{place}", f"folder{place}"),
+            op("READ_VARIABLE", f"r{place}", f"b{place}", "ReadVariableOptions"),
+            op(("ADD", "SUB")[place], f"b{place} x", result, ("AddOptions", "SubOptions")[place]),
+            op("ASSIGN_VARIABLE", f"r{place} {result}", "", "AssignVariableOptions"),
+        ]
+    data, x = model(tensors, operators, "x", "y z"), np.array([1, 2, 3], F32)
+    program = imported(data, tmp_path)
+    with Simulator(program.model, program.graph).make_executor() as executor:
+        for turns in (1, 2):
+            executor.step(x=x)
+            np.testing.assert_array_equal(np.asarray(executor.fetch("y")), turns * x)
+            np.testing.assert_array_equal(np.asarray(executor.fetch("z")), -turns * x)
 
 
 def test_variables_without_a_first_value_hold_zeros(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ class Replays:
     """What was run before, by arrays that stand for the states afterwards."""
 
     def __init__(self, model: TfliteModel) -> None:
-        self._names = variable_names(model)
+        self._names = frozenset(variable_names(model).values())
         # Arrays are kept, so that their identities stay their own.
         self._ran: dict[int, tuple[Array, Steps]] = {}
 

@@ -25,7 +25,7 @@ from openinfer.importers.tflite_files.naming import module_of
 from openinfer.importers.tflite_files.node import Node, RefusedSubgraphError, UnsupportedNodeError
 from openinfer.importers.tflite_files.refusals import refusal
 from openinfer.importers.tflite_files.registry import translators
-from openinfer.importers.tflite_files.variables import Variables
+from openinfer.importers.tflite_files.variables import Variables, variable_names
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -156,7 +156,7 @@ def translate(model: TfliteModel, options: ImportOptions, environment: Environme
     main = model.main
     dimensions = Dimensions(_inputs_as_graph(model), values)
     emit = Emitter(environment, dimensions)
-    shared = _Shared(model, emit, ImageOrder(emit), Variables(), options.requantize)
+    shared = _Shared(model, emit, ImageOrder(emit), Variables(variable_names(model)), options.requantize)
     state = _Graph(0, main, shared)
     inputs: list[Value] = []
     for position in dict.fromkeys(main.inputs):

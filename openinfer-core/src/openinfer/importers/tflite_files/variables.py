@@ -15,7 +15,7 @@ from openinfer.importers.onnx_files.source import Payload
 from openinfer.importers.onnx_files.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from openinfer.dims import Size
     from openinfer.dtypes import DType
@@ -47,8 +47,13 @@ class Variable:
 
 @dataclass(slots=True, eq=False)
 class Variables:
-    """The variables of a model."""
+    """The variables of a model.
 
+    Attributes:
+        titles: what they are called, as `variable_names` has it.
+    """
+
+    titles: dict[Hashable, str]
     _held: dict[Hashable, Variable] = field(default_factory=dict["Hashable", Variable])
     _names: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
@@ -66,7 +71,7 @@ class Variables:
         """
         if not 0 <= handle < len(self._names):
             raise _unsupported(f"there is no variable {handle}")
-        return self._variable(("resource", handle), self._names[handle][1], dtype, dims, 0)
+        return self._variable(self._names[handle], self._names[handle][1], dtype, dims, 0)
 
     def tensor(self, number: int, position: int, tensor: Tensor) -> Variable:
         """Return the variable that a tensor of a subgraph is; codes of 8 bits stand for zeros first.
@@ -111,7 +116,7 @@ class Variables:
             if count > MOST_ELEMENTS:
                 raise _unsupported(f"{title} has {count} elements, expected at most {MOST_ELEMENTS}")
             initial = Payload(dtype, shape, lambda: np.full(shape, fill, storage_dtype(dtype)))
-            before = Value(name, dtype, shape)
+            before = Value(self.titles[key], dtype, shape)
             held = self._held[key] = Variable(name, initial, before, before)
         if (held.before.dtype, held.before.dims) != (dtype, tuple(dims)):
             wanted = f"{held.before.dtype}{list(held.before.dims)}"
@@ -128,9 +133,31 @@ def next_name(name: str) -> str:
     return f"{name}.next"
 
 
-def variable_names(model: TfliteModel) -> frozenset[str]:
-    """Return the names of all variables of a model."""
-    graphs = model.subgraphs.values()
-    handles = [operator for graph in graphs for operator in graph.operators if operator.op == "VAR_HANDLE"]
-    names = {str(operator.options.get("SharedName", "")) for operator in handles}
-    return frozenset(names | {tensor.name for graph in graphs for tensor in graph.tensors if tensor.is_variable})
+def variable_names(model: TfliteModel) -> dict[Hashable, str]:
+    """Return what all variables of a model are called, none like another, nor like an input or an output.
+
+    Resources are there by container and name, variable tensors by subgraph and position.
+    """
+    main = model.main
+    names: dict[Hashable, str] = {}
+    taken = {main.tensors[position].name for position in (*main.inputs, *main.outputs)}
+    for key, stem in _variables_of(model):
+        if key in names:
+            continue
+        own, number = stem, 2
+        while not taken.isdisjoint((own, next_name(own))):
+            own, number = f"{stem}_{number}", number + 1
+        names[key] = own
+        taken |= {own, next_name(own)}
+    return names
+
+
+def _variables_of(model: TfliteModel) -> Iterator[tuple[Hashable, str]]:
+    for number, graph in model.subgraphs.items():
+        for operator in graph.operators:
+            if operator.op == "VAR_HANDLE":
+                name = str(operator.options.get("SharedName", ""))
+                yield (str(operator.options.get("Container", "")), name), name
+        for position, tensor in enumerate(graph.tensors):
+            if tensor.is_variable:
+                yield (number, position), tensor.name
