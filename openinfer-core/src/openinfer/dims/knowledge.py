@@ -141,8 +141,9 @@ class Knowledge:
             return True
         # A divisor is one symbol, also where it is a quotient. Within a division it stays one.
         atoms = {atom for factors, _ in rest.terms for atom in factors}
-        divided = {var for atom in atoms if not isinstance(atom, Var) for var in variables_of(atom)}
-        divisors: dict[Var, Index] = {var: var.parts[0] for var in atoms - divided if _is_of(var, LetKind.SUM)}
+        alone = {atom for atom in atoms if isinstance(atom, Var)}
+        divided = {var for atom in atoms - alone for var in variables_of(atom)}
+        divisors: dict[Var, Index] = {var: var.parts[0] for var in alone - divided if _is_of(var, LetKind.SUM)}
         return bool(divisors) and self._proved_without_quotients(rest.substituted(divisors))
 
     def _proved(self, index: Index, depth: int) -> bool:
