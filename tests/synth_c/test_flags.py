@@ -23,7 +23,7 @@ from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.testing.waiting import limit_s
-from openinfer_synth_c import library, native, project
+from openinfer_synth_c import compiler_flags, library, native
 
 FUZZER = Path(__file__).resolve().parents[2] / "openinfer-core" / "fuzz" / "fuzz_c.py"
 
@@ -42,7 +42,10 @@ def optimised(request, monkeypatch):
     """Have a compiler called; return the flags of the Makefile and of device c."""
     monkeypatch.setenv("CC", request.param)
     device = [flag for flag in library.FLAGS if flag not in ("-fPIC", "-shared")]
-    return {"Makefile": project.FLAGS, "device c": (*device, *native.native_flags((shutil.which(request.param),)))}
+    return {
+        "Makefile": compiler_flags.FLAGS,
+        "device c": (*device, *native.native_flags((shutil.which(request.param),))),
+    }
 
 
 @pytest.fixture

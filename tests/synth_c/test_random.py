@@ -16,7 +16,7 @@ from openinfer.plan.liveness import Liveness
 from openinfer.plan.values import ArenaMemory, OutputMemory
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
-from openinfer_synth_c import library, project
+from openinfer_synth_c import compiler_flags, library
 from openinfer_synth_c.native import native_flags
 
 STEP_FLAGS = tuple(flag for flag in library.FLAGS if flag not in ("-fPIC", "-shared"))
@@ -128,7 +128,9 @@ def test_a_random_program_gives_the_same_everywhere(seed):
 def test_a_random_program_gives_the_same_at_every_level_of_optimisation(seed, compiler, monkeypatch):
     monkeypatch.setenv("CC", compiler)
 
-    assert_same(seed, (("-std=c99", "-O0"), project.FLAGS, (*STEP_FLAGS, *native_flags((shutil.which(compiler),)))))
+    assert_same(
+        seed, (("-std=c99", "-O0"), compiler_flags.FLAGS, (*STEP_FLAGS, *native_flags((shutil.which(compiler),))))
+    )
 
 
 def assert_same(seed, levels):

@@ -203,8 +203,8 @@ FAULTY_CALLER = """
         if (model_init(&model) != MODEL_OK) {
             return 1;
         }
-        printf("%d %d", step(0, 0) == MODEL_OK, step(9, 0) == MODEL_INDEX);
-        printf(" %d %d", step(0, 9) == MODEL_INDEX, step(9, 9) == MODEL_INDEX);
+        printf("%d %d", step(0, 0) == MODEL_OK, step(9, 0) == MODEL_SHAPE);
+        printf(" %d %d", step(0, 9) == MODEL_SHAPE, step(9, 9) == MODEL_SHAPE);
         model_get(&model, MODEL_VARIABLE_RUNS, &runs, sizeof runs);
         printf(" %d", (int)runs);
         return 0;
