@@ -67,7 +67,7 @@ class SizedCall:
     @property
     def rooms(self) -> list[tuple[int, ...]]:
         """The largest shapes of the outputs."""
-        return list(map(self.room, self.shapes))
+        return [tuple(map(self.largest, shape)) for shape in self.shapes]
 
     @property
     def temporaries(self) -> list[tuple[str, DType, tuple[Index, ...]]]:
