@@ -20,15 +20,15 @@ class Runtime:
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(net.onnx_model, options, providers=["CPUExecutionProvider"])
         self._binding = self._session.io_binding()
-        given = {net.onnx_names.get(name, name): array for name, array in {**net.inputs, **net.past}.items()}
-        for name, array in given.items():
+        inputs = {net.onnx_names.get(name, name): array for name, array in {**net.inputs, **net.past}.items()}
+        for name, array in inputs.items():
             self._binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
         names = [output.name for output in self._session.get_outputs()]
-        found = dict(zip(names, self._session.run(names, given), strict=True))
-        for name, array in found.items():
+        outputs = dict(zip(names, self._session.run(names, inputs), strict=True))
+        for name, array in outputs.items():
             value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype)
             self._binding.bind_ortvalue_output(name, value)
-        self.outputs = dict(zip(net.outputs, found.values(), strict=False))
+        self.outputs = dict(zip(net.outputs, outputs.values(), strict=False))
         self.run(3)
 
     def run(self, count: int) -> list[float]:

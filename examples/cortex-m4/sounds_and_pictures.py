@@ -16,7 +16,7 @@ def spectrograms(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     labels = random.integers(0, WORDS, count)
     time, band = np.arange(FRAMES)[:, None], np.arange(BANDS)[None, :]
-    found = random.normal(0, 0.12, (count, FRAMES, BANDS))
+    sounds = random.normal(0, 0.12, (count, FRAMES, BANDS))
     for number, label in enumerate(labels):
         if label == 0:
             continue
@@ -30,8 +30,8 @@ def spectrograms(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         width = random.uniform(0.7, 1.1)
         louder = np.exp(-(((band - tone) / width) ** 2)) * inside
         later = np.exp(-(((band - second) / width) ** 2)) * inside * (along > 0.4)
-        found[number] += random.uniform(0.7, 1.1) * (louder + 0.8 * later)
-    return np.clip(found, -1, 1).astype(np.float32), labels
+        sounds[number] += random.uniform(0.7, 1.1) * (louder + 0.8 * later)
+    return np.clip(sounds, -1, 1).astype(np.float32), labels
 
 
 def pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +39,7 @@ def pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     labels = random.integers(0, 2, count)
     row, column = np.mgrid[:SIDE, :SIDE]
-    found = np.empty((count, SIDE, SIDE, 3), np.uint8)
+    images = np.empty((count, SIDE, SIDE, 3), np.uint8)
     for number, label in enumerate(labels):
         tint = random.uniform(60, 190, 3)
         shade = random.uniform(-0.6, 0.6) * (row - 48) + random.uniform(-0.6, 0.6) * (column - 48)
@@ -50,8 +50,8 @@ def pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
             _paint(picture, _figure(random, row, column), random)
         else:
             _paint(picture, _block(random, row, column), random)
-        found[number] = np.clip(picture, 0, 255)
-    return found, labels
+        images[number] = np.clip(picture, 0, 255)
+    return images, labels
 
 
 def _paint(picture: np.ndarray, mask: np.ndarray, random: np.random.Generator) -> None:

@@ -117,7 +117,7 @@ def lower(
     if not draft.unsettled():
         return draft
     names = ", ".join(f"`{name}`" for name in sorted(draft.unsettled()))
-    message = f"there is no largest shape of {names}: a statement in a loop makes it larger in each iteration"
+    message = f"{names} has no largest shape: a statement in a loop makes it larger in each iteration"
     raise about("unsupported", message, "write each result to a variable of its own, declared as large as it gets")
 
 

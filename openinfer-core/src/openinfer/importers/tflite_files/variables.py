@@ -67,10 +67,10 @@ class Variables:
         """Return a resource variable by its number; it holds zeros before the first inference.
 
         Raises:
-            ModelImportError: it has another type, or there is no such variable.
+            ModelImportError: it has another type, or the number is that of none.
         """
         if not 0 <= handle < len(self._names):
-            raise _unsupported(f"there is no variable {handle}")
+            raise _unsupported(f"variable {handle} does not exist")
         return self._variable(self._names[handle], self._names[handle][1], dtype, dims, 0)
 
     def tensor(self, number: int, position: int, tensor: Tensor) -> Variable:
