@@ -100,8 +100,8 @@ def _whole(step: ComputeStep, values: Sequence[PlanValue]) -> _Whole | None:
             return None
         own = {dim for dim, size in enumerate(shape) if size != value.type.shape[dim] or starts[dim]}
         dims |= own
-        known = tuple(size for size in shape if size is not None)
-        parts.append(_Part(operand, sum(start or 0 for start in starts), known))
+        extents_of_part = tuple(size for size in shape if size is not None)
+        parts.append(_Part(operand, sum(start or 0 for start in starts), extents_of_part))
     if len(dims) != 1 or len({part.operand for part in parts}) != len(parts):
         return None
     (dim,) = dims
@@ -132,24 +132,26 @@ def _are_written_before(body: Sequence[Step], step: Step, whole: _Whole, writers
 
 def _in_parts(body: list[Step], step: Step, whole: _Whole, readers: int) -> list[Step]:
     """Return a body without a concatenation, or as it was: something but products after it reads the whole."""
-    at, found = body.index(step), 0
+    at, changed_steps = body.index(step), 0
     made: list[Step] = []
-    for place, other in enumerate(body):
+    for position, other in enumerate(body):
         if not reads(other) >> whole.value & 1:
-            made += [] if place == at else [other]
+            made += [] if position == at else [other]
             continue
-        changed = _of_parts(other, whole) if isinstance(other, ComputeStep) and place > at else None
+        changed = _of_parts(other, whole) if isinstance(other, ComputeStep) and position > at else None
         if changed is None:
             return body
         made.append(changed)
-        found += 1
-    return made if found == readers else body
+        changed_steps += 1
+    return made if changed_steps == readers else body
 
 
 def _of_parts(step: ComputeStep, whole: _Whole) -> ComputeStep | None:
     """Return a step whose products read the parts; None: some stage reads the whole in another way."""
     computation, operand = step.computation, ValueRef(whole.value)
-    names = [t.name for t, given in zip(computation.inputs, step.inputs, strict=True) if given == operand]
+    names = [
+        t.name for t, tensor_operand in zip(computation.inputs, step.inputs, strict=True) if tensor_operand == operand
+    ]
     operands = {part.operand for part in whole.parts}
     if step.arguments or step.arrangement.fusion or len(names) != 1 or operands & set(step.inputs):
         return None
@@ -180,7 +182,7 @@ def _of_parts(step: ComputeStep, whole: _Whole) -> ComputeStep | None:
     return replace(
         step,
         computation=replace(computation, inputs=(*(tensor for tensor, _ in kept), *tensors), stages=tuple(stages)),
-        inputs=(*(given for _, given in kept), *(part.operand for part in whole.parts)),
+        inputs=(*(tensor_operand for _, tensor_operand in kept), *(part.operand for part in whole.parts)),
     )
 
 
@@ -210,10 +212,10 @@ def _of_part(stage: Stage, axis: Var, name: str, made: str, part: _Part, dim: in
     own = Var(axis.name, part.shape[dim])
     places = {axis: own + part.start}
 
-    def element(given: Element) -> Element:
-        if not isinstance(given, Read) or given.tensor != name:
-            return moved(given, places)
-        return replace(given, tensor=made, at=(*given.at[:dim], Index.of(own), *given.at[dim + 1 :]))
+    def element(read: Element) -> Element:
+        if not isinstance(read, Read) or read.tensor != name:
+            return moved(read, places)
+        return replace(read, tensor=made, at=(*read.at[:dim], Index.of(own), *read.at[dim + 1 :]))
 
     return replace(
         stage,

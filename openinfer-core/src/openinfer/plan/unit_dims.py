@@ -87,7 +87,7 @@ def _without_copy(body: list[Step], copy: Step, pair: _Pair, touches: Mapping[in
     left = {number: touches[number] for number in numbers}
     (source, result) = (numbers & set(members(reads(copy)))).pop(), (numbers & set(members(writes(copy)))).pop()
     begun = False
-    for place, step in enumerate(body):
+    for position, step in enumerate(body):
         inner = list(walk([step])) if isinstance(step, LoopStep) else [step]
         for part in inner:
             used = set(members(reads(part) | writes(part))) & numbers
@@ -99,7 +99,7 @@ def _without_copy(body: list[Step], copy: Step, pair: _Pair, touches: Mapping[in
                 return body
             begun = begun or bool(writes(part) >> source & 1)
             # In the next iteration of a loop around them, earlier steps would read what this one leaves.
-            if not begun or (result in used and place < at):
+            if not begun or (result in used and position < at):
                 return body
         if step is not copy:
             made.append(_rewritten(step, pair))
@@ -128,8 +128,8 @@ def _is_plain(step: ComputeStep, pair: _Pair) -> bool:
 
 def _places(stage: Stage, name: str) -> list[tuple[Index, ...]]:
     """Return where a stage reads and writes a tensor."""
-    found = [element.at for element in stage.elements if isinstance(element, Read) and element.tensor == name]
-    return [*found, *([stage.at] if stage.tensor == name else [])]
+    places = [element.at for element in stage.elements if isinstance(element, Read) and element.tensor == name]
+    return [*places, *([stage.at] if stage.tensor == name else [])]
 
 
 def _names(step: ComputeStep, value: int) -> list[str]:
@@ -165,14 +165,14 @@ def _of_image(computation: Computation, name: str, pair: _Pair) -> Computation:
         places = iter(dims)
         return tuple(Index() if extent == 1 else at[next(places)] for extent in pair.image.type.shape)
 
-    def element(given: Element) -> Element:
-        return replace(given, at=moved(given.at)) if isinstance(given, Read) and given.tensor == name else given
+    def element(read: Element) -> Element:
+        return replace(read, at=moved(read.at)) if isinstance(read, Read) and read.tensor == name else read
 
-    def stage(given: Stage) -> Stage:
+    def stage(old: Stage) -> Stage:
         return replace(
-            given,
-            elements=tuple(map(element, given.elements)),
-            at=moved(given.at) if given.tensor == name else given.at,
+            old,
+            elements=tuple(map(element, old.elements)),
+            at=moved(old.at) if old.tensor == name else old.at,
         )
 
     return replace(
