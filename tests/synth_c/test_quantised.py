@@ -6,7 +6,7 @@ import platform
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -21,6 +21,9 @@ from openinfer.synth import Synthesizer
 from openinfer.synth.comparison import compare
 from openinfer.testing.waiting import limit_s
 from openinfer_oinf import OinfWriter, QuantParams, QuantScale, QuantZeroPoint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 RANDOM = np.random.default_rng(8)
 SCALES = RANDOM.random(6).astype(np.float32) + np.float32(0.1)
@@ -259,27 +262,38 @@ block entry {
 """
 
 
+SPECIAL = [np.nan, np.inf, -np.inf, 3e38, -3e38, 2.0**31, -(2.0**31), 2.0**23 + 1, 1e-40, -0.0]
+NEAR = [limit + d for limit in (0, 255, -128, 127, 65535, -32768, 32767) for d in (-1.5, -0.5, 0.49999, 0.5, 1.5)]
+REALS = np.resize(np.array([*SPECIAL, *NEAR, *(RANDOM.integers(-600, 600, 35) / 2)], np.float32), (5, 16))
+
+
 @pytest.mark.parametrize("dialect", ["vector", "c99"])
 def test_reals_are_rounded_to_the_nearest_integer_of_few_bits(dialect: str) -> None:
     """Halves go to even ones, what is out of range to the nearest limit, NaN to 0."""
-    special = [np.nan, np.inf, -np.inf, 3e38, -3e38, 2.0**31, -(2.0**31), 2.0**23 + 1, 1e-40, -0.0]
-    near = [limit + d for limit in (0, 255, -128, 127, 65535, -32768, 32767) for d in (-1.5, -0.5, 0.49999, 0.5, 1.5)]
-    x = np.resize(np.array([*special, *near, *(RANDOM.integers(-600, 600, 35) / 2)], np.float32), (5, 16))
     arch = {
         "version": 2,
         "device": {"type": "cpu", "api": "c", "name": "roundings"},
         "target": {"lanes": 8, "dialect": dialect, "flags": []},
     }
     synthesis = Synthesizer("c", arch=DeviceArch.load(arch)).synthesize(Model.from_arrays({}), graph(ROUNDED))
-    given = {"x": x, "s": np.ones(16, np.float32)}
-    found = run_sanitised(synthesis, given)
+    outputs = run_sanitised(synthesis, {"x": REALS, "s": np.ones(16, np.float32)})
 
     rounded = {"vector": " round_u8_f32x8(", "c99": "oi_round_u8_f32("}[dialect]
     assert rounded in synthesis.bundle.files["model.c"].decode()
+    assert_rounded(outputs)
+
+
+def test_reals_are_rounded_by_the_instructions_of_this_machine() -> None:
+    synthesis = Synthesizer("c", arch="host").synthesize(Model.from_arrays({}), graph(ROUNDED))
+    inputs = {"x": REALS, "s": np.ones(16, np.float32)}
+    assert_rounded(synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, inputs).outputs)
+
+
+def assert_rounded(outputs: Mapping[str, np.ndarray]) -> None:
     for name, kind in (("u8s", np.uint8), ("i8s", np.int8), ("u16s", np.uint16), ("i16s", np.int16)):
         limits = np.iinfo(kind)
-        expected = np.clip(np.nan_to_num(np.rint(x), nan=0.0), limits.min, limits.max).astype(kind)
-        assert (found[name].reshape(5, 16) == expected).all(), name
+        expected = np.clip(np.nan_to_num(np.rint(REALS), nan=0.0), limits.min, limits.max).astype(kind)
+        assert (outputs[name].reshape(5, 16) == expected).all(), name
 
 
 def test_dot_products_of_bytes_on_this_machine(layers: Model) -> None:

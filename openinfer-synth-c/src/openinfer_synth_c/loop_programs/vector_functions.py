@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openinfer.dtypes import BOOL, F16, F32, I32, U8, U32, DType, Kind, dtype_named
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type, literal_text
-from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, widened, word
+from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, rounded_16, widened, word
 from openinfer_synth_c.loop_programs.half_vectors import narrowed
 from openinfer_synth_c.loop_programs.half_vectors import widened as widened_halves
 from openinfer_synth_c.loop_programs.vector_types import (
@@ -232,9 +232,7 @@ def rounded(code: Code, result: DType, count: int, text: str) -> str:
     before, inside = _limited(result, *lanes(code, 1))
     name = f"oi_round_{result}_f32x{count}"
     if code.has_vector_types:
-        bits = _bits(code, f"({inside}) + {_WHOLE_FROM}")
-        define_by_lane(code, name, (F32,), I32, count, f"(int32_t){bits}", before)
-        return f"__builtin_convertvector({name}({text}), {vector_type(code, result, count)})"
+        return f"{_rounded_vector(code, name, result, count)}({text})"
     kind, given = vector_type(code, result, count), vector_type(code, F32, count)
     # Apart from the bytes, limits are a maximum and a minimum of whole registers. The lanes of the argument, which is
     # set as a whole, hold them: of an array that a loop fills, analysers do not know that all of it is set.
@@ -247,6 +245,28 @@ def rounded(code: Code, result: DType, count: int, text: str) -> str:
     ]
     define(code, name, f"VECTOR_FUNCTION {kind} {name}({given} a)", lines)
     return f"{name}({text})"
+
+
+def _rounded_vector(code: Code, name: str, result: DType, count: int) -> str:
+    """Return the name of a function that does what `rounded` says to a vector."""
+    if name in code.definitions:
+        return name
+    before, inside = _limited(result, *lanes(code, 1))
+    bits = _bits(code, f"({inside}) + {_WHOLE_FROM}")
+    define_by_lane(code, f"{name}_bits", (F32,), I32, count, f"(int32_t){bits}", before)
+    kind, operand = vector_type(code, result, count), vector_type(code, F32, count)
+    plain = f"__builtin_convertvector({name}_bits(a), {kind})"
+    lines = [f"return {plain};"]
+    if count == 16:
+        code.definitions.setdefault("bytes", INCLUDES)
+        least, most = (literal_text(F32, float(limit or 0)) for limit in (result.minimum, result.maximum))
+        # Clang warns of functions that only another machine uses.
+        lines = [
+            f"(void){name}_bits;",
+            *rounded_16(kind, result.bits, (least, most), _WHOLE_FROM, plain, signed=result.minimum != 0),
+        ]
+    define(code, name, f"VECTOR_FUNCTION {kind} {name}({operand} a)", lines)
+    return name
 
 
 def _bits(code: Code, text: str) -> str:
