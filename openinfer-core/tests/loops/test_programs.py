@@ -230,6 +230,7 @@ HEADER = "def k(x: GLOBAL[f32, 12], c: CONSTANT[f32, 4], y: GLOBAL[f32, 12], *, 
             "            y[i] = t\n"
         ),
         "    for i in SERIAL(0):\n        y[i + 40] = x[i]\n",
+        "    for i in SERIAL(12):\n        PREFETCH(x, (i + 4)%12)\n        y[i] = x[i]\n",
     ],
 )
 def test_a_loop_program_with_meaning_is_accepted(body: str) -> None:
@@ -249,6 +250,7 @@ def test_a_loop_program_with_meaning_is_accepted(body: str) -> None:
         ),
         ("    for i in SERIAL(12):\n        y[i] = guarded(x[i - 1], 0.0, 0 <= i < 12)", "x[i - 1] may lie outside"),
         ("    y[n] = 0.0", "y[n] may lie outside"),
+        ("    for i in SERIAL(12):\n        PREFETCH(x, i + 4)\n        y[i] = x[i]", "x[i + 4] may lie outside"),
         ("    c[0] = 0.0", "c is constant and is written"),
         ("    y[0] = 1.0 + cast(x[0], f64)", "one type"),
         ("    y[0] = cast(x[0], f64)", "y holds f32, f64 is stored"),

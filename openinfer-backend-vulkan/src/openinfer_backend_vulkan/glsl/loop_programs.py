@@ -28,6 +28,7 @@ from openinfer.loops import (
     Lookup,
     Memory,
     Number,
+    Prefetch,
     Register,
     Set,
     Store,
@@ -240,6 +241,8 @@ class _Printer(TilePrinter):
                 self.store(buffer, address, self.value(value))
             case Alloc(buffer):
                 self._allocate(buffer)
+            case Prefetch():
+                pass
             case _:
                 self.of_tiles(statement)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
-from openinfer.loops.nodes import Fail, For, If, Let, Load, Lookup, Set, Store, Value
+from openinfer.loops.nodes import Fail, For, If, Let, Load, Lookup, Prefetch, Set, Store, Value
 from openinfer.loops.tiles import TileLoad, TileStore
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _statement(statement: Statement, starts: Mapping[str, Var]) -> Statement:
             return Fail(_value(refused, starts), rule)
         case Store(buffer, address, value):
             return Store(buffer, address + starts.get(buffer.name, Index()), _value(value, starts))
-        case TileLoad(_, buffer, address) | TileStore(buffer, address):
+        case TileLoad(_, buffer, address) | TileStore(buffer, address) | Prefetch(buffer, address):
             return replace(statement, address=address + starts.get(buffer.name, Index()))
         case _:
             return statement

@@ -33,6 +33,7 @@ from openinfer.loops.nodes import (
     Lookup,
     Number,
     Peer,
+    Prefetch,
     Set,
     Store,
     Value,
@@ -108,8 +109,8 @@ class _Run:
                     raise StepFailedError(rule)
             case Store(buffer, address, value):
                 self._arrays[buffer.name][self._place(buffer, address)] = self._value(value)
-            case Barrier():
-                # Between loops over threads, which are done one after the other here.
+            case Prefetch() | Barrier():
+                # There are no caches, and between loops over threads nothing to wait for: they follow one another.
                 pass
             case Join():
                 raise LoopProgramError("a join outside of the threads of a group")

@@ -190,6 +190,14 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Say that elements from this one on are read soon, so that a processor with caches may fetch their line."""
+
+    buffer: Buffer
+    address: Index
+
+
+@dataclass(frozen=True, slots=True)
 class Alloc:
     """Make a private or shared buffer, without values, for the rest of the block that this is in."""
 
@@ -215,7 +223,7 @@ class Join:
     pairs: tuple[Set, ...]
 
 
-Statement: TypeAlias = For | If | Let | Set | Lookup | Fail | Store | Alloc | Barrier | Join | TileStatement
+Statement: TypeAlias = For | If | Let | Set | Lookup | Fail | Store | Prefetch | Alloc | Barrier | Join | TileStatement
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from openinfer.loops.nodes import (
     Lookup,
     Number,
     Peer,
+    Prefetch,
     Register,
     Set,
     Store,
@@ -145,10 +146,13 @@ class _Reader:
             ):
                 at = index_of_ast(address, self._variables)
                 return TileStore(self._known_buffer(name, node), at, stride, self._tile(tile))
+            case ast.Call(func=ast.Name(id="PREFETCH"), args=[ast.Name(id=name), address]):
+                return Prefetch(self._known_buffer(name, node), index_of_ast(address, self._variables))
             case ast.Call(func=ast.Name(id="BARRIER"), args=[]):
                 return Barrier()
             case _:
-                raise _unexpected(node, "fail(refused, rule), TILE_STORE(buffer, address, stride, tile) or BARRIER()")
+                expected = "fail(refused, rule), TILE_STORE(buffer, address, stride, tile), PREFETCH(buffer, address)"
+                raise _unexpected(node, f"{expected} or BARRIER()")
 
     def _stored(self, name: str, place: ast.Subscript, value: ast.expr) -> Statement:
         if name in self._tiles:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var, Within
-from openinfer.loops.nodes import Fail, For, If, Join, Let, Load, Lookup, Number, Set, Store, Value
+from openinfer.loops.nodes import Fail, For, If, Join, Let, Load, Lookup, Number, Prefetch, Set, Store, Value
 from openinfer.loops.tiles import Tile, TileFill, TileFma, TileLoad, TileStore
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def indices_of(body: Sequence[Statement]) -> Iterator[Index]:
                 yield from _in_value(value)
             case Let(_, value) | Set(_, value) | Lookup(_, value) | Fail(value, _):
                 yield from _in_value(value)
+            case Prefetch(_, address):
+                yield address
             case TileFill(tile, _):
                 yield tile.at
             case TileLoad(tile, _, address, _, _) | TileStore(_, address, _, tile):
@@ -103,6 +105,8 @@ def _rewritten(statement: Statement, change: Callable[[Index], Index]) -> Statem
             return Fail(_value(refused, change), rule)
         case Store(buffer, address, value):
             return Store(buffer, change(address), _value(value, change))
+        case Prefetch(buffer, address):
+            return Prefetch(buffer, change(address))
         case TileFill() | TileLoad() | TileStore() | TileFma():
             return _of_tiles(statement, change)
         case _:

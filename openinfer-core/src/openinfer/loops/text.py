@@ -39,6 +39,7 @@ from openinfer.loops.nodes import (
     Lookup,
     Number,
     Peer,
+    Prefetch,
     Set,
     Store,
 )
@@ -97,8 +98,8 @@ class _KernelText:
                     yield from self.block(inner, pad + _INDENT) if inner else (f"{pad}{_INDENT}pass",)
                 case Alloc(buffer):
                     yield f"{pad}{buffer.name}: {_buffer_text(buffer)}"
-                case Barrier():
-                    yield f"{pad}BARRIER()"
+                case Barrier() | Prefetch():
+                    yield pad + _hint_text(statement)
                 case Join(over, pairs):
                     yield f"{pad}with JOIN({over.name}):"
                     yield from self.block(pairs, pad + _INDENT)
@@ -120,6 +121,14 @@ class _KernelText:
         lines, text = program_text(linearise(value.expr), inputs, lambda: next(self._names))
         yield from (pad + line for line in lines)
         yield f"{pad}{before}{text}{after}"
+
+
+def _hint_text(statement: Barrier | Prefetch) -> str:
+    match statement:
+        case Barrier():
+            return "BARRIER()"
+        case Prefetch(buffer, address):
+            return f"PREFETCH({buffer.name}, {address})"
 
 
 def _tile_text(statement: TileStatement) -> str:

@@ -25,6 +25,7 @@ from openinfer.loops.nodes import (
     Lookup,
     Number,
     Peer,
+    Prefetch,
     Register,
     Set,
     Store,
@@ -137,8 +138,8 @@ class _Check:
                 self._value(refused, scope)
                 if refused.dtype is not BOOL:
                     raise self._error(f"a test is {refused.dtype}, expected bool")
-            case Store():
-                self._store(statement, scope)
+            case Store() | Prefetch():
+                self._reached(statement, scope)
             case Barrier() | Join():
                 self._met(statement, scope)
             case TileFill() | TileLoad() | TileStore() | TileFma():
@@ -288,13 +289,17 @@ class _Check:
                     f"the loop over the lanes {var.name} holds a statement {found}: expected Let, Set, Store or If"
                 )
 
-    def _store(self, store: Store, scope: _Scope) -> None:
-        self._value(store.value, scope)
-        if store.buffer.memory is Memory.CONSTANT:
-            raise self._error(f"{store.buffer.name} is constant and is written")
-        if store.value.dtype is not store.buffer.dtype:
-            raise self._error(f"{store.buffer.name} holds {store.buffer.dtype}, {store.value.dtype} is stored")
-        self._access(store.buffer, store.address, (), scope)
+    def _reached(self, statement: Store | Prefetch, scope: _Scope) -> None:
+        match statement:
+            case Store(buffer, _, value):
+                self._value(value, scope)
+                if buffer.memory is Memory.CONSTANT:
+                    raise self._error(f"{buffer.name} is constant and is written")
+                if value.dtype is not buffer.dtype:
+                    raise self._error(f"{buffer.name} holds {buffer.dtype}, {value.dtype} is stored")
+            case Prefetch():
+                pass
+        self._access(statement.buffer, statement.address, (), scope)
 
     def _value(self, value: Value, scope: _Scope) -> None:
         for leaf in value.leaves:

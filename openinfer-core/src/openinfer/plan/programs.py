@@ -10,6 +10,7 @@ from openinfer.loops.coalesce import coalesced
 from openinfer.loops.fusion import fused
 from openinfer.loops.unread import without_unread
 from openinfer.lower import lowered
+from openinfer.lower.prefetches import with_prefetches
 from openinfer.lower.reached import failing_where_reached
 from openinfer.plan.steps import ComputeStep, ValueRef
 from openinfer.plan.stride_versions import in_versions
@@ -48,4 +49,6 @@ def _lowered(computation: Computation, arrangement: Arrangement) -> Kernel:
     fusion, sliding = arrangement.fusion, arrangement.sliding
     kernel = lowered(computation, layouts, arrangement.target, schedules, fusion=fusion, sliding=sliding)
     made = without_unread(fused(coalesced(kernel)))
-    return failing_where_reached((backwards(made) or made) if arrangement.backwards else made)
+    if arrangement.backwards:
+        made = backwards(made) or made
+    return with_prefetches(failing_where_reached(made), arrangement.target)

@@ -26,6 +26,7 @@ from openinfer.loops import (
     Memory,
     Number,
     Peer,
+    Prefetch,
     Register,
     Set,
     Store,
@@ -44,6 +45,7 @@ from openinfer_synth_c.loop_programs.addresses import (
     counter,
     index_text,
     loop_head,
+    pointer_text,
     register,
     tests_text,
 )
@@ -63,6 +65,15 @@ if TYPE_CHECKING:
 
 MOST_LOCAL_BYTES = 1 << 30
 """Most bytes of a buffer of a loop program: linkers place up to 2 GiB of static memory in the usual code model."""
+
+_PREFETCH = """\
+/* Has the caches fetch what is read soon. */
+#if defined(__GNUC__)
+#define PREFETCH(p) __builtin_prefetch(p)
+#else
+#define PREFETCH(p) (void)(p)
+#endif
+"""
 
 
 def write_kernel(code: Code, kernel: Kernel, operands: Mapping[str, Bound]) -> None:
@@ -123,20 +134,28 @@ class _Writer:
                 code.line(*under.lines)
                 with code.braces(f"if ({under.test})"):
                     self.block(under.body)
-            case Let(name, value):
-                code.line(f"{c_type(value.dtype)} {register(name)} = {self._value(value)};")
-            case Set(name, value):
-                code.line(self._added_product(name, value) or f"{register(name)} = {self._value(value)};")
-            case Lookup(var, value):
-                code.line(f"const ptrdiff_t {counter(var)} = (ptrdiff_t){self._value(value)};")
+            case Let() | Set() | Lookup():
+                code.line(self._named(statement))
             case Fail(refused, _):
                 code.refuse(out_of_range(refused) or self._value(refused))
             case Store(buffer, address, value):
                 self._operands[buffer.name].store(address_text(buffer, address), self._value(value))
+            case Prefetch(buffer, address):
+                code.definitions.setdefault("prefetch", _PREFETCH)
+                code.line(f"PREFETCH({pointer_text(self._operands[buffer.name].name, address)});")
             case Alloc(buffer):
                 self._allocate(buffer)
             case Barrier() | Join() | TileAlloc() | TileFill() | TileLoad() | TileStore() | TileFma():
                 raise SynthesisError("a loop program with threads or matrix units has no form in C")
+
+    def _named(self, statement: Let | Set | Lookup) -> str:
+        match statement:
+            case Let(name, value):
+                return f"{c_type(value.dtype)} {register(name)} = {self._value(value)};"
+            case Set(name, value):
+                return self._added_product(name, value) or f"{register(name)} = {self._value(value)};"
+            case Lookup(var, value):
+                return f"const ptrdiff_t {counter(var)} = (ptrdiff_t){self._value(value)};"
 
     def _loop(self, var: Var, body: Sequence[Statement]) -> None:
         lanes = in_more_lanes(var, body)
