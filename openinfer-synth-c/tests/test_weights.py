@@ -54,6 +54,24 @@ def test_results_are_the_same_wherever_weights_are(weights):
     np.testing.assert_array_equal(found.outputs["y"], [3, 8, 23])
 
 
+@pytest.mark.parametrize(("lanes", "is_aligned"), [(16, True), (8, False), (4, False)])
+def test_weights_of_the_widest_registers_begin_at_lines_of_the_caches(lanes, is_aligned):
+    model = oi.Model.from_arrays({"w": np.ones(64, np.float32), "b": np.ones(8, np.float32)})
+    text = "dynamic { x: f32[8, 8]; } volatile { w: f32[64]; b: f32[8]; } block entry { "
+    text += "assign v: f32[8, 8]; op reshape(w, shape=[8, 8]) >> v; op mul(x, v) >> t; op add(t, b) >> y; return y; }"
+    arch = {
+        "version": 2,
+        "device": {"type": "cpu", "api": "c", "name": "wide"},
+        "target": {"lanes": lanes, "dialect": "vector", "flags": []},
+    }
+    made = oi.Synthesizer("c", weights="embedded", arch=oi.DeviceArch.load(arch)).synthesize(model, text)
+
+    source = made.bundle.files["model.c"].decode()
+
+    assert ("MODEL_ALIGNED static const float w_v[64]" in source) is is_aligned
+    assert "\nstatic const float w_b[8]" in source
+
+
 def test_another_place_is_refused():
     with pytest.raises(SynthesisError, match="the weights are 'flash', expected one of auto, embedded, file, object"):
         synthesis("flash")

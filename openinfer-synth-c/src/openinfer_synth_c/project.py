@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Statement
-    from openinfer.plan.values import PlanOutput, WeightTable
+    from openinfer.plan.values import PackedWeight, PlanOutput, WeightTable
     from openinfer.synth.c_host.blob import Blob
     from openinfer.synth.c_host.builds import Build
     from openinfer.synth.proof import Proof
@@ -432,7 +432,7 @@ def _weights(plan: ExecutionPlan, names: Names, blob: Blob | None) -> dict[str, 
         place = {"lines": initialiser_lines(weight)} if blob is None else {"offset": blob.offsets[weight.number]}
         named = {"name": names.weights[weight.number], "c_type": item_type(weight.type.dtype)}
         shown = {"count": max(items(weight.stored), 1), "comment": comment(f"{weight.source}: {weight.type}")}
-        weights.append({**place, **named, **shown})
+        weights.append({**place, **named, **shown, "is_aligned": _is_aligned(plan, weight)})
     tables = [_table(table, names, blob) for table in plan.tables if table.number in names.used_tables]
     hidden = [
         {"name": each["name"], "c_type": f"const {each['c_type']} *{const}"}
@@ -440,6 +440,15 @@ def _weights(plan: ExecutionPlan, names: Names, blob: Blob | None) -> dict[str, 
         if each["c_type"] in BYTES
     ]
     return {"weights_apart": blob is not None, "weights": weights, "tables": tables, "hidden": hidden}
+
+
+def _is_aligned(plan: ExecutionPlan, weight: PackedWeight) -> bool:
+    """Return whether a weight is declared to begin at a line of the caches.
+
+    Compilers align an array to 32 bytes at most: of a weight that begins there, every register of 64 bytes is loaded
+    from two lines, which takes twice as long.
+    """
+    return plan.arch is not None and ALIGNMENT == plan.arch.machine.vector_nbytes <= len(weight.data)
 
 
 def _table(table: WeightTable, names: Names, blob: Blob | None) -> dict[str, object]:
