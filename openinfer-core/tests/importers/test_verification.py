@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from onnx_models import INT64, info, model, node, saved, weights
+from onnx_models import INT64, info, model, node, onnx, saved, weights
 
 from openinfer import Model, ModelImportError, graph
 from openinfer.cli import main
@@ -55,6 +55,19 @@ def test_without_onnxruntime_the_reference_evaluator_is_the_oracle(path: Path, m
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     found = verify(path, load(path))
     assert (found.agrees, found.runner) == (True, "onnx.reference")
+
+
+@pytest.mark.parametrize("numpy_lacks", ["BFLOAT16", "FLOAT8E5M2"])
+@pytest.mark.parametrize("is_input", [True, False])
+def test_what_onnxruntime_cannot_exchange_is_compared_with_the_reference_evaluator(
+    numpy_lacks: str, is_input: bool, tmp_path: Path
+) -> None:
+    low, f32 = (onnx.TensorProto.DataType.Value(name) for name in (numpy_lacks, "FLOAT"))
+    before, after = (low, f32) if is_input else (f32, low)
+    proto = model([node("Cast", "x", "y", to=after)], [info("x", [2, 3], before)], [info("y", None, after)], opset=19)
+    path = saved(proto, tmp_path)
+    result = verify(path, load(path))
+    assert (result.agrees, result.runner) == (True, "onnx.reference")
 
 
 @pytest.mark.parametrize("runtime", ["onnxruntime", "onnx.reference"])

@@ -20,12 +20,20 @@ if TYPE_CHECKING:
 
 
 def opened(path: Path, options: ImportOptions) -> OnnxOriginal:
-    """Return a model to run, by onnxruntime where it is installed."""
+    """Return a model to run, by onnxruntime where it is installed and can exchange the arrays."""
     try:
         runtime = importlib.import_module("onnxruntime")
     except ImportError:
         runtime = None
-    return OnnxOriginal(path, options.values, runtime)
+    return OnnxOriginal(path, options.values, runtime if _has_arrays_of_numpy(path) else None)
+
+
+def _has_arrays_of_numpy(path: Path) -> bool:
+    """Whether NumPy itself has the types of all inputs and outputs: onnxruntime exchanges no arrays of ml_dtypes."""
+    onnx = onnx_module()
+    graph = onnx.load(str(path), load_external_data=False).graph
+    types = {port.type.tensor_type.elem_type for port in (*graph.input, *graph.output)} - {onnx.TensorProto.UNDEFINED}
+    return all(onnx.helper.tensor_dtype_to_np_dtype(number).isbuiltin == 1 for number in types)
 
 
 class OnnxOriginal:
