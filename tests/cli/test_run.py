@@ -56,6 +56,8 @@ def test_results_are_printed_with_type_and_statistics(files: Path) -> None:
         ("zeros", [[0.0, 0.0], [0.0, 0.0]]),
         ("2", [[2.0, 20.0], [2.0, 20.0]]),
         ("[[1, 2], [3, 4.5]]", [[1.0, 20.0], [3.0, 45.0]]),
+        ("[[inf, 2], [nan, -inf]]", [["inf", 20.0], ["nan", "-inf"]]),
+        ("-inf", [["-inf", "-inf"], ["-inf", "-inf"]]),
     ],
 )
 def test_an_input_may_be_written_out(files: Path, source: str, expected: list[list[float]]) -> None:

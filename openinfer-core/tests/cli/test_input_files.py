@@ -12,6 +12,7 @@ from openinfer.cli.run_values import Input
 from openinfer.dtypes import F32
 from openinfer.errors import ExecutionError
 from openinfer.ir.types import TensorType
+from openinfer.simulate.values import storage_of
 
 
 def saved(array: np.ndarray) -> bytes:
@@ -64,3 +65,9 @@ def test_numbers_with_commas_are_a_list(source: str, value: list[int] | None) ->
             Input("x", source).value(wanted, (0,))
     else:
         assert Input("x", source).value(wanted, (0,)) == value
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3), (2, 3, 0)])
+def test_one_number_is_a_value_without_elements_too(shape: tuple[int, ...]) -> None:
+    wanted = TensorType(F32, shape)
+    assert storage_of(Input("x", "1").value(wanted, (0,)), wanted, "x").shape == shape

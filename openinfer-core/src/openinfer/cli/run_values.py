@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import tokenize
 from dataclasses import dataclass
@@ -26,6 +27,11 @@ ZIP = b"PK\x03\x04"
 
 NPY = b"\x93NUMPY"
 """How an array file begins."""
+
+_IN_JSON = {"inf": "Infinity", "nan": "NaN"}
+"""Floats as programs and results have them, and as the JSON of Python does."""
+
+_SPECIAL = re.compile(r"\b(?:inf|nan)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +213,11 @@ def _viewed(array: Any, wanted: TensorType) -> Any:
 
 
 def _literal(name: str, text: str, drawn: str = "random, zeros, ") -> Any:
-    special = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
-    if text in special:
-        return special[text]
     value: Any
     try:
         # Numbers with commas are a list.
-        value = json.loads(f"[{text}]" if "," in text and text[:1] != "[" else text)
+        listed = f"[{text}]" if "," in text and text[:1] != "[" else text
+        value = json.loads(_SPECIAL.sub(lambda word: _IN_JSON[word[0]], listed))
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, bool | int | float | list):
@@ -227,8 +231,7 @@ def _repeated(value: Any, wanted: TensorType) -> Any:
     """Return one number as a value of the whole shape."""
     if isinstance(value, list):
         return cast("Any", value)
-    if 0 in wanted.shape:
-        return []
-    for extent in reversed(wanted.shape):
+    count = wanted.shape.index(0) + 1 if 0 in wanted.shape else len(wanted.shape)
+    for extent in reversed(wanted.shape[:count]):
         value = [value] * extent
     return value
