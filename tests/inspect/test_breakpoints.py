@@ -448,6 +448,16 @@ def test_infinity_from_outside_is_caught_by_breakpoints_that_look_for_it() -> No
     assert sentences(both, values)[0][1] == "non-finite: `w[0]` is NaN in the model; `w[2]` is infinite in the model"
 
 
+def test_first_values_of_a_step_come_from_the_program() -> None:
+    text = """dynamic { x: f32; } volatile { y: f32[2] @init(nan); z: f32[2]; w: f32 @init(inf); }
+    block entry { op add(y, x) >> z; op add(y, z) >> y; op add(w, x) >> w; return y; }"""
+    stops = Inspector(executor_of(text), [NonFiniteBreakpoint()])
+    assert [why for _, why in sentences(stops, {"x": 1.0})] == [
+        "non-finite: `y[0]` is NaN by its `@init` (2 of 2 elements are)",
+        "non-finite: `w` is infinite by its `@init`",
+    ]
+
+
 def test_nan_in_restored_memory_is_caught_where_it_is_read_and_what_a_step_stores_is_no_news() -> None:
     text = """dynamic { x: f32[2]; } volatile { y: f32[2]; } persistent { n: f32[2]; K(t): f32[2] @table; steps: i32; }
     block entry {

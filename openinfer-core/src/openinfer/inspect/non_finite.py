@@ -164,7 +164,8 @@ class Origins:
             return initial.name, "in the model"
         if self._storage(name) is Storage.DYNAMIC:
             return name, "in the input of this step"
-        return name, "by its `@init`" if self._storage(name) is Storage.CONSTANT else "since before this step"
+        is_initialised = self._storage(name) in (Storage.CONSTANT, Storage.VOLATILE)
+        return name, "by its `@init`" if is_initialised else "since before this step"
 
 
 def _base(name: str) -> str:
