@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from onnx_models import helper, info, model, node, run, saved, weights
+from onnx_models import helper, info, model, node, onnx, run, saved, weights
 
 from openinfer import ModelImportError
 from openinfer.cli import main
@@ -249,6 +249,15 @@ def test_other_axes_may_have_any_size(tmp_path: Path) -> None:
     program = imported(tmp_path, ("n", 2, 4, 5), scales=[1, 1, 2, 2], **settings)
     for batch in (1, 3):
         assert run(program, {"x": rand(batch, 2, 4, 5)})[0].shape == (batch, 2, 8, 10)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("UINT8", "u8"), ("INT64", "i64"), ("BOOL", "bool")])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_what_is_no_float_is_not_interpolated(name: str, dtype: str, mode: str, tmp_path: Path) -> None:
+    proto = resize((4,), sizes=[8], mode=mode)
+    proto.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.DataType.Value(name)
+    with pytest.raises(ModelImportError, match=f"mode={mode} of {dtype}: only floats are interpolated; cast to float"):
+        load(saved(proto, tmp_path))
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

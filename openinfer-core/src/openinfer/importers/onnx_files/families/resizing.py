@@ -63,7 +63,8 @@ class _Modes:
 def _resize(node: Node) -> Value:
     x, modes = node.given(0), _modes(node)
     if modes.kernel is not None and not x.dtype.is_float:
-        node.refuse("of integers, but to the nearest")
+        reason = f"mode={node.get('mode')} of {x.dtype.name}: only floats are interpolated"
+        node.refuse(f"{reason}; cast to float before, or use mode=nearest")
     native = _by_factor(node, x, modes)
     if native is not None:
         return native
