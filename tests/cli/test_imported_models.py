@@ -131,6 +131,7 @@ def test_a_program_that_was_edited_in_the_bundle_is_not_replaced(small: Path, tm
 
 REFUSALS = {
     "a model that has its own weights": (["run", "SMALL", "-m", "x.oinf"], 2, "leave --model out"),
+    "a missing program without a model": (["run", "none.oi"], 1, "No such file or directory: none.oi"),
     "a program without a model": (["run", "p.oi"], 2, "Missing option '--model' / '-m'"),
     "a program that is quantised without a model": (
         ["quantize", "p.oi", "--calibrate", "SAMPLES"],

@@ -102,6 +102,8 @@ class ProgramArgument:
     def _model_path(self) -> str:
         self.choices.refuse_for(self.graph)
         if self.model is None:
+            if self.graph != STANDARD_INPUT:
+                Path(self.graph).stat()  # a program that does not exist is the first thing to say
             raise click.UsageError(f"Missing option '--model' / '-m': the model with the weights of {self.graph}")
         return self.model
 
