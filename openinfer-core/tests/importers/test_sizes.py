@@ -11,7 +11,9 @@ from onnx import TensorProto, helper
 from onnx_models import agrees, info, model, node, saved, weights
 
 from openinfer import ModelImportError
+from openinfer.dims import Condition, Relation, Space, index_of
 from openinfer.importers import load
+from openinfer.importers.onnx_files.demands import take
 from openinfer.plugins.environment import Environment
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
@@ -166,6 +168,26 @@ def test_a_slice_of_a_table_bounds_a_size_from_above(tmp_path: Path) -> None:
     imported = load(saved(proto, tmp_path))
     assert "narrow(" in imported.text
     agrees(proto, imported, {"x": rand(1, 77, 3)})
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, None), (1, 5), (1, 3), (0, 0), (5, 5)])
+def test_a_demand_that_holds_leaves_the_bounds_of_a_size(low: int, high: int | None) -> None:
+    space = Space()
+    size: Any = space.size("T", low, high)
+    for _ in range(3):
+        take(space, Condition(index_of(5 - size), Relation.AT_LEAST))
+        take(space, Condition(index_of(size - low), Relation.AT_LEAST))
+    bounds = space.declared("T")
+    assert (bounds.low, bounds.high) == (low, 5 if high is None else high)
+
+
+def test_a_demand_that_no_size_meets_leaves_none() -> None:
+    space = Space()
+    size: Any = space.size("T", 1, 3)
+    take(space, Condition(index_of(size - 5), Relation.AT_LEAST))
+    bounds = space.declared("T")
+    assert bounds.low is not None
+    assert bounds.low > 3
 
 
 def test_an_upsampled_image_that_joins_one_of_before_asks_for_round_sizes(tmp_path: Path) -> None:

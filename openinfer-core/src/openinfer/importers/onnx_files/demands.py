@@ -70,9 +70,12 @@ def _is_never_negative(index: Index) -> bool:
 
 
 def _least(guard: Condition, name: str, low: int, high: int) -> int:
-    """Return the least value from ``low`` on at which a guard holds that stays true once it is."""
+    """Return the least value from ``low`` on at which a guard holds that stays true once it is: none up to ``high``
+    gives the one after it."""
     if guard.holds({name: low}):
         return low
+    if not guard.holds({name: high}):
+        return high + 1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if guard.holds({name: middle}) else (middle, high)
