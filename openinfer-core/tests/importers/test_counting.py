@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import INT64, info, model, node, onnx, saved, weights
+from onnx_models import FLOAT, INT64, info, model, node, onnx, run, saved, weights
 
 from openinfer.errors import ModelImportError
 from openinfer.importers import load, verify
@@ -92,6 +92,68 @@ def test_what_the_importer_knows_is_counted_there(tmp_path: Path) -> None:
     nodes = [node("NonZero", "w", "p"), node("Transpose", "p", "t"), node("GatherND", "x t", "y")]
     proto = model(nodes, [info("x", [4])], [info("y", None)], weights(w=np.array([1, 0, 2, 0])))
     assert "nonzero" not in load(saved(proto, tmp_path)).text
+
+
+@pytest.mark.parametrize("extent", [0, 1, 3])
+def test_as_many_rows_may_be_counted_as_there_are_elements(extent: int, tmp_path: Path) -> None:
+    nodes = [
+        node("NonZero", "x", "p"),
+        node("Shape", "p", "s", start=1),
+        node("Equal", "s all", "y"),
+        node("Less", "s all", "z"),
+    ]
+    outputs = [info(name, None, BOOL) for name in "yz"]
+    proto = model(nodes, [info("x", [extent])], outputs, weights(all=np.array([extent])))
+    y, z = run(load(saved(proto, tmp_path)), {"x": np.ones(extent, np.float32)})
+    assert (y.item(), z.item()) == (True, False)
+
+
+@pytest.mark.parametrize(("op", "inputs"), [("NonZero", "x"), ("Unique", "x"), ("Compress", "x m")])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_nothing_is_counted_of_no_elements(op: str, inputs: str, is_known: bool, tmp_path: Path) -> None:
+    empty = np.zeros(0, np.float32)
+    given = [info("m", [0], BOOL)] if "m" in inputs else []
+    if not is_known:
+        given.append(info("x", [0]))
+    kind = INT64 if op == "NonZero" else FLOAT
+    proto = model([node(op, inputs, "y")], given, [info("y", None, kind)], weights(x=empty) if is_known else ())
+    path = saved(proto, tmp_path)
+    assert verify(path, load(path), steps=1).agrees
+
+
+@pytest.mark.parametrize("results", ["y", "y i", "y - v", "y i v c"])
+@pytest.mark.parametrize("is_sorted", [0, 1])
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.array([-7, 3, -1, -9, -2, 7, 4, -7]),
+        np.array([[2.5, -0.0, 1.0], [0.0, 2.5, -3.0]], np.float32),
+        np.array([5, 0, 5, 2], np.uint8),
+        np.zeros(0, np.int64),
+    ],
+    ids=["i64", "rows of f32", "u8", "none"],
+)
+def test_known_elements_are_in_the_order_that_is_asked_for(
+    x: Any, is_sorted: int, results: str, tmp_path: Path
+) -> None:
+    elements = x.reshape(-1).tolist()
+    different = list(dict.fromkeys(elements))
+    different = sorted(different) if is_sorted else different
+    wanted = {
+        "y": different,
+        "i": [elements.index(value) for value in different],
+        "v": [different.index(value) for value in elements],
+        "c": [elements.count(value) for value in different],
+    }
+    names = results.split(" ")
+    proto = model([], [], [info(name, None, INT64) for name in names if name != "-"], weights(x=x))
+    unique_node = onnx.helper.make_node("Unique", ["x"], [name.strip("-") for name in names], sorted=is_sorted)
+    proto.graph.node.append(unique_node)
+    proto.graph.output[0].type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(x.dtype)
+    imported = load(saved(proto, tmp_path))
+    assert "unique(" not in imported.text
+    for name, values in zip(proto.graph.output, run(imported, {}), strict=True):
+        assert values.tolist() == wanted[name.name]
 
 
 def test_thresholds_have_to_be_known(tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.dtypes import I64
+from openinfer.importers.onnx_files.evaluating import MOST_FOLDED
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
+from openinfer.importers.onnx_files.values import known
 
 if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Setting, Value
@@ -43,6 +46,8 @@ def _unique(node: Node) -> tuple[Value, ...]:
     x = node.given(0)
     if node.has("axis") and x.rank != 1:
         node.refuse("of slices along an axis")
+    if x.payload is not None and x.payload.count <= MOST_FOLDED:
+        return _unique_of_known(x, in_order=node.flag("sorted", True))
     flat = x if x.rank == 1 else node.call("reshape", x, shape=(-1,))
     values, _, counts, indices, inverse = node.emit.ops("unique", [flat], {})
     if not node.flag("sorted", True):
@@ -50,6 +55,19 @@ def _unique(node: Node) -> tuple[Value, ...]:
         values, counts, indices = (node.call("gather", value, order) for value in (values, counts, indices))
         inverse = node.call("gather", node.call("argsort", order, axis=0), inverse)
     return values, indices, inverse, counts
+
+
+def _unique_of_known(x: Value, *, in_order: bool) -> tuple[Value, ...]:
+    """Compute the results here: ONNX's evaluator sorts whatever `sorted` says, and takes rows for elements."""
+    values, indices, inverse, counts = np.unique(
+        x.array().reshape(-1), return_index=True, return_inverse=True, return_counts=True
+    )
+    if not in_order:
+        order = np.argsort(indices)
+        values, indices, counts = values[order], indices[order], counts[order]
+        inverse = np.argsort(order)[inverse]
+    numbers = (known(array.astype(np.int64), I64) for array in (indices, inverse, counts))
+    return known(values, x.dtype), *numbers
 
 
 @translates("NonMaxSuppression")
