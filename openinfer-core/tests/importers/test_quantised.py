@@ -281,3 +281,57 @@ def test_dynamic_scales_are_those_of_onnxruntime(x: list[float], tmp_path: Path)
 
     for ours, theirs in zip(found, quantised_by(runtime, proto, inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+SHAPES_OF_ONE_SCALE: list[tuple[int, ...]] = [(), (0,), (1,), (3,), (2, 0), (3, 1), (2, 3)]
+
+
+@pytest.mark.parametrize("attributes", [{}, {"axis": -1}, {"axis": 5}])
+@pytest.mark.parametrize(("opset", "real"), [(10, np.float32), (21, np.float32), (23, np.float16)])
+@pytest.mark.parametrize("shape", SHAPES_OF_ONE_SCALE)
+def test_a_scale_of_one_element_is_that_of_all_elements_whatever_the_axis(
+    shape: tuple[int, ...], opset: int, real: Any, attributes: dict[str, int], tmp_path: Path
+) -> None:
+    attributes = attributes if opset > 12 else {}
+    x = (np.arange(np.prod(shape)) - 2.5).astype(real).reshape(shape)
+    nodes = [node("QuantizeLinear", "x s z", "q", **attributes), node("DequantizeLinear", "q s z", "y", **attributes)]
+    infos = [info("x", shape, number(real)), info("s", [1], number(real)), info("z", [1], UINT8)]
+    outputs = [info("q", shape, UINT8), info("y", shape, number(real))]
+    inputs = {"x": x, "s": np.array([0.75], real), "z": np.array([2], np.uint8)}
+
+    codes, reals = run(load(saved(model(nodes, infos, outputs, opset=opset), tmp_path)), inputs)
+
+    wanted = np.clip(np.rint(x / real(0.75)) + 2, 0, 255)
+    np.testing.assert_array_equal(codes, wanted)
+    np.testing.assert_array_equal(reals, (wanted - 2) * 0.75)
+
+
+@pytest.mark.parametrize("kind", ["UINT4", "INT4", "UINT2", "INT2", "FLOAT8E5M2"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,)])
+def test_one_scale_is_that_of_packed_elements_too(kind: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    nodes = [
+        node("QuantizeLinear", "x s", "q", output_dtype=getattr(TensorProto, kind)),
+        node("DequantizeLinear", "q s", "y"),
+    ]
+    proto = model(nodes, [info("x", shape), info("s", [1])], [info("y", shape)], opset=25)
+
+    inputs = {"x": np.full(shape, np.float32(0.4)), "s": np.array([0.5], np.float32)}
+
+    (reals,) = run(load(saved(proto, tmp_path)), inputs)
+
+    np.testing.assert_array_equal(reals, np.full(shape, 0.5 if kind != "FLOAT8E5M2" else 0.375))
+
+
+@pytest.mark.parametrize("opset", [21, 23])
+@pytest.mark.parametrize(
+    ("shape", "scales", "attributes"),
+    [((), [2], {}), ((), [1], {"block_size": 2}), ((3,), [3], {}), ((2, 3), [3], {"axis": -3})],
+)
+def test_several_scales_lie_along_an_axis_that_there_is(
+    shape: tuple[int, ...], scales: list[int], attributes: dict[str, int], opset: int, tmp_path: Path
+) -> None:
+    kind = TensorProto.FLOAT16 if opset == 23 else TensorProto.FLOAT
+    inputs = [info("x", shape, kind), info("s", scales, kind)]
+    proto = model([node("QuantizeLinear", "x s", "y", **attributes)], inputs, [info("y", None, UINT8)], opset=opset)
+    with pytest.raises(ModelImportError, match=r"axis=-?\d of \d dims: several scales lie along an axis"):
+        load(saved(proto, tmp_path))

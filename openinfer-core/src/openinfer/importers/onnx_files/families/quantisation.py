@@ -53,7 +53,7 @@ def _along(node: Node, scale: Value, x: Value, settings: Mapping[str, Setting]) 
     """Return scales in a shape that broadcasts against x."""
     if not scale.rank:
         return scale
-    axis, size = int(node.get("axis", 1)) % x.rank, settings.get("block_size")
+    axis, size = _axis(node) % x.rank, settings.get("block_size")
     if size is None:
         return node.reshaped(scale, [dim if place == axis else 1 for place, dim in enumerate(x.dims)])
     repeated = node.call("repeat", scale, axis=axis, count=size)
@@ -80,19 +80,30 @@ def _dequantize(node: Node) -> Value:
 
 
 def _parameters(node: Node) -> tuple[Value, Value | None]:
-    """Return scale and zero point in one shape: f8 has no zero point, and one of a single element is a scalar."""
+    """Return scale and zero point in one shape: f8 has no zero point, and one of a single element is a scalar.
+
+    Such a scale is that of the whole tensor whatever the axis, which a vector does not have by default.
+    """
     scale, zero = node.given(1), node.input(2)
-    if scale.rank == 1 and scale.shape == (1,) and node.given(0).rank != 1 and not node.get("block_size", 0):
-        axis = int(node.get("axis", 1))
-        if axis < node.given(0).rank and node.given(0).dims[axis] != scale.dims[0]:
+    if scale.shape == (1,) and not node.get("block_size", 0):
+        axis, dims = int(node.get("axis", 1)), node.given(0).dims
+        if not (-len(dims) <= axis < len(dims) and dims[axis] == 1):
             scale = node.reshaped(scale, ())
     if zero is None or zero.dtype is F8:
         return scale, None
     return scale, node.reshaped(zero, scale.dims)
 
 
+def _axis(node: Node) -> int:
+    """Return the axis along which scales lie, which the input has to have."""
+    axis, rank = int(node.get("axis", 1)), node.given(0).rank
+    if not -rank <= axis < rank:
+        node.refuse(f"axis={axis} of {rank} dims: several scales lie along an axis that the input has")
+    return axis
+
+
 def _blocks(node: Node, scale: Value) -> dict[str, Setting]:
-    settings: dict[str, Setting] = {} if scale.rank == 0 else {"axis": int(node.get("axis", 1))}
+    settings: dict[str, Setting] = {} if scale.rank == 0 else {"axis": _axis(node)}
     size = int(node.get("block_size", 0))
     return settings | ({"block_size": size} if size else {})
 
