@@ -220,3 +220,48 @@ def test_rounding_is_followed_to_where_it_decides(graphs: Any, runtime: Any) -> 
     values = drawn.trace.values
     assert any((other != values["b"][0]).any() for other in values["b"][1:])
     assert all((other == values["c"][0]).all() for other in values["c"][1:])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "f2", "f4"]
+)
+@pytest.mark.parametrize("shape", [(), (0, 2), (3,)])
+def test_what_is_not_defined_keeps_its_type(graphs: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    precision, random = graphs("precision"), np.random.default_rng(0)
+    like = np.ones(shape, dtype)
+
+    variants = [precision.anything(like, number, random) for number in range(4)]
+
+    assert {(made.dtype, made.shape) for made in variants} == {(like.dtype, shape)}
+    if like.dtype.kind in "iu":
+        assert (variants[0] == np.iinfo(like.dtype).min).all()
+        assert (precision.anything(like * 0, 0, random) == np.iinfo(like.dtype).max).all()
+
+
+def test_sums_of_no_products_are_not_what_onnxruntime_leaves_in_memory(graphs: Any, runtime: Any) -> None:
+    make, byte = onnx.helper.make_node, np.uint8
+    scaled = {"s": np.float32(0.5), "z": byte(7)}
+    rows, columns = np.zeros((2, 0), byte), np.zeros((0, 3), byte)
+    image, kernel = np.zeros((1, 0, 3, 3), byte), np.zeros((2, 0, 2, 2), byte)
+    products = [
+        (make("MatMulInteger", ["x", "w"], ["y"]), {"x": rows, "w": columns}),
+        (make("ConvInteger", ["x", "w"], ["y"]), {"x": image, "w": kernel}),
+        (make("QLinearMatMul", "xszwszsz", ["y"]), {"x": rows, "w": columns, **scaled}),
+    ]
+    for node, sources in products:
+        drawn = drawn_of(graphs, runtime, node, **sources)
+        tally = graphs("tally").OnnxTally()
+
+        assert not graphs("examining").examine_graphs({0: drawn}, plan(graphs), tally)
+        assert tally.values["not compared"] == drawn.trace.values["y"][0].size
+        assert not tally.values["exactly"]
+
+
+def test_an_exponential_less_1_is_compared_where_it_does_not_cancel(graphs: Any, runtime: Any) -> None:
+    x = -np.geomspace(1e-6, 8, 400).astype(np.float32)
+    for op, attributes in (("Elu", {}), ("Selu", {}), ("Celu", {}), ("Celu", {"alpha": 4.0}), ("Celu", {"alpha": 0.1})):
+        drawn = drawn_of(graphs, runtime, onnx.helper.make_node(op, ["x"], ["y"], **attributes), x=x)
+        tally = graphs("tally").OnnxTally()
+
+        assert not graphs("examining").examine_graphs({0: drawn}, plan(graphs), tally)
+        assert tally.values["nearly"] > 50

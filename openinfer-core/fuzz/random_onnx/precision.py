@@ -71,21 +71,24 @@ class Precision:
 
 
 def anything(like: Array, number: int, random: np.random.Generator) -> Array:
-    """Return other elements, in one variant at least such that no result of them is compared."""
+    """Return other elements of the same type, in one variant at least such that no result of them is compared."""
     if like.dtype.kind == "f":
         # Some of these pass any threshold, and none decides what follows.
         half = float(np.finfo(like.dtype).max) / 2
         return np.full(like.shape, (np.nan, 1.0, half, -half)[number % 4], like.dtype)
     if like.dtype.kind == "b":
         return np.asarray(like if number % 2 else ~like)
+    if number:
+        return np.asarray(random.integers(0, 100, like.shape)).astype(like.dtype)
     limits = np.iinfo(like.dtype)
-    small = np.floor(fractions(random, like) * 100)
-    return np.asarray(small if number else np.where(like > 0, limits.min, limits.max))
+    # Arrays, not Python's integers: NumPy 2.5 takes those for C longs, which the greatest u64 is not.
+    least, greatest = np.array([limits.min, limits.max], like.dtype)
+    return np.asarray(np.where(like > 0, least, greatest))
 
 
 def _stepped(array: Array, random: np.random.Generator) -> Array:
     limits = np.iinfo(array.dtype)
-    step = np.floor(fractions(random, array) * 3) - 1
+    step = random.integers(-1, 2, array.shape)
     is_outside = ((array == limits.min) & (step < 0)) | ((array == limits.max) & (step > 0))
     return np.asarray(array + np.where(is_outside, 0, step).astype(array.dtype)).astype(array.dtype)
 
