@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import F32
+from openinfer.dtypes import F32, F64
 from openinfer.importers.onnx_files.families.elementwise import cast
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
@@ -63,6 +63,18 @@ def _statistics(node: Node, axis: int) -> tuple[Value, Value]:
     variance = node.call("mean_axis", node.call("square", node.call("sub", x, mean)), axes=axes, keepdims=True)
     shifted = node.call("add", variance, node.number(float(node.get("epsilon", 1e-5)), F32))
     return mean, node.call("rsqrt", shifted)
+
+
+@translates("MeanVarianceNormalization")
+def _mean_variance_norm(node: Node) -> Value:
+    """Squares are of what is centred: those of the function that defines it cancel where means are large."""
+    given = node.given(0)
+    x = given if given.dtype is F64 else cast(node, given, F32)
+    axes = tuple(node.get("axes", (0, 2, 3))) or tuple(range(x.rank))
+    centred = node.call("sub", x, node.call("mean_axis", x, axes=axes, keepdims=True))
+    variance = node.call("mean_axis", node.call("square", centred), axes=axes, keepdims=True)
+    deviation = node.call("add", node.call("sqrt", variance), node.number(1e-9, x.dtype))
+    return cast(node, node.call("div", centred, deviation), given.dtype)
 
 
 @translates("BatchNormalization")
