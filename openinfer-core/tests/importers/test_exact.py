@@ -135,6 +135,12 @@ CONSTANTS = {
         {"x": np.array([0, 2]), "d": np.array(3), "v": np.array([1, 0.0086136], np.float16)},
     ),
     "axes in any order": (node("Unsqueeze", "x", "y", axes=[1, 0]), 10, {"x": IMAGE}),
+    "the logarithm of a sum of zeros": (
+        node("ReduceLogSumExp", "x", "y", axes=[1]),
+        13,
+        {"x": f32(-np.inf, -np.inf, 1, 2).reshape(2, 2)},
+    ),
+    "an error function of f64": (node("Erf", "x", "y"), 13, {"x": np.array([0.1, -0.7, 2.5])}),
     "a window with NaN": (
         node("MaxPool", "x", "y", kernel_shape=[1, 3]),
         17,

@@ -190,6 +190,21 @@ def test_scales_of_the_running_program_are_combined_likewise(
     assert found.reshape(-1).tolist() == codes_of(factor, x)
 
 
+@pytest.mark.parametrize("zero", [0, 101])
+@pytest.mark.parametrize("op", ["QLinearMatMul", "QLinearConv"])
+def test_products_of_constants_are_rounded_before_the_zero_point_is_added(op: str, zero: int, tmp_path: Path) -> None:
+    x = np.arange(64, dtype=np.uint8)
+    shape, form = ((64, 1), (1, 1)) if op.endswith("MatMul") else ((1, 1, 8, 8), (1, 1, 1, 1))
+    factors = weights(x=x.reshape(shape), w=np.ones(form, np.int8), xz=np.uint8(0), wz=np.int8(0), yz=np.uint8(zero))
+    scales = weights(**dict.fromkeys(("xs", "ws", "ys"), np.float32(0.5)))
+    nodes = [*QUANTISED_AGAIN[op], node("Identity", "y", "z")]
+    proto = model(nodes, [], [info("z", shape, UINT8)], [*factors, *scales])
+
+    (codes,) = run(load(saved(proto, tmp_path)), {})
+
+    assert codes.reshape(-1).tolist() == [round(Fraction(int(number), 2)) + zero for number in x]
+
+
 EVERY_F16 = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FINITE_F16 = EVERY_F16[np.isfinite(EVERY_F16)]
 

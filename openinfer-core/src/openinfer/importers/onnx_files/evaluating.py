@@ -30,10 +30,15 @@ _LAYERS = frozenset({"attention", "convolution", "normalisation", "pooling", "re
 """Categories of operators that the evaluator computes for some versions, ranks and values alone: LogSoftmax as since
 opset 13, GlobalMaxPool over one axis of three, batch norms of matrices as of images, and pools without NaN."""
 
-_MISCOMPUTED = frozenset({"DynamicQuantizeLinear", "LpNormalization", "OneHot", "QuantizeLinear", "Resize", "Upsample"})
+_MISCOMPUTED = frozenset(
+    {"DynamicQuantizeLinear", "LpNormalization", "OneHot", "QLinearConv", "QLinearMatMul", "QuantizeLinear"}
+    | {"Erf", "ReduceLogSumExp", "Resize", "Upsample"}
+)
 """Other operators that it gets wrong: it adds elements of either sign for p=1, multiplies what OneHot does not choose
 by zero and rounds what it does, and rounds coordinates. It quantises what is far or not finite to any integer, divides
-f16 in f16 before opset 23 too, and gives zeros alone another scale than ONNX Runtime."""
+f16 in f16 before opset 23 too, and gives zeros alone another scale than ONNX Runtime. It rounds quantised products
+after it adds the zero point: a half goes to the even code, not to the even number of steps. Erf of
+f64 has the digits of f32, and the logarithm of a sum of zeros is NaN."""
 
 
 def may_be_computed(node: Node) -> bool:
