@@ -141,6 +141,20 @@ CONSTANTS = {
         {"x": f32(-np.inf, -np.inf, 1, 2).reshape(2, 2)},
     ),
     "an error function of f64": (node("Erf", "x", "y"), 13, {"x": np.array([0.1, -0.7, 2.5])}),
+    "a function with constants, of f64": (node("Gelu", "x", "y", approximate="tanh"), 20, {"x": np.array([0.1, -0.7])}),
+    "a quotient by 6, of f64": (node("HardSwish", "x", "y"), 14, {"x": np.array([0.1, -0.7])}),
+    "deviations from 1000": (
+        node("MeanVarianceNormalization", "x", "y", axes=[1]),
+        13,
+        {"x": IMAGE.reshape(2, 6) + 1000},
+    ),
+    "a mean whose sum overflows": (
+        node("ReduceMean", "x", "y"),
+        13,
+        {"x": np.array([2**31 - 1, 2**31 - 1, 2**31 - 5], np.int32)},
+    ),
+    "a norm whose squares overflow": (node("ReduceL2", "x", "y"), 13, {"x": np.array([300, -400], np.float16)}),
+    "integers that f32 rounds": (node("Shrink", "x", "y", bias=0.5), 9, {"x": np.array([179567219], np.int32)}),
     "a window with NaN": (
         node("MaxPool", "x", "y", kernel_shape=[1, 3]),
         17,

@@ -31,14 +31,17 @@ _LAYERS = frozenset({"attention", "convolution", "normalisation", "pooling", "re
 opset 13, GlobalMaxPool over one axis of three, batch norms of matrices as of images, and pools without NaN."""
 
 _MISCOMPUTED = frozenset(
-    {"DynamicQuantizeLinear", "LpNormalization", "OneHot", "QLinearConv", "QLinearMatMul", "QuantizeLinear"}
-    | {"Erf", "ReduceLogSumExp", "Resize", "Upsample"}
+    {"Det", "DynamicQuantizeLinear", "Erf", "GRU", "Gelu", "HardSwish", "LSTM", "LpNormalization"}
+    | {"MeanVarianceNormalization", "OneHot", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "RNN"}
+    | {"ReduceL2", "ReduceLogSumExp", "ReduceMean", "Resize", "Shrink", "Upsample"}
 )
 """Other operators that it gets wrong: it adds elements of either sign for p=1, multiplies what OneHot does not choose
 by zero and rounds what it does, and rounds coordinates. It quantises what is far or not finite to any integer, divides
 f16 in f16 before opset 23 too, and gives zeros alone another scale than ONNX Runtime. It rounds quantised products
-after it adds the zero point: a half goes to the even code, not to the even number of steps. Erf of
-f64 has the digits of f32, and the logarithm of a sum of zeros is NaN."""
+after it adds the zero point: a half goes to the even code, not to the even number of steps. Erf of f64 has the digits
+of f32, as functions with constants have (Gelu, HardSwish), and the logarithm of a sum of zeros is NaN. Integers shrink
+by other types than in ONNX Runtime, and sums for means and norms overflow. Gates and pivots of infinite elements are
+others."""
 
 
 def may_be_computed(node: Node) -> bool:
