@@ -45,6 +45,9 @@ class Name:
     name: str
 
 
+Division: TypeAlias = Literal["/", "%", "floor", "ceil"]
+
+
 @dataclass(frozen=True, slots=True)
 class BinOp:
     """A sum, difference, product, exact quotient (``/``), remainder, or quotient rounded down or up.
@@ -52,7 +55,7 @@ class BinOp:
     Operands of the last four are non-negative integers.
     """
 
-    op: Literal["+", "-", "*", "/", "%", "floor", "ceil"]
+    op: Literal["+", "-", "*"] | Division
     left: IntExpr
     right: IntExpr
 
@@ -311,15 +314,27 @@ def applied(expr: BinOp, left: int, right: int) -> int:
         return left - right
     if expr.op == "*":
         return left * right
+    return divided(expr.op, left, right, lambda: text(expr))
+
+
+def divided(op: Division, left: int, right: int, written: Callable[[], str]) -> int:
+    """Return the value of a division.
+
+    Args:
+        written: returns the text of the division, for an error.
+
+    Raises:
+        DivisionError: as `evaluate`.
+    """
     if left < 0 or right <= 0:
         rule = "nothing is divided by 0" if right == 0 else "only non-negative integers are divided"
-        raise DivisionError(f"`{text(expr)}` divides {value_text(left)} by {value_text(right)}: {rule}")
+        raise DivisionError(f"`{written()}` divides {value_text(left)} by {value_text(right)}: {rule}")
     quotient, remainder = divmod(left, right)
-    if expr.op == "%":
+    if op == "%":
         return remainder
-    if expr.op == "/" and remainder:
+    if op == "/" and remainder:
         raise DivisionError(
-            f"`{text(expr)}` divides {value_text(left)} by {value_text(right)}, which leaves {value_text(remainder)}: "
+            f"`{written()}` divides {value_text(left)} by {value_text(right)}, which leaves {value_text(remainder)}: "
             "write `floor(…)` or `ceil(…)` around it for a rounded quotient"
         )
-    return quotient + (expr.op == "ceil" and remainder > 0)
+    return quotient + (op == "ceil" and remainder > 0)

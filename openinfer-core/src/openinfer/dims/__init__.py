@@ -9,7 +9,15 @@ from openinfer.dims.broadcasting import broadcast_parts, joined, place_of, stret
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.dim import Dim, Ratio, Size, index_of, is_size
 from openinfer.dims.errors import NeedsNumberError
-from openinfer.dims.expressions import expression, simplified
+from openinfer.dims.expressions import (
+    collected,
+    expression,
+    expression_interval,
+    index_of_expression,
+    product,
+    simplified,
+    with_values,
+)
 from openinfer.dims.functions import (
     from_end,
     length,
@@ -22,11 +30,34 @@ from openinfer.dims.functions import (
     surely,
     unasked,
 )
-from openinfer.dims.lets import Let, LetKind, Stride, evaluated, lets_in, sources, substituted
+from openinfer.dims.knowledge import Knowledge
+from openinfer.dims.lets import (
+    OPERATORS,
+    Let,
+    LetKind,
+    Signed,
+    Stride,
+    division,
+    evaluated,
+    every_symbol,
+    lets_in,
+    sources,
+    substituted,
+)
 from openinfer.dims.space import Path, Space
 from openinfer.dims.text import parse_dim
 
 __all__ = [
+    "expression_interval",
+    "Knowledge",
+    "with_values",
+    "product",
+    "index_of_expression",
+    "every_symbol",
+    "division",
+    "collected",
+    "Signed",
+    "OPERATORS",
     "Condition",
     "Dim",
     "Let",

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
 from openinfer.affine import Index, Quotient, Remainder, Var
 from openinfer.dims.condition import Condition, Relation
-from openinfer.dims.lets import Let, LetKind
+from openinfer.dims.knowledge import Knowledge
+from openinfer.dims.lets import OPERATORS, Let, LetKind, Signed, division, every_symbol, lets_in
 from openinfer.symbolic import BinOp, Const, Name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from openinfer.affine import Interval
     from openinfer.affine.index import Atom
     from openinfer.symbolic import IntExpr
 
 MOST_TERMS = 64
-"""Terms up to which an expression is collected: products of sums grow without bound."""
+"""Terms up to which a product is one of sums: they grow without bound."""
 
 
 def expression(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
@@ -38,43 +41,116 @@ def simplified(expr: IntExpr) -> IntExpr:
 
     It has a value wherever the given one has, and may have one where that has none.
     """
-    divisions: dict[str, IntExpr] = {}
-    written = expression(_collected(expr, divisions), lambda _: False)
-    return expr if written is None else _with_divisions(written, divisions)
+
+    def divide(operation: BinOp, of: Index, by: Index) -> Index:
+        number = by.constant or 0
+        if number < 1 or any(factor % number for _, factor in of.terms):
+            return _division(operation, of, by)
+        return Index() if operation.op == "%" else of.divided(by)[0]
+
+    written = expression(collected(expr, lambda name: Index.of(Var(name)), divide), lambda _: False)
+    return expr if written is None else written
 
 
-def _collected(expr: IntExpr, divisions: dict[str, IntExpr]) -> Index:
-    """Return an expression as a sum of products.
+def index_of_expression(expr: IntExpr, value_of: Callable[[str], Index]) -> Index:
+    """Return an expression of the language over what its names are.
 
-    Names of ``divisions`` stand for quotients, and for what has too many terms to be collected.
+    Where its divisions have no value, one of the index has none.
+    """
+    divisions: list[Let] = []
+
+    def divide(operation: BinOp, of: Index, by: Index) -> Index:
+        index = _division(operation, of, by)
+        divisions.extend(lets_in(index))
+        return index
+
+    index = collected(expr, value_of, divide)
+    for let in reversed(divisions):
+        # One that falls out, such as that of ``0*floor(a/b)``, is an error all the same where it has no value.
+        if let not in every_symbol(index):
+            index = index + division("%", Index.of(let), Index.of(1))
+    return index
+
+
+def expression_interval(expr: IntExpr, names: Mapping[str, Interval]) -> Interval:
+    """Return the smallest and the largest value of an expression whose names have these; others may be anything."""
+    return Knowledge(names).interval(index_of_expression(expr, lambda name: Index.of(Signed(name))))
+
+
+def collected(expr: IntExpr, value_of: Callable[[str], Index], divide: Callable[[BinOp, Index, Index], Index]) -> Index:
+    """Return an expression as a sum of products of what its names are.
+
+    Args:
+        divide: returns a quotient or a remainder of operands that are not both numbers.
     """
     if isinstance(expr, Const):
         return Index.of(expr.value)
     if isinstance(expr, Name):
-        return Index.of(Var(expr.name))
-    left, right = _collected(expr.left, divisions), _collected(expr.right, divisions)
-    is_short = max(len(left.terms), len(right.terms)) <= MOST_TERMS
-    if is_short and expr.op == "+":
-        return left + right
-    if is_short and expr.op == "-":
-        return left - right
-    if is_short and expr.op == "*":
+        return value_of(expr.name)
+    left, right = collected(expr.left, value_of, divide), collected(expr.right, value_of, divide)
+    match expr.op:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return multiplied(left, right)
+        case _:
+            is_number = left.constant is not None and right.constant is not None
+            return _division(expr, left, right) if is_number else divide(expr, left, right)
+
+
+def _division(expr: BinOp, of: Index, by: Index) -> Index:
+    if expr.op in ("+", "-", "*"):
+        raise ValueError(f"`{symbolic.text(expr)}` is not a division")
+    return division(expr.op, of, by)
+
+
+def multiplied(left: Index, right: Index) -> Index:
+    """Return a product; of sums with many terms, which multiply in number, each is one symbol."""
+    if len(left.terms) * len(right.terms) <= MOST_TERMS:
         return left * right
-    by = right.constant or 0
-    if is_short and by > 0 and all(factor % by == 0 for _, factor in left.terms):
-        return Index.of(0) if expr.op == "%" else Index(tuple((atoms, factor // by) for atoms, factor in left.terms))
-    quotient = BinOp(expr.op, simplified(expr.left), simplified(expr.right)) if is_short else expr
-    name = symbolic.text(quotient)
-    divisions[name] = quotient
-    return Index.of(Var(name))
+    (first, second) = (
+        Index.of(Let.of(LetKind.SUM, factor)) if len(factor.terms) > 1 else factor for factor in (left, right)
+    )
+    return first * second
 
 
-def _with_divisions(expr: IntExpr, divisions: Mapping[str, IntExpr]) -> IntExpr:
-    if isinstance(expr, Name):
-        return divisions.get(expr.name, expr)
-    if isinstance(expr, BinOp):
-        return BinOp(expr.op, _with_divisions(expr.left, divisions), _with_divisions(expr.right, divisions))
-    return expr
+def product(factors: Iterable[Index]) -> Index:
+    """Return the product of some sizes."""
+    return reduce(multiplied, factors, Index.of(1))
+
+
+def with_values(
+    index: Index, values: Mapping[str, Index], low: Callable[[Index], int | None] = lambda index: index.interval.low
+) -> Index:
+    """Return an index over symbols with the value of each, by name, and with divisions of the language alone.
+
+    Args:
+        low: the least value of an index over the symbols.
+
+    Raises:
+        ValueError: it divides an index that has no least value.
+    """
+    total = Index()
+    for atoms, factor in index.terms:
+        product = Index.of(factor)
+        for atom in atoms:
+            product = multiplied(product, _with_values(atom, values, low))
+        total = total + product
+    return total
+
+
+def _with_values(atom: Atom, values: Mapping[str, Index], low: Callable[[Index], int | None]) -> Index:
+    if isinstance(atom, Var):
+        return values[atom.name]
+    least, by = low(atom.of), with_values(atom.by, values, low)
+    if least is None:
+        raise ValueError(f"`{atom.of}` is divided, and has no least value")
+    # The language divides numbers from 0 on only: a multiple of the divisor, which is at least 1, makes it one.
+    added = max(0, -least)
+    of = with_values(atom.of + atom.by * added, values, low)
+    return division("floor", of, by) - added if isinstance(atom, Quotient) else division("%", of, by)
 
 
 def _shifted_quotient(index: Index, is_certain: Callable[[Condition], bool]) -> Quotient | None:
@@ -138,7 +214,7 @@ def _product(atoms: tuple[Atom, ...], factor: int, is_certain: Callable[[Conditi
 
 def _atom(atom: Atom, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
     if isinstance(atom, Let):
-        return expression(atom.parts[0], is_certain) if atom.kind is LetKind.SUM else None
+        return _let(atom, is_certain)
     if not isinstance(atom, Quotient | Remainder):
         return Name(atom.name)
     if isinstance(atom, Quotient) and _is_below_zero(atom.of, is_certain):
@@ -151,3 +227,12 @@ def _atom(atom: Atom, is_certain: Callable[[Condition], bool]) -> IntExpr | None
         return BinOp("%", of, by)
     is_exact = is_certain(Condition(atom.of % atom.by, Relation.EQUAL))
     return BinOp("/" if is_exact else "floor", of, by)
+
+
+def _let(let: Let, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
+    parts = [expression(part, is_certain) for part in let.parts]
+    first = parts[0]
+    if let.kind is LetKind.SUM:
+        return first
+    operator, second = OPERATORS.get(let.kind), parts[-1]
+    return None if operator is None or first is None or second is None else BinOp(operator, first, second)

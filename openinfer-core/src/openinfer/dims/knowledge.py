@@ -414,6 +414,17 @@ def _of_let(kind: LetKind, parts: list[Interval]) -> Interval:
             return Interval(0, 1)
         case LetKind.SUM:
             return parts[0]
+        case LetKind.FLOOR | LetKind.CEIL | LetKind.EXACT | LetKind.REST:
+            return _of_division(kind, *parts)
+
+
+def _of_division(kind: LetKind, of: Interval, by: Interval) -> Interval:
+    """Return the values of a division of the language: others than of 0 or more, by 1 or more, have none."""
+    of = Interval(max(of.low or 0, 0), None if of.high is None else max(of.high, 0))
+    by = Interval(max(by.low or 1, 1), None if by.high is None else max(by.high, 1))
+    if kind is LetKind.REST:
+        return _of_remainder(of, by)
+    return _negated(_of_quotient(_negated(of), by)) if kind is LetKind.CEIL else _of_quotient(of, by)
 
 
 def _negated(of: Interval) -> Interval:

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from openinfer import symbolic
 from openinfer.affine import Index, Interval, Var
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from openinfer.symbolic import Division
 
 
 class LetKind(Enum):
@@ -25,6 +28,20 @@ class LetKind(Enum):
     """``stride(T)``: 0 where an extent is 1, else 1: how far one place of a broadcast dim is from the next."""
     SUM = "sum"
     """An expression that divides: indices are divided by a product of symbols only."""
+    FLOOR = "floor"
+    """``floor(p, n)``: a quotient of the language, which divides what is at least 0 by what is at least 1 only."""
+    CEIL = "ceil"
+    EXACT = "exact"
+    REST = "rest"
+
+
+OPERATORS: Mapping[LetKind, Division] = {
+    LetKind.FLOOR: "floor",
+    LetKind.CEIL: "ceil",
+    LetKind.EXACT: "/",
+    LetKind.REST: "%",
+}
+"""The operators of the language that are symbols where it is open whether they have a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +94,11 @@ class Let(Signed):
         return total
 
     def evaluated(self, values: Mapping[str, int]) -> int:
-        """Return the value at these sizes."""
+        """Return the value at these sizes.
+
+        Raises:
+            DivisionError: it is a division of the language, and has none.
+        """
         first, *others = (evaluated(part, values) for part in self.parts)
         match self.kind:
             case LetKind.MAX:
@@ -92,6 +113,14 @@ class Let(Signed):
                 return int(first != 1)
             case LetKind.SUM:
                 return first
+            case LetKind.FLOOR | LetKind.CEIL | LetKind.EXACT | LetKind.REST:
+                return symbolic.divided(OPERATORS[self.kind], first, others[0], lambda: _written(self))
+
+
+def _written(division: Let) -> str:
+    of, by = (str(part) if len(part.terms) < 2 else f"({part})" for part in division.parts)
+    operator = OPERATORS[division.kind]
+    return f"{operator}({of}/{by})" if operator in symbolic.ROUNDINGS else f"{of}{operator}{by}"
 
 
 def evaluated(index: Index, values: Mapping[str, int]) -> int:
@@ -99,6 +128,7 @@ def evaluated(index: Index, values: Mapping[str, int]) -> int:
 
     Raises:
         KeyError: a size has no value.
+        DivisionError: a division of the language has none.
     """
     lets = {var.name: var.evaluated(values) for var in index.variables() if isinstance(var, Let)}
     return index.evaluate({**values, **lets} if lets else values)
@@ -124,8 +154,22 @@ def _of(kind: LetKind, parts: tuple[Index, ...]) -> Index:
             return stride(parts[0])
         case LetKind.COMMON:
             return common(parts)
+        case LetKind.FLOOR | LetKind.CEIL | LetKind.EXACT | LetKind.REST:
+            return division(OPERATORS[kind], *parts)
         case _:
             return Index.of(Let.of(kind, *parts))
+
+
+def division(operator: Division, of: Index, by: Index) -> Index:
+    """Return a quotient or remainder of the language: a number where both operands are, and it has a value."""
+    kind = next(kind for kind, own in OPERATORS.items() if own == operator)
+    let = Let.of(kind, of, by)
+    if of.constant is None or by.constant is None:
+        return Index.of(let)
+    try:
+        return Index.of(let.evaluated({}))
+    except symbolic.DivisionError:
+        return Index.of(let)
 
 
 def stride(extent: Index) -> Index:
@@ -147,6 +191,15 @@ def _joined(extent: Index) -> tuple[Index, ...]:
     """Return the extents that an extent is common to."""
     let = next((let for let in lets_in(extent) if let.kind is LetKind.COMMON and extent == Index.of(let)), None)
     return (extent,) if let is None else let.parts
+
+
+def every_symbol(index: Index) -> Iterator[Var]:
+    """Yield the symbols of an index, and those that they are computed from."""
+    for var in index.variables():
+        yield var
+        if isinstance(var, Let):
+            for part in var.parts:
+                yield from every_symbol(part)
 
 
 def lets_in(index: Index) -> tuple[Let, ...]:
@@ -172,10 +225,4 @@ def positive(index: Index) -> Index:
 
 def sources(index: Index) -> frozenset[str]:
     """Return the names of the sizes that an index depends on."""
-    names: set[str] = set()
-    for var in index.variables():
-        if isinstance(var, Let):
-            names.update(*map(sources, var.parts))
-        else:
-            names.add(var.name)
-    return frozenset(names)
+    return frozenset(var.name for var in every_symbol(index) if not isinstance(var, Let))
