@@ -70,7 +70,17 @@ def test_a_loop_bound_that_64_bits_hold_is_exact():
     assert turns("s-9223372036854775805", 2**63 - 1) == 2
 
 
-@pytest.mark.parametrize(("end", "s", "dtype"), [("s*2-s-s+2", 2**62, "i64"), ("s-s", 2**63, "u64")])
+@pytest.mark.parametrize(("end", "s", "dtype"), [("s*2-s-s+2", 2**62, "i64"), ("s-s+2", 2**63, "u64")])
+def test_what_cancels_needs_no_64_bits(end, s, dtype):
+    assert turns(end, s, dtype) == 2
+
+
+def test_a_division_that_cancels_is_an_error_where_it_has_no_value():
+    with pytest.raises(SynthesisError, match="an index overflows 64 bits"):
+        turns("2+0*floor(s/2)", -1)
+
+
+@pytest.mark.parametrize(("end", "s", "dtype"), [("s*2-9223372036854775807", 2**62, "i64"), ("s", 2**63, "u64")])
 def test_a_loop_bound_that_leaves_64_bits_ends_the_step_with_an_error(end, s, dtype):
     with pytest.raises(SynthesisError, match="an index overflows 64 bits"):
         turns(end, s, dtype)
@@ -85,7 +95,7 @@ def test_an_index_that_leaves_64_bits_ends_the_step_with_an_error():
     text = """
     dynamic { s: i64; }
     volatile { w(l): f32 @pattern("w.{l}"); y: f32; }
-    block entry { transfer w[s*4-s*3] >> y; return y; }
+    block entry { transfer w[s*4-3] >> y; return y; }
     """
     model = Model.from_arrays({"w.0": np.float32(5.0), "w.1": np.float32(6.0)})
     synthesis = Synthesizer("c").synthesize(model, graph(text))

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import Decomposer
     from openinfer.plan import ExecutionPlan, steps, values
-    from openinfer.plan.indices import constant
     from openinfer.plan.passes import Pass
     from openinfer.plugins.hookspecs import hookimpl
     from openinfer.plugins.types import (
@@ -191,7 +190,6 @@ __all__ = [
     "codegen",
     "comment",
     "compile_program",
-    "constant",
     "encode_bits",
     "file_form",
     "from_bytes",
@@ -305,7 +303,6 @@ _MODULES = {
     "WorkerLostError": "openinfer.batch",
     "comment": "openinfer.synth.c_text",
     "compile_program": "openinfer.expr.numpy_renderer",
-    "constant": "openinfer.plan.indices",
     "encode_bits": "openinfer.scalars",
     "file_form": "openinfer.synth.arrays",
     "from_bytes": "openinfer.synth.arrays",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from openinfer.affine import Index
 from openinfer.plan.equal_lengths import EqualLengths
+from openinfer.plan.operands import Symbol
 from openinfer.plan.setting_ranges import length_range
-from openinfer.plan.sizes import combined, number
-from openinfer.plan.steps import CallStep, IndexExpr, LoopStep, Origin, PlaceStep, Register, SetStep
+from openinfer.plan.steps import CallStep, LoopStep, Origin, PlaceStep, Register, SetStep
 from openinfer.plan.values import PlanRegister
-from openinfer.symbolic import Name
 
 AT = Origin("entry", ())
 REGISTERS = [PlanRegister(number=n, name=f"r{n}", initial=0, is_kept=n == 3, most=8) for n in range(4)]
 
 
 def held(register):
-    return IndexExpr(Name(f"r{register}"), ((f"r{register}", Register(register)),))
+    return Index.of(Symbol(f"r{register}", operand=Register(register)))
 
 
 def sets(**values):
@@ -32,7 +32,7 @@ def after(*steps):
     return [lengths.original(Register(n)).number for n in range(4)]
 
 
-LOOP = LoopStep(origin=AT, loop=0, name="l", index="i", start=number(0), end=number(2), runs=True, body=())
+LOOP = LoopStep(origin=AT, loop=0, name="l", index="i", start=Index.of(0), end=Index.of(2), runs=True, body=())
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ LOOP = LoopStep(origin=AT, loop=0, name="l", index="i", start=number(0), end=num
         ([sets(r1=held(0))], [0, 0, 2, 3]),
         ([sets(r1=held(0)), sets(r2=held(1))], [0, 0, 0, 3]),
         ([sets(r1=held(0), r2=held(0))], [0, 0, 0, 3]),
-        ([sets(r1=held(0)), sets(r0=number(2))], [0, 1, 2, 3]),
-        ([sets(r1=held(0)), sets(r1=number(2))], [0, 1, 2, 3]),
-        ([sets(r1=combined(held(0), "+", number(1)))], [0, 1, 2, 3]),
+        ([sets(r1=held(0)), sets(r0=Index.of(2))], [0, 1, 2, 3]),
+        ([sets(r1=held(0)), sets(r1=Index.of(2))], [0, 1, 2, 3]),
+        ([sets(r1=held(0) + 1)], [0, 1, 2, 3]),
         # Both are set at once, to what they were before.
         ([sets(r1=held(0), r0=held(1))], [0, 1, 2, 3]),
         ([sets(r1=held(3))], [0, 1, 2, 3]),
-        ([sets(r1=held(0)), PlaceStep(origin=AT, register=0, value=number(1), range=length_range(8))], [0, 1, 2, 3]),
+        ([sets(r1=held(0)), PlaceStep(origin=AT, register=0, value=Index.of(1), range=length_range(8))], [0, 1, 2, 3]),
         ([sets(r1=held(0)), CallStep(origin=AT, procedure="other")], [0, 1, 2, 3]),
         ([sets(r1=held(0)), LOOP], [0, 1, 2, 3]),
     ],

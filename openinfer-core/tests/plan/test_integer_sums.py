@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from openinfer.affine import Index
 from openinfer.compute import Computation, Read, Stage
 from openinfer.compute.evaluate import evaluate
 from openinfer.compute.reading import parse_computation
@@ -18,12 +19,11 @@ from openinfer.dtypes import I8, DType
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.plan.integer_sums import with_integer_sums
-from openinfer.plan.operands import IndexExpr, LoopIndex
+from openinfer.plan.operands import LoopIndex, Symbol
 from openinfer.plan.plan_data import PlanData
 from openinfer.plan.steps import ComputeStep, Operand, Origin, Procedure, TableRef, ValueRef
 from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, Role, WeightMemory, WeightTable
 from openinfer.plan.weights import bytes_of
-from openinfer.symbolic import Name
 
 PRODUCT = """\
 def product(x: i8[4, 6], w: i8[6, 3], z: i8[()], b: i32[3], m: f32[3], /, y: i8[4, 3]):
@@ -37,7 +37,7 @@ def product(x: i8[4, 6], w: i8[6, 3], z: i8[()], b: i32[3], m: f32[3], /, y: i8[
 
 Array = np.ndarray
 
-LAYER = IndexExpr(Name("l"), (("l", LoopIndex(0)),))
+LAYER = Index.of(Symbol("l", operand=LoopIndex(0)))
 
 
 def rewritten(program: str | Computation, constants: Mapping[str, Array | list[Array]]) -> tuple[ComputeStep, PlanData]:

@@ -38,7 +38,6 @@ from openinfer.plan.steps import (
     ComputeStep,
     CopyStep,
     FillStep,
-    IndexExpr,
     KernelStep,
     LoopStep,
     Origin,
@@ -48,7 +47,6 @@ from openinfer.plan.steps import (
 )
 from openinfer.plan.values import ArenaMemory, NoMemory, PlanValue, Role
 from openinfer.plugins.types import KernelSpec
-from openinfer.symbolic import Const
 
 VALUES = 7
 ELEMENT = I64.bits // 8
@@ -146,7 +144,7 @@ def step_lists(draw, callees, counter, depth=2):
             counter[0] += 1
             number = counter[0]
             body = draw(step_lists(callees, counter, depth - 1))
-            bounds = IndexExpr(Const(0)), IndexExpr(Const(2))
+            bounds = Index.of(0), Index.of(2)
             runs = draw(st.booleans())
             steps.append(
                 LoopStep(
@@ -469,7 +467,7 @@ def test_nothing_fuses_across_a_barrier():
 
 
 def test_a_step_does_not_sink_past_a_loop_that_may_return():
-    zero, two = IndexExpr(Const(0)), IndexExpr(Const(2))
+    zero, two = Index.of(0), Index.of(2)
     search = LoopStep(
         origin=NOWHERE,
         loop=1,

@@ -5,27 +5,27 @@ from __future__ import annotations
 import pytest
 
 from openinfer import symbolic
+from openinfer.affine import Index
+from openinfer.dims import index_of_expression
+from openinfer.plan.operands import Symbol
 from openinfer.plan.range_lengths import RangeLengths
 from openinfer.plan.regions import Axis, Region
-from openinfer.plan.sizes import number
-from openinfer.plan.steps import CallStep, CountStep, IndexExpr, LoadStep, Origin, Register, SetStep, ValueRef
-from openinfer.symbolic import Name
+from openinfer.plan.steps import CallStep, CountStep, LoadStep, Origin, Register, SetStep, ValueRef
 
 AT = Origin("entry", ())
-BINDINGS = {"n": ValueRef(0), "m": ValueRef(1), "B": 16}
+BINDINGS = {"n": Symbol("n", operand=ValueRef(0)), "m": Symbol("m", operand=ValueRef(1)), "B": 16}
 OLDER, NEWER, KEPT = 0, 1, 2
 
 
 def expression(text):
-    expr = symbolic.parse(text)
-    return IndexExpr(expr, tuple((name, BINDINGS[name]) for name in symbolic.names(expr)))
+    return index_of_expression(symbolic.parse(text), lambda name: Index.of(BINDINGS[name]))
 
 
 def read(start, end, register, *, may_count_from_end=False):
     """Return the step that reads rows of a cache of 16, how many into a register."""
-    kept = IndexExpr(Name("r"), (("r", Register(KEPT)),))
+    kept = Index.of(Symbol("r", operand=Register(KEPT)))
     current = kept if may_count_from_end else None
-    axis = Axis(expression(start), expression(end), number(16), 1, 16, current=current)
+    axis = Axis(expression(start), expression(end), Index.of(16), 1, 16, current=current)
     return LoadStep(origin=AT, source=5, region=Region((axis,)), output=6 + register, lengths=(register,))
 
 
@@ -63,8 +63,8 @@ def test_an_end_counts_from_the_end_unless_a_range_begins_there_too():
 @pytest.mark.parametrize(
     "change",
     [
-        CountStep(origin=AT, target=0, amount=number(1)),
-        SetStep(origin=AT, values=((OLDER, number(3)),)),
+        CountStep(origin=AT, target=0, amount=Index.of(1)),
+        SetStep(origin=AT, values=((OLDER, Index.of(3)),)),
         CallStep(origin=AT, procedure="other"),
         read("0", "m", OLDER),
     ],
@@ -74,6 +74,6 @@ def test_a_step_in_between_may_change_the_place(change):
 
 
 def test_other_steps_change_nothing():
-    change = CountStep(origin=AT, target=1, amount=number(1))
+    change = CountStep(origin=AT, target=1, amount=Index.of(1))
 
     assert together(read("n", "16", OLDER), change, read("0", "n", NEWER)) == 16

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from openinfer.codegen import loop_program
 from openinfer.errors import MissingDependencyError, SynthesisError
 from openinfer.plan.accesses import walk
-from openinfer.plan.indices import constant
 from openinfer.plan.steps import ComputeStep, CopyStep, StoreStep
 from openinfer.scratch import scratch_directory
 from openinfer.synth.c_host.toolchain import run_tool
@@ -113,7 +112,7 @@ def _splits(plan: ExecutionPlan, step: Step, moving: frozenset[int]) -> Iterator
     """Yield how many values the variables have that the source of a step splits."""
     match step:
         case StoreStep(region=region):
-            sizes = (constant(axis.size) for axis in region.ranges if constant(axis.start) is None)
+            sizes = (axis.size.constant for axis in region.ranges if axis.start.constant is None)
             yield from (size + 1 for size in sizes if size is not None)
         case ComputeStep(arguments=arguments) if arguments:
             kernel = loop_program(step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.dtypes import U64
 from openinfer.plan.steps import LoopIndex
 from openinfer.synth.c_host import integers as exact
@@ -13,12 +14,12 @@ from openinfer_synth_c.elements import Bound
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from openinfer.plan.steps import IndexExpr, Register, ValueRef
+    from openinfer.plan.steps import Register, ValueRef
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.names import Names
 
 
-def declare_integers(code: Code, names: Names, integers: Mapping[str, IndexExpr], flag: str = "overflow") -> None:
+def declare_integers(code: Code, names: Names, integers: Mapping[str, Index], flag: str = "overflow") -> None:
     """Append a named ``int64_t`` constant for each expression (`openinfer.synth.c_host.integers`).
 
     Raises:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.plan.indices import constant
 from openinfer.plan.steps import LoopIndex, TableRef, ValueRef
 from openinfer.synth.c_host.integers import number_text
 from openinfer_synth_c.elements import Bound
@@ -55,7 +54,7 @@ class Binder:
     def _entry(self, ref: TableRef, name: str) -> str:
         """Return the address of a table's entry, after tests of the indices that need them."""
         table = self._plan.table(ref.table)
-        fixed = [constant(index) for index in ref.indices]
+        fixed = [index.constant for index in ref.indices]
         known = [value for value in fixed if value is not None]
         if len(known) == len(fixed):
             return self._names.weight(dict(table.fixed)[tuple(known)])

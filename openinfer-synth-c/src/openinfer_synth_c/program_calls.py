@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from openinfer.affine import Index
 from openinfer.array_types import storage_dtype
+from openinfer.dims import evaluated
 from openinfer.errors import DeviceError
 from openinfer.plan.accesses import walk
+from openinfer.plan.operands import symbols
 from openinfer.plan.places import ALIGNMENT
 from openinfer.plan.steps import EqualStep, PlaceStep, Register
 from openinfer.simulate.devices.programs import Fault
-from openinfer.symbolic import evaluate
 from openinfer.synth.c_host.blob import blob_of
 from openinfer.synth.c_host.statuses import STATUSES
 from openinfer_synth_c.instance import WORD
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import IndexExpr
     from openinfer.synth.c_host.variables import Variable
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -119,14 +120,15 @@ class PlanInstance:
         is_above = bounds.least is None or value >= self._value(bounds.least)
         return is_above and (bounds.most is None or value <= self._value(bounds.most))
 
-    def _value(self, expr: IndexExpr) -> int:
+    def _value(self, expr: Index) -> int:
         """Return the value of an integer expression in the step that was last.
 
         Raises:
             LookupError: it reads memory, which may have changed.
         """
-        registers = {name: operand.number for name, operand in expr.names if isinstance(operand, Register)}
-        return evaluate(expr.expr, lambda name: self._model.register(registers[name]))
+        read = ((symbol.name, symbol.operand) for symbol in symbols(expr))
+        registers = {name: operand.number for name, operand in read if isinstance(operand, Register)}
+        return evaluated(expr, {name: self._model.register(number) for name, number in registers.items()})
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the outputs whose shape varies."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.expr.c_renderer import item_type, literal_text
-from openinfer.plan.indices import constant
+from openinfer.plan.operands import alone
 from openinfer.plan.steps import ClearStep, EntryStep, EqualStep, LoadStep, PlaceStep, Register, SetStep
-from openinfer.symbolic import Name
 from openinfer.synth.c_host.integers import number_text
 from openinfer.synth.c_host.registers import write_place, write_set
 from openinfer_synth_c.elements import Bound
@@ -18,7 +18,7 @@ from openinfer_synth_c.regions import RegionWriter
 
 if TYPE_CHECKING:
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import IndexExpr, StoreStep
+    from openinfer.plan.steps import StoreStep
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.names import Names
 
@@ -57,16 +57,13 @@ def _equal(code: Code, names: Names, step: EqualStep) -> None:
     code.refuse(f"{left} != {right}", "MODEL_SHAPE")
 
 
-def _named(names: Names, side: IndexExpr) -> str | None:
+def _named(names: Names, side: Index) -> str | None:
     """Return a number, or the size that is an expression, as text; None for other expressions."""
-    known = constant(side)
+    known = side.constant
     if known is not None:
         return number_text(known)
-    match side.expr, side.names:
-        case Name(), ((_, Register(number)),):
-            return names.register(number)
-        case _:
-            return None
+    register = alone(side)
+    return names.register(register.number) if isinstance(register, Register) else None
 
 
 def _load(code: Code, names: Names, plan: ExecutionPlan, step: LoadStep) -> None:

@@ -12,7 +12,6 @@ from openinfer.expr.c_renderer import literal_text
 from openinfer.expr.counting import counted, counting
 from openinfer.expr.linear import linearise
 from openinfer.expr.tree import ExprError
-from openinfer.plan.indices import constant
 from openinfer.plan.report import place_of
 from openinfer.plan.steps import (
     BarrierStep,
@@ -271,7 +270,7 @@ class StatementWriter:
             output.store("i", literal_text(dtype, value))
 
     def _count(self, step: CountStep) -> None:
-        by = constant(step.amount)
+        by = step.amount.constant
         with self._code.braces():
             counter = Binder(self._code, self._names, self._plan).output(step.target, "y")
             dtype = counter.type.dtype
@@ -312,7 +311,7 @@ class StatementWriter:
         with self._code.braces():
             # What notes an overflow has a name of its own, because statements within the loop declare others.
             declare_integers(self._code, self._names, {start: step.start, end: step.end}, flag=f"overflow_{start}")
-            first, last = constant(step.start), constant(step.end)
+            first, last = step.start.constant, step.end.constant
             if first is not None and last is not None:
                 self._code.loop_turns[len(self._code.lines)] = max(last - first, 0)
             with self._code.braces(f"for (int64_t {counter} = {start}; {counter} < {end}; ++{counter})"):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index
 from openinfer.codegen import loop_program, operands_of
 from openinfer.plan.accesses import walk
-from openinfer.plan.indices import constant
 from openinfer.plan.steps import ComputeStep, LoadStep, ValueRef
 from openinfer.plan.values import ViewMemory
 
@@ -33,7 +32,7 @@ def moving_registers(plan: ExecutionPlan) -> frozenset[int]:
         for step in steps
         if isinstance(step, LoadStep)
         and step.view is not None
-        and any(constant(axis.start) is None for axis in step.region.ranges)
+        and any(axis.start.constant is None for axis in step.region.ranges)
     )
 
 

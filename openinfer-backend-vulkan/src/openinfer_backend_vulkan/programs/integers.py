@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from openinfer.affine import Index
+from openinfer.dims import evaluated
+from openinfer.plan.operands import alone, symbols
 from openinfer.plan.steps import LoopIndex, Register
-from openinfer.symbolic import INT64, BinOp, Const, DivisionError, Name, evaluate
+from openinfer.symbolic import INT64, DivisionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from openinfer.plan.steps import IndexExpr, ValueRef
-    from openinfer.symbolic import IntExpr
+    from openinfer.plan.steps import ValueRef
 
     Reader: TypeAlias = Callable[[], int]
 
@@ -46,23 +48,21 @@ class Integers(Protocol):
         ...
 
 
-def reader(index: IndexExpr, integers: Integers) -> Reader:
+def reader(index: Index, integers: Integers) -> Reader:
     """Return a function that evaluates an expression.
 
     It raises StepFaultError, ``out-of-range``, where a division has no value, or 64 bits do not hold the result.
     """
-    bound = {name: _bound(meaning, integers) for name, meaning in index.names}
-    if isinstance(index.expr, Const):
-        value = index.expr.value
+    value, meaning = index.constant, alone(index)
+    if value is not None:
         return lambda: value
-    if isinstance(index.expr, Name):
-        return bound[index.expr.name]
-    return _checked(_sum(index.expr, bound))
+    if meaning is not None:
+        return _bound(meaning, integers)
+    bound = {symbol.name: _bound(symbol.operand, integers) for symbol in symbols(index)}
+    return _checked(lambda: evaluated(index, {name: read() for name, read in bound.items()}))
 
 
-def _bound(meaning: int | LoopIndex | ValueRef | Register, integers: Integers) -> Reader:
-    if isinstance(meaning, int):
-        return lambda: meaning
+def _bound(meaning: LoopIndex | ValueRef | Register, integers: Integers) -> Reader:
     if isinstance(meaning, LoopIndex):
         loops, loop = integers.loops, meaning.loop
         return lambda: loops[loop]
@@ -71,14 +71,6 @@ def _bound(meaning: int | LoopIndex | ValueRef | Register, integers: Integers) -
         return lambda: registers[number]
     value, scalar = meaning.value, integers.scalar
     return lambda: scalar(value)
-
-
-def _sum(expr: IntExpr, bound: dict[str, Reader]) -> Reader:
-    """Return what evaluates an expression; sums of two short operands, as most are, at once."""
-    if isinstance(expr, BinOp) and isinstance(expr.left, Name) and isinstance(expr.right, Const) and expr.op == "+":
-        left, right = bound[expr.left.name], expr.right.value
-        return lambda: left() + right
-    return lambda: evaluate(expr, lambda name: bound[name]())
 
 
 def _checked(read: Reader) -> Reader:

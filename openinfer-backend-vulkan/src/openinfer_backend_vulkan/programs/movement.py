@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Var
+from openinfer.affine import Index, Var
 from openinfer.errors import UnsupportedError
 from openinfer.expr import tree
 from openinfer.loops.displacement import displaced
 from openinfer.ops.derived import expression_computation
 from openinfer.plan.regions import Axis, Region
-from openinfer.plan.sizes import number
 from openinfer.plan.steps import ClearStep, CopyStep, FillStep, InputStep, LoadStep, StoreStep, ValueRef
 from openinfer.plan.values import ViewMemory
 from openinfer.scalars import converted
@@ -107,7 +106,7 @@ class Movement:
 
     def _copy_of_view(self, step: CopyStep, source: int, view: ViewMemory) -> Run:
         kind = self._plan.values[source].type
-        row = Region((Axis(number(0), number(kind.count), number(kind.count), 1, kind.count),))
+        row = Region((Axis(Index.of(0), Index.of(kind.count), Index.of(kind.count), 1, kind.count),))
         kernel = self._kernel(loading(row, kind.dtype, self._plan.values[view.state].type.count))
         count = (lambda: kind.count) if step.count is None else reader(step.count, self._machine)
         machine, places = self._machine, {"x": self._memory.place(source), "y": self._memory.place(step.output)}

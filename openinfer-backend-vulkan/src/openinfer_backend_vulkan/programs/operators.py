@@ -13,7 +13,6 @@ from openinfer.compute.evaluate import evaluate
 from openinfer.expr.counting import counted, counting, counting_by_given, counting_type
 from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation
-from openinfer.plan.indices import constant
 from openinfer.plan.programs import operands_of
 from openinfer.plan.steps import TableRef, ValueRef
 from openinfer.plan.values import ViewMemory
@@ -147,7 +146,7 @@ class Operators:
         """Return what counts where the host does not: floats, and integers that kernels write too."""
         value, machine = step.target, self._machine
         kind, place = self._plan.values[value].type, self._operands.memory.place(value)
-        amount, known = constant(step.amount), reader(step.amount, machine)
+        amount, known = step.amount.constant, reader(step.amount, machine)
         given = TensorType(counting_type(kind.dtype), ())
         if amount is None or amount < 0:
             expr, kinds = counting_by_given(kind.dtype), [kind, given]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from openinfer.affine import Index, Var
 from openinfer.expr import tree
 from openinfer.loops import Bind, Buffer, For, Kernel, Load, Store, value_of
-from openinfer.plan.indices import constant
 from openinfer_backend_vulkan.programs.integers import StepFaultError, reader
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.loops import Value
     from openinfer.plan.regions import Axis, Region
-    from openinfer.plan.steps import IndexExpr
     from openinfer.scalars import Scalar
     from openinfer_backend_vulkan.programs.integers import Integers, Reader
 
@@ -48,7 +46,7 @@ class _Place:
 class RegionReader:
     """Evaluates the places of an access, tests them and lets caches grow, all or nothing."""
 
-    def __init__(self, region: Region, integers: Integers, name: str, given: Sequence[IndexExpr] = ()) -> None:
+    def __init__(self, region: Region, integers: Integers, name: str, given: Sequence[Index] = ()) -> None:
         self._registers = integers.registers
         self._region = region
         self._table = [_axis_reader(axis, integers, name) for axis in region.table]
@@ -106,7 +104,7 @@ def _axis_reader(axis: Axis, integers: Integers, name: str) -> Callable[[], _Pla
     start, size = reader(axis.start, integers), reader(axis.size, integers)
     end = None if axis.end is None else reader(axis.end, integers)
     current = None if axis.current is None else reader(axis.current, integers)
-    known = constant(axis.start), None if axis.end is None else constant(axis.end), constant(axis.size)
+    known = axis.start.constant, None if axis.end is None else axis.end.constant, axis.size.constant
     first, last, room = known
     if first is not None and last is not None and room is not None and 0 <= first <= last <= room:
         whole = _Place(first, last, is_range=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.errors import UnsupportedError
 from openinfer.plan.accesses import members, writes
 from openinfer.plan.steps import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import IndexExpr, Procedure, Step
+    from openinfer.plan.steps import Procedure, Step
     from openinfer_backend_vulkan.programs.machine import Machine
     from openinfer_backend_vulkan.programs.memory import ProgramMemory
     from openinfer_backend_vulkan.programs.operands import Run
@@ -186,7 +187,7 @@ class Steps:
     def _place(self, step: PlaceStep) -> Run:
         found, registers = step.range, self._machine.registers
 
-        def read(index: IndexExpr | None) -> Callable[[], int | None]:
+        def read(index: Index | None) -> Callable[[], int | None]:
             return (lambda: None) if index is None else reader(index, self._machine)
 
         given, low, high = reader(step.value, self._machine), read(found.low), read(found.high)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.plan.accesses import members, walk, writes
-from openinfer.plan.indices import constant
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -227,7 +226,7 @@ class BlockWriter:
 
 def _turns(step: LoopStep) -> int | None:
     """Return how often the steps of a loop run, those of loops in it included; None where that is not known."""
-    start, end = constant(step.start), constant(step.end)
+    start, end = step.start.constant, step.end.constant
     if start is None or end is None:
         return None
     inner = 1

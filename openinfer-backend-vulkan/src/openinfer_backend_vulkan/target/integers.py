@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.plan.accesses import operands
+from openinfer.plan.operands import symbols, values_in
 from openinfer.plan.steps import (
     ClearStep,
     ComputeStep,
     CopyStep,
     CountStep,
     EqualStep,
-    IndexExpr,
     InputStep,
     LoadStep,
     LoopIndex,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from openinfer.plan.steps import Step
 
 
-def integers_of(step: Step) -> Iterator[IndexExpr]:
+def integers_of(step: Step) -> Iterator[Index]:
     """Yield the integer expressions that a step itself evaluates: of a loop those of its bounds."""
     for operand in operands(step):
         if isinstance(operand, TableRef):
@@ -48,7 +49,7 @@ def integers_of(step: Step) -> Iterator[IndexExpr]:
             yield from (step.value, *step.range.expressions)
         case EqualStep():
             yield from (step.left, step.right)
-        case CopyStep(count=IndexExpr() as count) | InputStep(count=IndexExpr() as count):
+        case CopyStep(count=Index() as count) | InputStep(count=Index() as count):
             yield count
         case LoopStep():
             yield from (step.start, step.end)
@@ -59,11 +60,10 @@ def integers_of(step: Step) -> Iterator[IndexExpr]:
 def values_read(step: Step) -> Iterator[int]:
     """Yield the values that the integer expressions of a step read."""
     for index in integers_of(step):
-        yield from index.values
+        yield from values_in(index)
 
 
-def is_known(index: IndexExpr, loops: Collection[int]) -> bool:
+def is_known(index: Index, loops: Collection[int]) -> bool:
     """Whether an expression has numbers and the indices of these loops alone."""
-    return all(
-        isinstance(bound, int) or (isinstance(bound, LoopIndex) and bound.loop in loops) for _, bound in index.names
-    )
+    read = (symbol.operand for symbol in symbols(index))
+    return all(isinstance(operand, LoopIndex) and operand.loop in loops for operand in read)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.plan.indices import constant
 from openinfer.plan.steps import LoopIndex, TableRef
 from openinfer.plan.values import ViewMemory
 from openinfer.synth.c_host.integers import declare_integers, number_text
@@ -68,7 +67,7 @@ class Locator:
         if not isinstance(operand, TableRef):
             return self.value(operand.value)
         table = self._plan.table(operand.table)
-        known = tuple(constant(index) for index in operand.indices)
+        known = tuple(index.constant for index in operand.indices)
         if None not in known:
             return Located(self._places.weight(dict(table.fixed)[tuple(n for n in known if n is not None)]))
         place = self._table_place(table)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from openinfer.compute import Computation
     from openinfer.plan.regions import Region
-    from openinfer.plan.steps import Argument, IndexExpr
+    from openinfer.plan.steps import Argument
     from openinfer.synth.c_host.lines import Lines
     from openinfer_backend_vulkan.glsl.loop_programs import Printed
     from openinfer_backend_vulkan.target.host_names import HostNames
@@ -50,7 +50,7 @@ def region_numbers(
     kernel: Printed,
     names: HostNames,
     region: Region,
-    given: Sequence[IndexExpr],
+    given: Sequence[Index],
     tensors: Mapping[str, Located],
     noted: Sequence[int | None] = (),
 ) -> RunNumbers:

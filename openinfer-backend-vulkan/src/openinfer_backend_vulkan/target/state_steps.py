@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.errors import SynthesisError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.loops import Kernel
     from openinfer.plan.regions import Region
-    from openinfer.plan.steps import ClearStep, IndexExpr, Operand
+    from openinfer.plan.steps import ClearStep, Operand
     from openinfer_backend_vulkan.target.kernel_writer import KernelWriter
 
 
@@ -91,7 +92,7 @@ def _moved(
     writer: KernelWriter,
     program: Kernel,
     region: Region,
-    given: Sequence[IndexExpr],
+    given: Sequence[Index],
     tensors: Mapping[str, Located],
     noted: Sequence[int | None] = (),
 ) -> None:

@@ -12,7 +12,6 @@ from openinfer.expr.counting import counted, counting
 from openinfer.expr.tree import ExprError
 from openinfer.ir.types import TensorType
 from openinfer.ops.derived import expression_computation
-from openinfer.plan.indices import constant
 from openinfer.plan.programs import operands_of
 from openinfer.plan.report import place_of
 from openinfer.plan.steps import (
@@ -114,7 +113,7 @@ class _StepWriter:
                 self._locator.test_entry(code, step.entry, "x0")
 
     def _loop(self, step: LoopStep) -> None:
-        start, end = constant(step.start), constant(step.end)
+        start, end = step.start.constant, step.end.constant
         name = self._names.loops[step.loop]
         if start is None or end is None or end <= start:
             return
@@ -171,7 +170,7 @@ class _StepWriter:
 
     def _count(self, step: CountStep) -> None:
         kind, target = self._plan.values[step.target].stored, self._locator.value(step.target)
-        known = constant(step.amount)
+        known = step.amount.constant
         amount = None if known is None else counted(known, kind.dtype, down=step.down)
         counter = counting(kind.dtype, amount, down=step.down)
         with self._code.braces():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from openinfer import dims, symbolic
+from openinfer import dims
 from openinfer.affine import Index
 from openinfer.dims import NeedsNumberError, Space
 from openinfer.plan.accesses import walk
+from openinfer.plan.operands import symbols
 from openinfer.plan.sized_symbols import LARGEST
 from openinfer.plan.steps import ComputeStep, CopyStep, Register, ValueRef
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import IndexExpr, Step
+    from openinfer.plan.steps import Step
 
 
 def storage_nbytes(dtype: DType, count: Size) -> Size:
@@ -87,18 +88,17 @@ class PlanSizes:
         has_layout = self._plan.values[value].layout is not None
         return kind.nbytes if has_layout else self._nbytes.get(value, kind.nbytes)
 
-    def value(self, expr: IndexExpr) -> Size | None:
+    def value(self, expr: Index) -> Size | None:
         """Return an expression of numbers and sizes; None where it depends on more."""
         values: dict[str, Size] = {}
-        for name, bound in expr.names:
-            value = bound if isinstance(bound, int) else None
-            if isinstance(bound, Register):
-                value = self._registers.get(bound.number)
+        for symbol in symbols(expr):
+            register = symbol.operand.number if isinstance(symbol.operand, Register) else None
+            value = None if register is None else self._registers.get(register)
             if value is None:
                 return None
-            values[name] = value
+            values[symbol.name] = value
         try:
-            return symbolic.evaluate(expr.expr, cast("Mapping[str, int]", values).__getitem__)
+            return dims.evaluated(expr, cast("Mapping[str, int]", values))
         except NeedsNumberError:
             return None
 

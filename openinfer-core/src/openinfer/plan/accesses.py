@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
+from openinfer.plan.operands import values_in
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -14,7 +16,6 @@ from openinfer.plan.steps import (
     EntryStep,
     EqualStep,
     FillStep,
-    IndexExpr,
     InputStep,
     KernelStep,
     LoadStep,
@@ -78,8 +79,8 @@ def operand_reads(operand: Operand | None) -> int:
     return 0
 
 
-def _index_reads(indices: Iterable[IndexExpr]) -> int:
-    return mask(value for index in indices for value in index.values)
+def _index_reads(indices: Iterable[Index]) -> int:
+    return mask(value for index in indices for value in values_in(index))
 
 
 def operands(step: Step) -> tuple[Operand, ...]:
@@ -145,7 +146,7 @@ def _integer_reads(step: Step) -> int:
             return _index_reads((step.value, *step.range.expressions))
         case EqualStep():
             return _index_reads((step.left, step.right))
-        case CopyStep(count=IndexExpr() as count) | InputStep(count=IndexExpr() as count):
+        case CopyStep(count=Index() as count) | InputStep(count=Index() as count):
             return _index_reads((count,))
         case _:
             return 0

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Interval
 from openinfer.diagnostics import did_you_mean
+from openinfer.dims import expression_interval
 from openinfer.errors import SynthesisError
 from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Loop, Single
 from openinfer.ir.resolved import Storage
 from openinfer.plan.findings import at_node
-from openinfer.plan.indices import expression_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import VarDecl
     from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.ir.resolved import ResolvedGraph
-    from openinfer.plan.indices import Interval
     from openinfer.symbolic import IntExpr
 
 
@@ -29,7 +29,7 @@ class _Use:
     block: str
     node: Node
     access: CacheAccess
-    names: Mapping[str, Interval | None]
+    names: Mapping[str, Interval]
 
 
 class CacheBounds:
@@ -51,8 +51,8 @@ class CacheBounds:
         self._uses: dict[str, list[_Use]] = {name: [] for name in self._declarations}
         self._check_limits()
         scalars = {name for name, v in resolved.variables.items() if not v.type.shape}
-        names: dict[str, Interval | None] = {
-            name: (0 if name in given else value, value)
+        names = {
+            name: Interval(0 if name in given else value, value)
             for name, value in resolved.sizes.items()
             if name not in scalars
         }
@@ -74,10 +74,10 @@ class CacheBounds:
         most = 0
         for use in self._uses[name]:
             for value, after in _grown_to(use, place, decl):
-                found = expression_interval(value, use.names)
-                if found is None:
+                high = expression_interval(value, use.names).high
+                if high is None:
                     raise _missing(name, formal, use, is_count=is_count)
-                most = max(most, found[1] + (0 if is_count else after))
+                most = max(most, high + (0 if is_count else after))
         return max(most, 0 if is_count else 1)
 
     def _check_limits(self) -> None:
@@ -97,12 +97,13 @@ class CacheBounds:
         return f"no cache has the index {key!r} of a limit, nor is {key} a size of this program: {hint}"
 
 
-def _uses(block: str, nodes: Sequence[Node], names: Mapping[str, Interval | None]) -> Iterator[_Use]:
+def _uses(block: str, nodes: Sequence[Node], names: Mapping[str, Interval]) -> Iterator[_Use]:
     for node in nodes:
         match node.kind:
             case Loop(index=index, start=start, end=end, body=body):
-                low, high = expression_interval(start, names), expression_interval(end, names)
-                inside = None if low is None or high is None or low[0] >= high[1] else (low[0], high[1] - 1)
+                low, last = expression_interval(start, names).low, expression_interval(end, names).high
+                is_empty = low is not None and last is not None and low >= last
+                inside = Interval(None, None) if is_empty or last is None else Interval(low, last - 1)
                 yield from _uses(block, body, {**names, index: inside})
             case CacheRead(src=access) | CacheWrite(dst=access) | CacheReset(target=access) if access.slots:
                 yield _Use(block, node, access, names)

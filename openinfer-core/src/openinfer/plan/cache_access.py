@@ -10,12 +10,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index, Interval
+from openinfer.dims import expression_interval
 from openinfer.ir.nodes import CacheRead, CacheReset, CacheWrite, Single, Slice
 from openinfer.ir.types import TensorType
 from openinfer.plan.findings import about
-from openinfer.plan.indices import constant, expression_interval, interval
+from openinfer.plan.operands import interval
 from openinfer.plan.regions import Axis, Growth, Region
-from openinfer.plan.sizes import combined, number
 from openinfer.plan.steps import Register
 
 if TYPE_CHECKING:
@@ -26,11 +27,9 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import ResolvedGraph, ResolvedVar
     from openinfer.plan.bounds import CacheBounds
     from openinfer.plan.draft import Draft
-    from openinfer.plan.indices import Interval
-    from openinfer.plan.steps import IndexExpr
     from openinfer.symbolic import IntExpr
 
-    Indexed = Callable[[IntExpr], IndexExpr]
+    Indexed = Callable[[IntExpr], Index]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +149,9 @@ def _partly_reset(resolved: ResolvedGraph) -> frozenset[str]:
 
 def _is_counted(end: IntExpr, resolved: ResolvedGraph) -> bool:
     """Whether an end is never below 0, as far as sizes show."""
-    sizes = {name: (n, n) for name, n in resolved.sizes.items() if name not in resolved.variables}
-    found = expression_interval(end, sizes)
-    return found is not None and found[0] >= 0
+    sizes = {name: Interval(n, n) for name, n in resolved.sizes.items() if name not in resolved.variables}
+    least = expression_interval(end, sizes).low
+    return least is not None and least >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ class Access:
 
     draft: Draft
     index: Indexed
-    loops: Mapping[int, Interval | None]
+    loops: Mapping[int, Interval]
     block: str
     node: Node
 
@@ -205,7 +204,7 @@ class Access:
             if isinstance(slot, Single)
         )
         inner = tuple(
-            Axis(number(0), self._extent(cache, formal), number(n), stride, n)
+            Axis(Index.of(0), self._extent(cache, formal), Index.of(n), stride, n)
             for formal, n, stride in zip(cache.auto, cache.entry, inner_strides, strict=True)
         )
         return Region(table, growth, inner)
@@ -213,38 +212,38 @@ class Access:
     def _bound(self, cache: Cache, formal: str) -> int:
         return cache.bounds[(*cache.table, *cache.auto).index(formal)]
 
-    def _extent(self, cache: Cache, formal: str) -> IndexExpr:
+    def _extent(self, cache: Cache, formal: str) -> Index:
         base = cache.base[cache.auto.index(formal)]
-        return combined(number(base), "+", self.draft.size(Register(cache.grown[formal])))
+        return self.draft.size(Register(cache.grown[formal])) + base
 
     def _axis(self, cache: Cache, formal: str, slot: Single | Slice, stride: int) -> Axis:
         bound = self._bound(cache, formal)
         if isinstance(slot, Single):
-            return Axis(self.index(slot.index), None, number(bound), stride, bound)
+            return Axis(self.index(slot.index), None, Index.of(bound), stride, bound)
         current = self.draft.size(Register(cache.grown[formal])) if formal in cache.grown else None
         if formal in cache.fixed:
-            current = number(bound)
-        return self._range(slot, current, number(bound), stride, bound)
+            current = Index.of(bound)
+        return self._range(slot, current, Index.of(bound), stride, bound)
 
     def _range(
         self,
         slot: Slice,
-        current: IndexExpr | None,
-        limit: IndexExpr,
+        current: Index | None,
+        limit: Index,
         stride: int,
         room: int,
         *,
         is_bound: bool = True,
     ) -> Axis:
-        start = number(0) if slot.start is None else self.index(slot.start)
+        start = Index.of(0) if slot.start is None else self.index(slot.start)
         if slot.end is None:
             return Axis(start, limit if current is None else current, limit, stride, room, is_bound)
-        end, now = self.index(slot.end), None if current is None else constant(current)
-        written = constant(end)
+        end, now = self.index(slot.end), None if current is None else current.constant
+        written = end.constant
         if written is not None and written < 0 and now is not None:
-            return Axis(start, number(now + written), limit, stride, room, is_bound)
+            return Axis(start, Index.of(now + written), limit, stride, room, is_bound)
         values = interval(end, self.loops)
-        is_counted = values is not None and values[0] >= 0
+        is_counted = values.low is not None and values.low >= 0
         return Axis(start, end, limit, stride, room, is_bound, None if is_counted else current)
 
     def _selected(self, cache: Cache, formal: str, slot: Single | Slice, stride: int) -> Axis:
@@ -271,7 +270,7 @@ class Access:
                 axes.append(self._axis(cache, formal, slot, stride))
                 continue
             room = self._bound(cache, formal)
-            axes.append(Axis(number(0), number(room), number(room), stride, room))
+            axes.append(Axis(Index.of(0), Index.of(room), Index.of(room), stride, room))
         return tuple(axes)
 
 
@@ -283,7 +282,7 @@ def lengths(region: Region) -> tuple[int | None, ...]:
 def _length(axis: Axis) -> int | None:
     if axis.end is None or axis.current is not None:
         return None
-    start, end = constant(axis.start), constant(axis.end)
+    start, end = axis.start.constant, axis.end.constant
     return None if start is None or end is None else max(end - start, 0)
 
 

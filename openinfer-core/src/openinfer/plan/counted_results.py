@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.dims import product
 from openinfer.ops.counting import COUNT, counted_places
 from openinfer.plan.setting_ranges import length_range
-from openinfer.plan.sizes import product
-from openinfer.plan.steps import CopyStep, IndexExpr, PlaceStep, Register, SetStep, ValueRef
-from openinfer.symbolic import Name
+from openinfer.plan.steps import CopyStep, PlaceStep, Register, SetStep, ValueRef
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +67,7 @@ class CountedResults:
         if is_named:
             self.draft.counts[count] = rows
         # The count is at most the room: the bound is for analysers of generated source to see.
-        value = IndexExpr(Name(name), ((name, ValueRef(count)),))
+        value = self.draft.read(ValueRef(count), self.draft.values[count].name)
         yield PlaceStep(origin=at.origin, register=rows.number, value=value, range=length_range(most))
         for place in places:
             yield from self._rows(outputs[place], written[place], rows, at)
@@ -92,5 +91,5 @@ class CountedResults:
         ]
         if changed:
             yield SetStep(origin=at.origin, values=tuple(changed))
-        elements = product(tuple(map(self.draft.size, extents)))
+        elements = product(map(self.draft.size, extents))
         yield CopyStep(origin=at.origin, source=ValueRef(source), output=output, count=elements)

@@ -6,17 +6,17 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.dtypes import BOOL
 from openinfer.errors import SynthesisError
 from openinfer.ir.resolved import Storage
 from openinfer.ir.types import TensorType
 from openinfer.plan.equal_lengths import EqualLengths
 from openinfer.plan.given_sizes import GivenSizes
-from openinfer.plan.sizes import number
-from openinfer.plan.steps import Demand, EqualStep, IndexExpr, Procedure, Register
+from openinfer.plan.operands import LoopIndex, Register, Symbol, ValueRef
+from openinfer.plan.steps import Demand, EqualStep, Procedure
 from openinfer.plan.tables import TableUse
 from openinfer.plan.values import PlanRegister
-from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ class Draft:
     registers: list[PlanRegister] = field(default_factory=list[PlanRegister])
     extents: dict[int, tuple[int | Register, ...]] = field(default_factory=dict[int, "tuple[int | Register, ...]"])
     given: GivenSizes | None = None
-    starts: list[tuple[int, IndexExpr]] = field(default_factory=list["tuple[int, IndexExpr]"])
+    starts: list[tuple[int, Index]] = field(default_factory=list["tuple[int, Index]"])
     views: dict[int, int] = field(default_factory=dict[int, int])
     counts: dict[int, Register] = field(default_factory=dict[int, Register])
     rooms: Mapping[str, tuple[int | Index | Room, ...]] = field(
@@ -100,8 +100,8 @@ class Draft:
     settled: set[int] = field(default_factory=set[int])
     lengths: EqualLengths = field(default_factory=EqualLengths)
     _values: UniqueNames = field(default_factory=UniqueNames)
-    _registers: UniqueNames = field(default_factory=UniqueNames)
-    _names: dict[Register, str] = field(default_factory=dict["Register", str])
+    _symbols: UniqueNames = field(default_factory=UniqueNames)
+    _names: dict[ValueRef | Register | str, str] = field(default_factory=dict["ValueRef | Register | str", str])
 
     def add_variable(self, variable: ResolvedVar) -> int:
         """Add a variable; return the number of its value."""
@@ -209,17 +209,25 @@ class Draft:
 
     def give(self, most: Mapping[str, int], sizes: Mapping[str, int]) -> None:
         """Let the caller give some sizes in every step, of which ``most`` are the largest values."""
-        self.given = GivenSizes(most, sizes, self._given_register)
+        self.given = GivenSizes(most, sizes, self._given_register, self.size)
 
-    def size(self, extent: int | Register) -> IndexExpr:
+    def size(self, extent: int | Register) -> Index:
         """Return an extent as an expression: a number, or the register that holds it."""
         if isinstance(extent, int):
-            return number(extent)
-        # Two registers may be called the same, an expression of both names them apart.
-        if extent not in self._names:
-            self._names[extent] = self._registers.of(self.registers[extent.number].name)
-        name = self._names[extent]
-        return IndexExpr(Name(name), ((name, extent),))
+            return Index.of(extent)
+        register = self.registers[extent.number]
+        return self.read(extent, register.size or register.name)
+
+    def read(self, operand: int | LoopIndex | ValueRef | Register, name: str) -> Index:
+        """Return an operand, which is called ``name``, as an expression."""
+        if isinstance(operand, int):
+            return Index.of(operand)
+        # Two registers may be called the same, an expression of both names them apart. Of loops whose indices are
+        # called the same, the innermost is meant.
+        key = name if isinstance(operand, LoopIndex) else operand
+        if key not in self._names:
+            self._names[key] = self._symbols.of(name)
+        return Index.of(Symbol(self._names[key], operand=operand))
 
     def words(self, extent: int | Register) -> str:
         """Return what a program calls an extent: registers of those of a variable are named ``x.0``."""

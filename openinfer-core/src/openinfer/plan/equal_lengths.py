@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
+from openinfer.plan.operands import alone
 from openinfer.plan.range_lengths import RangeLengths
 from openinfer.plan.steps import CallStep, LoadStep, LoopStep, PlaceStep, Register, SetStep
-from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from openinfer.plan.steps import IndexExpr, Step
+    from openinfer.plan.steps import Step
     from openinfer.plan.values import PlanRegister
 
 
@@ -53,9 +54,9 @@ class EqualLengths:
             case _:
                 pass
 
-    def _source(self, value: IndexExpr, registers: Sequence[PlanRegister]) -> Register | None:
+    def _source(self, value: Index, registers: Sequence[PlanRegister]) -> Register | None:
         """Return the original that a value is a copy of; None: it is computed, or a write to a cache may change it."""
-        source = value.names[0][1] if isinstance(value.expr, Name) else None
+        source = alone(value)
         if not isinstance(source, Register) or registers[source.number].is_kept:
             return None
         return self.original(source)

@@ -23,6 +23,7 @@ from openinfer.ops.derived import expression_computation
 from openinfer.plan.accesses import operand_reads
 from openinfer.plan.failing import refuses_elements
 from openinfer.plan.in_place import overwritten
+from openinfer.plan.operands import symbols
 from openinfer.plan.passing import Entry, Passing
 from openinfer.plan.report import kind_of
 from openinfer.plan.steps import (
@@ -184,7 +185,8 @@ def _is_varying(step: _Producer) -> bool:
 def _have_sizes_of_steps(producer: _Producer, consumer: ComputeStep, around: Fusion) -> bool:
     """Whether the parameters of two steps go together, and are sizes that the caller gives or their broadcasts."""
     arguments = _arguments(producer, consumer) if isinstance(producer, ComputeStep) else None
-    bounds = (bound for argument in (arguments or {}).values() for _, bound in argument.value.names)
+    read = (symbol for argument in (arguments or {}).values() for symbol in symbols(argument.value))
+    bounds = (symbol.operand for symbol in read)
     is_of_sizes = all(isinstance(bound, Register) and bound.number in around.sizes for bound in bounds)
     return arguments is not None and is_of_sizes
 

@@ -6,11 +6,22 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
-from openinfer.dims import Condition, Let, LetKind, Relation, evaluated, lets_in, sources
+from openinfer.dims import (
+    Condition,
+    Let,
+    LetKind,
+    Relation,
+    collected,
+    division,
+    evaluated,
+    index_of_expression,
+    lets_in,
+    sources,
+    with_values,
+)
 from openinfer.plan.findings import about
-from openinfer.plan.sizes import combined, number, polynomial
-from openinfer.plan.steps import IndexExpr, Register
-from openinfer.symbolic import DIVISIONS, Const, Name, evaluate, names, operations, text
+from openinfer.plan.steps import Register
+from openinfer.symbolic import DIVISIONS, names, operations, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,16 +57,19 @@ class GivenSizes:
         most: Mapping[str, int],
         sizes: Mapping[str, int],
         register: Callable[[str, int, str | None, Index | None], int],
+        size: Callable[[int | Register], Index],
     ) -> None:
         """Begin with a register for each size.
 
         Args:
             sizes: of the program; those that are given are the largest.
             register: makes one of a name, its largest value, the size that it is, and its polynomial in sizes.
+            size: returns a number, or what a register holds, as an expression of the plan.
         """
         self.most = dict(most)
         self._sizes = sizes
         self._register = register
+        self._size = size
         alone = {name: Index.of(Var(parameter_name(name))) for name in most}
         self.registers = {name: register(f"size.{name}", value, name, alone[name]) for name, value in most.items()}
         self._extents = {number: alone[name] for name, number in self.registers.items()}
@@ -145,16 +159,10 @@ class GivenSizes:
         return None if self.most.keys().isdisjoint(names(expr)) else self._made(expr)
 
     def _made(self, expr: IntExpr) -> Index:
-        if isinstance(expr, Const):
-            return Index.of(expr.value)
-        if isinstance(expr, Name):
-            return Index.of(Var(parameter_name(expr.name)) if expr.name in self.most else self._sizes[expr.name])
-        if self.most.keys().isdisjoint(names(expr)):
-            return Index.of(evaluate(expr, self._sizes.__getitem__))
-        left, right = self._made(expr.left), self._made(expr.right)
-        if expr.op in DIVISIONS:
-            return self._divided(expr, left, right)
-        return left + right if expr.op == "+" else left - right if expr.op == "-" else left * right
+        return collected(expr, self._extent_of_size, self._divided)
+
+    def _extent_of_size(self, size: str) -> Index:
+        return Index.of(Var(parameter_name(size)) if size in self.most else self._sizes[size])
 
     def _divided(self, expr: BinOp, of: Index, by: Index) -> Index:
         if (by.constant or 0) < 1:
@@ -190,10 +198,9 @@ class GivenSizes:
         low = self._bounds(index).low
         return low is None or low < 0
 
-    def expression(self, expr: IntExpr) -> IndexExpr:
+    def expression(self, expr: IntExpr) -> Index:
         """Return an expression over sizes, those included that are the same in every step."""
-        registers = {name: self.register_of(name) for name in names(expr)}
-        return IndexExpr(expr, tuple((name, register or self._sizes[name]) for name, register in registers.items()))
+        return index_of_expression(expr, lambda name: self._size(self.register_of(name) or self._sizes[name]))
 
     def negative(self, dims: Sequence[IntExpr]) -> Iterator[IntExpr]:
         """Yield the extents, as written, that are below 0 at some sizes."""
@@ -206,24 +213,19 @@ class GivenSizes:
             elif "-" in operations(dim):
                 yield dim
 
-    def value(self, extent: Index) -> IndexExpr:
+    def value(self, extent: Index) -> Index:
         """Return what the register of an extent is set to, as an expression over those of sizes."""
-        values = {str(extent): _held(f"size.{_shown(extent)}", register) for register, extent in self._extents.items()}
+        values = {str(extent): self._size(Register(register)) for register, extent in self._extents.items()}
         let = next((let for let in lets_in(extent) if extent == Index.of(let)), None)
-        value = polynomial(_computed(extent), values, lambda index: self._bounds(index).low)
+        value = with_values(_computed(extent), values, lambda index: self._bounds(index).low)
         if let is None or let.kind is not LetKind.STRIDE:
             return value
         # 0 where the extent is 1, and 1 above it; for 0 the quotient is 2.
-        quotient = combined(number(2), "floor", combined(value, "+", number(1)))
-        return combined(combined(quotient, "+", number(1)), "%", number(2))
+        return division("%", division("floor", Index.of(2), value + 1) + 1, Index.of(2))
 
 
 def _shown(index: Index) -> str:
     return str(index).replace(parameter_name(""), "")
-
-
-def _held(name: str, register: int) -> IndexExpr:
-    return IndexExpr(Name(name), ((name, Register(register)),))
 
 
 def _computed(index: Index) -> Index:

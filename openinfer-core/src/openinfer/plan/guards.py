@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.compute.substitution import resized
-from openinfer.dims import Condition, Let, LetKind, Relation, Stride, broadcast_parts, sources
+from openinfer.dims import Condition, Let, LetKind, Relation, Stride, broadcast_parts, product, sources
 from openinfer.dims.lets import Signed
 from openinfer.plan.setting_ranges import PlaceRange
 from openinfer.plan.sized_calls import FIRST_LOCAL, SizedError
 from openinfer.plan.sized_symbols import LARGEST
-from openinfer.plan.sizes import combined, number, product
 from openinfer.plan.steps import (
     Argument,
     ComputeStep,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from openinfer.plan.calls import Operation
     from openinfer.plan.draft import Draft
     from openinfer.plan.sized_calls import SizedCall
-    from openinfer.plan.steps import IndexExpr, Operand, Step
+    from openinfer.plan.steps import Operand, Step
 
 
 _RELATIONS = {Relation.EQUAL: "be", Relation.UNEQUAL: "not be", Relation.AT_LEAST: "be at least"}
@@ -140,10 +139,10 @@ class SizedSteps:
             return SetStep(origin=self._at.origin, values=((register.number, first),))
         if let.kind is LetKind.STRIDE:
             # An extent less 1 is 0 where it is 1, and above it else: that of 0 counts from the end of two.
-            less, two = self._call.expression(let.parts[0] - 1), number(2)
-            span = PlaceRange(low=number(0), high=number(1), least=None, most=None, size=two)
+            less, two = self._call.expression(let.parts[0] - 1), Index.of(2)
+            span = PlaceRange(low=Index.of(0), high=Index.of(1), least=None, most=None, size=two)
             return PlaceStep(origin=self._at.origin, register=register.number, value=less, range=span)
-        low, high = number(-LARGEST), number(LARGEST)
+        low, high = Index.of(-LARGEST), Index.of(LARGEST)
         if let.kind is LetKind.FROM_END:
             least, most = (
                 None if end is None else self._call.expression(end)
@@ -167,11 +166,11 @@ class SizedSteps:
             return
         value = yield from self._at_least_one(guard)
         register = self._draft.register(f"{self._at.name}.guard", most=LARGEST)
-        demand, one = self._demand(guard), number(1)
-        span = PlaceRange(low=one, high=number(LARGEST), least=one, most=None)
+        demand, one = self._demand(guard), Index.of(1)
+        span = PlaceRange(low=one, high=Index.of(LARGEST), least=one, most=None)
         yield PlaceStep(origin=origin, register=register, value=value, range=span, demand=demand)
 
-    def _at_least_one(self, guard: Condition) -> Generator[Step, None, IndexExpr]:
+    def _at_least_one(self, guard: Condition) -> Generator[Step, None, Index]:
         """Return a value that is at least 1 where a guard holds, after the step that finds it."""
         index = guard.index
         if guard.relation is Relation.AT_LEAST:
@@ -183,11 +182,11 @@ class SizedSteps:
             return self._call.expression(-index)
         # The square of the index itself may have more bits than a register.
         register = self._draft.register(f"{self._at.name}.sign", most=1)
-        span = PlaceRange(low=number(-1), high=number(1), least=None, most=None)
+        span = PlaceRange(low=Index.of(-1), high=Index.of(1), least=None, most=None)
         value = self._call.expression(index)
         yield PlaceStep(origin=self._at.origin, register=register, value=value, range=span)
         sign = self._draft.size(Register(register))
-        return combined(sign, "*", sign)
+        return sign * sign
 
     # Words
 
@@ -275,7 +274,7 @@ class SizedSteps:
             place = step.output - FIRST_LOCAL
             results = (*self._call.outputs, *(type_ for _, type_ in self._call.added))
             extents = [Index.of(extent) for extent in results[place].shape]
-            count = product(tuple(map(self._call.expression, extents)))
+            count = product(map(self._call.expression, extents))
             is_known = all(extent.constant is not None for extent in extents)
             return replace(
                 step, source=renumbered(step.source), output=numbers[step.output], count=None if is_known else count

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.ir.resolved import Filled
 from openinfer.plan.draft import DraftValue
 from openinfer.plan.regions import Axis, Region
-from openinfer.plan.sizes import number
 from openinfer.plan.steps import CopyStep, FillStep, StoreStep, ValueRef
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def initial_steps_of(draft: Draft, value: int, origin: Origin) -> tuple[Step, ..
             origin=origin, source=source, target=value, region=_in_front(variable, room.shape), lengths=()
         )
         return (FillStep(origin=origin, output=value, value=0), store)
-    count = None if room == variable.type else number(variable.type.count)
+    count = None if room == variable.type else Index.of(variable.type.count)
     return (CopyStep(origin=origin, source=source, output=value, count=count),)
 
 
@@ -43,7 +43,7 @@ def _in_front(variable: ResolvedVar, room: tuple[int, ...]) -> Region:
     return Region(
         (),
         inner=tuple(
-            Axis(number(0), number(extent), number(most), math.prod(room[axis + 1 :]), most, is_bound=False)
+            Axis(Index.of(0), Index.of(extent), Index.of(most), math.prod(room[axis + 1 :]), most, is_bound=False)
             for axis, (extent, most) in enumerate(zip(variable.type.shape, room, strict=True))
         ),
     )

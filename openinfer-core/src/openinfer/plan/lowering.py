@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.dims import NeedsNumberError
+from openinfer.affine import Interval
+from openinfer.dims import NeedsNumberError, index_of_expression
 from openinfer.errors import SynthesisError
 from openinfer.ir.nodes import (
     Assign,
@@ -34,7 +36,7 @@ from openinfer.plan.consumers import HandOvers
 from openinfer.plan.counted_results import CountedResults
 from openinfer.plan.draft import Draft, Room
 from openinfer.plan.findings import about, all_of, at_node, faults_at
-from openinfer.plan.indices import LoopScope, constant, interval, is_exact
+from openinfer.plan.operands import alone, interval
 from openinfer.plan.origins import origin_of, placement_of
 from openinfer.plan.persistent import Around, PersistentLowering
 from openinfer.plan.settings import RuntimeSettingError, instead_of, known_settings, runtime_integers
@@ -46,7 +48,6 @@ from openinfer.plan.steps import (
     CopyStep,
     EntryStep,
     FillStep,
-    IndexExpr,
     LoopIndex,
     LoopStep,
     Procedure,
@@ -60,7 +61,7 @@ from openinfer.plan.strict_order import StrictOrder
 from openinfer.plan.tables import TableUse
 from openinfer.plan.threaded_consumers import ThreadedConsumers
 from openinfer.plan.varying_ops import VaryingOps
-from openinfer.plan.varying_settings import VaryingSettings, with_given_sizes
+from openinfer.plan.varying_settings import BoundSettings, VaryingSettings, with_given_sizes
 from openinfer.symbolic import DivisionError, names
 
 if TYPE_CHECKING:
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.model import Model
-    from openinfer.plan.indices import Interval
     from openinfer.plan.plan_options import PlanOptions
     from openinfer.plan.steps import Operand, Origin, Step
     from openinfer.plugins.environment import Environment
@@ -148,6 +148,14 @@ def _lowered(
     return draft
 
 
+@dataclass(frozen=True, slots=True)
+class _LoopScope:
+    """A loop around a statement: the name of its index, and its number."""
+
+    index: str
+    loop: int
+
+
 class _BlockLowering:
     """Lowers the statements of one block."""
 
@@ -176,9 +184,9 @@ class _BlockLowering:
         self._keeps_state = table.state
         self._calls = CallLowering(environment, table, draft.intermediate, lambda value: draft.values[value].type)
         self._sequential = StrictOrder(options.strict_order)
-        self._loops: list[LoopScope] = []
-        self._intervals: dict[int, Interval | None] = {}
-        self._constant_loops: set[int] = set()
+        self._loops: list[_LoopScope] = []
+        self._intervals: dict[int, Interval] = {}
+        self._constant_loops: set[LoopIndex] = set()
 
     def block_steps(self, block: Block) -> Iterator[Step]:
         """Yield the steps of the block."""
@@ -304,19 +312,17 @@ class _BlockLowering:
         table = self._resolved.tables[ref.name]
         use = tables.setdefault(ref.name, TableUse(len(tables), table))
         indices = tuple(self._index(expr, node) for expr in ref.indices)
-        numbers = tuple(number for number in map(constant, indices) if number is not None)
+        numbers = tuple(index.constant for index in indices if index.constant is not None)
         if len(numbers) == len(indices):
             use.fixed[numbers] = None
             return TableRef(use.number, indices, checked=False)
-        bounded = all(
-            bound.loop in self._constant_loops for i in indices for _, bound in i.names if isinstance(bound, LoopIndex)
-        )
-        exact = is_exact(indices) and bounded
+        loops = [alone(index) for index in indices if index.constant is None]
+        exact = len(loops) == len(set(loops)) and all(loop in self._constant_loops for loop in loops)
         use.add([interval(index, self._intervals) for index in indices], exact=exact)
         return TableRef(use.number, indices, checked=not exact)
 
-    def _index(self, expr: IntExpr, node: Node) -> IndexExpr:
-        return IndexExpr(expr, tuple((name, self._bound(name, node)) for name in names(expr)))
+    def _index(self, expr: IntExpr, node: Node) -> Index:
+        return index_of_expression(expr, lambda name: self._draft.read(self._bound(name, node), name))
 
     def _bound(self, name: str, node: Node) -> int | LoopIndex | ValueRef | Register:
         """Return what a name means: a loop index, then an integer scalar, then a size."""
@@ -340,15 +346,16 @@ class _BlockLowering:
         if len(self._loops) == DEEPEST_LOOPS:
             raise at_node("unsupported", f"loops are nested deeper than {DEEPEST_LOOPS}", self._block, node)
         start, end = self._index(loop.start, node), self._index(loop.end, node)
-        low, high = interval(start, self._intervals), interval(end, self._intervals)
-        if low is not None and high is not None and low[0] >= high[1]:
+        first, last = interval(start, self._intervals), interval(end - 1, self._intervals)
+        if first.low is not None and last.high is not None and first.low > last.high:
             return
         number = node.index
-        self._intervals[number] = None if low is None or high is None else (low[0], high[1] - 1)
-        fixed = low is not None and high is not None and low[0] == low[1] and high[0] == high[1]
+        is_bounded = first.low is not None and last.high is not None
+        self._intervals[number] = Interval(first.low, last.high) if is_bounded else Interval(None, None)
+        fixed = first.low is not None and first.low == first.high and last.low is not None and last.low == last.high
         if fixed:
-            self._constant_loops.add(number)
-        self._loops.append(LoopScope(loop.index, number, self._intervals[number]))
+            self._constant_loops.add(LoopIndex(number))
+        self._loops.append(_LoopScope(loop.index, number))
         self._hand_overs.begin_loop()
         self._draft.lengths.forget()
         body = tuple(self.steps(loop.body, {**hints, **node.hints}))
@@ -383,10 +390,11 @@ class _BlockLowering:
             )
             parts = (op, self._resolved, self._model, self._runtime_settings(op, node), self._loop_names())
             settings = VaryingSettings(*parts, self._draft.given)
-            indexed = {name: self._index(expr, node) for name, expr in settings.unknown.items()}
+            meanings = {name: self._bound(name, node) for expr in settings.unknown.values() for name in names(expr)}
             try:
                 with faults_at(self._block, node):
-                    yield from self._varying.steps(settings.bound(indexed), inputs, outputs, at, self._intervals)
+                    bound = BoundSettings(settings, meanings)
+                    yield from self._varying.steps(bound, inputs, outputs, at, self._intervals)
             except (SizedError, NeedsNumberError) as error:
                 message = f"{op.op} has no form for every size that is known at run time only: {error}"
                 raise at_node("unsupported", message, self._block, node) from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dims import Relation, lets_in
+from openinfer.affine import Index
+from openinfer.dims import Relation, lets_in, product
 from openinfer.ir.resolved import Storage
 from openinfer.plan.accesses import members, operands, touched, walk, written
 from openinfer.plan.draft import DraftValue
@@ -12,7 +13,6 @@ from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.initial import initial_steps_of
 from openinfer.plan.setting_ranges import PlaceRange, length_range
 from openinfer.plan.sized_symbols import LARGEST
-from openinfer.plan.sizes import number, product
 from openinfer.plan.steps import (
     CopyStep,
     Demand,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from openinfer.plan.draft import Draft
     from openinfer.plan.given_sizes import GivenSizes
-    from openinfer.plan.steps import IndexExpr, Procedure, Step
+    from openinfer.plan.steps import Procedure, Step
     from openinfer.plan.weights import WeightStore
 
 START = Origin("entry", ())
@@ -75,7 +75,7 @@ def output_copies(draft: Draft, names: Sequence[str], written: int) -> tuple[lis
     return results, copies
 
 
-def _count(draft: Draft, value: int) -> IndexExpr | None:
+def _count(draft: Draft, value: int) -> Index | None:
     """Return how many elements a value has, where that is known at run time only."""
     extents = draft.extents.get(value, ())
     if not any(isinstance(extent, Register) for extent in extents):
@@ -130,10 +130,10 @@ def _demands(draft: Draft, given: GivenSizes) -> Iterator[Step]:
         used = {var.name for var in condition.index.variables()}
         demand = Demand(words, tuple((name, size) for name, size in sizes.items() if parameter_name(name) in used))
         if condition.relation is Relation.EQUAL:
-            yield EqualStep(origin=START, left=value, right=number(0), demand=demand)
+            yield EqualStep(origin=START, left=value, right=Index.of(0), demand=demand)
             continue
         register = draft.register("size.demanded", most=LARGEST)
-        place = PlaceRange(low=number(0), high=number(LARGEST), least=number(0), most=None)
+        place = PlaceRange(low=Index.of(0), high=Index.of(LARGEST), least=Index.of(0), most=None)
         yield PlaceStep(origin=START, register=register, value=value, range=place, demand=demand)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.affine import Index, Interval
+from openinfer.dims import Knowledge, Signed, every_symbol
+
 if TYPE_CHECKING:
-    from openinfer.symbolic import IntExpr
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +34,39 @@ class Register:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexExpr:
-    """An integer expression with the binding of each of its names."""
+class Symbol(Signed):
+    """What an integer expression of a plan, which is an `Index`, reads; its name is its own in the plan."""
 
-    expr: IntExpr
-    names: tuple[tuple[str, int | LoopIndex | ValueRef | Register], ...] = ()
+    operand: LoopIndex | ValueRef | Register = field(kw_only=True)
 
-    @property
-    def values(self) -> tuple[int, ...]:
-        """Numbers of the values that are read."""
-        return tuple(bound.value for _, bound in self.names if isinstance(bound, ValueRef))
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def symbols(index: Index) -> Iterator[Symbol]:
+    """Yield what an expression reads, in no order."""
+    if index.constant is None:
+        yield from (var for var in every_symbol(index) if isinstance(var, Symbol))
+
+
+def values_in(index: Index) -> Iterator[int]:
+    """Yield the numbers of the values that an expression reads."""
+    yield from (symbol.operand.value for symbol in symbols(index) if isinstance(symbol.operand, ValueRef))
+
+
+def alone(index: Index) -> LoopIndex | ValueRef | Register | None:
+    """Return the operand that an expression is; None for a number, and for what is computed."""
+    symbol = next(symbols(index), None)
+    return symbol.operand if symbol is not None and index == Index.of(symbol) else None
+
+
+def interval(index: Index, loops: Mapping[int, Interval]) -> Interval:
+    """Return the smallest and the largest value of an expression, where loop indices have these."""
+    if index.constant is not None:
+        return Interval(index.constant, index.constant)
+    read = ((symbol.name, symbol.operand) for symbol in symbols(index))
+    bounds = {name: loops[operand.loop] for name, operand in read if isinstance(operand, LoopIndex)}
+    return Knowledge(bounds).interval(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +74,7 @@ class TableRef:
     """An entry of a weight table. ``checked``: the indices may be out of range and have to be tested."""
 
     table: int
-    indices: tuple[IndexExpr, ...]
+    indices: tuple[Index, ...]
     checked: bool
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.affine import Index, Interval
 from openinfer.diagnostics import counted
 from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheReset, CacheWrite, Single
 from openinfer.ir.resolved import Filled, Storage
@@ -12,7 +13,6 @@ from openinfer.ir.types import TensorType
 from openinfer.plan.cache_access import Access, Caches, is_contiguous, lengths
 from openinfer.plan.findings import at_node
 from openinfer.plan.initial import initial_steps_of
-from openinfer.plan.sizes import number
 from openinfer.plan.steps import (
     ClearStep,
     CopyStep,
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from openinfer.ir.values import Ref
     from openinfer.plan.bounds import CacheBounds
     from openinfer.plan.draft import Draft
-    from openinfer.plan.indices import Interval
     from openinfer.plan.regions import Region
-    from openinfer.plan.steps import IndexExpr, Operand, Origin, Step
+    from openinfer.plan.steps import Operand, Origin, Step
     from openinfer.symbolic import IntExpr
 
 CacheStatement: TypeAlias = CacheRead | CacheWrite | CacheIncrement | CacheDecrement | CacheReset
@@ -48,8 +47,8 @@ class Around:
     block: str
     value: Callable[[str, Node], int]
     operand: Callable[[Ref, Node], Operand]
-    index: Callable[[IntExpr, Node], IndexExpr]
-    loops: Mapping[int, Interval | None]
+    index: Callable[[IntExpr, Node], Index]
+    loops: Mapping[int, Interval]
 
 
 class PersistentLowering:
@@ -138,12 +137,12 @@ class PersistentLowering:
     ) -> Iterator[Step]:
         """Give a value whose shape varies elsewhere one that is known."""
         extents = self.varies(output, shape, shape, node, around.block)
-        made: list[tuple[int, IndexExpr]] = []
+        made: list[tuple[int, Index]] = []
         for extent, known in zip(extents, shape, strict=True):
             if isinstance(extent, Register) and self._draft.is_given(extent):
                 yield self._draft.equal(origin, "cache.read", known, extent)
             elif isinstance(extent, Register):
-                made.append((extent.number, number(known)))
+                made.append((extent.number, Index.of(known)))
         if made:
             yield SetStep(origin=origin, values=tuple(made))
 
@@ -263,4 +262,4 @@ class PersistentLowering:
         if cache.there is not None:
             yield from initial_steps_of(self._draft, cache.there, origin)
         if cache.grown:
-            yield SetStep(origin=origin, values=tuple((register, number(0)) for register in cache.grown.values()))
+            yield SetStep(origin=origin, values=tuple((register, Index.of(0)) for register in cache.grown.values()))

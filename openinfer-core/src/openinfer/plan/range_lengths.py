@@ -5,12 +5,11 @@ The two parts of a ring, ``ring[at..16]`` and ``ring[0..at]``, have 16 rows what
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index, Var
 from openinfer.plan.accesses import writes
+from openinfer.plan.operands import symbols
 from openinfer.plan.steps import (
     CallStep,
     ClearStep,
@@ -22,16 +21,13 @@ from openinfer.plan.steps import (
     StoreStep,
     ValueRef,
 )
-from openinfer.symbolic import BinOp, Const, Name, names, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from openinfer.affine import Index
     from openinfer.plan.regions import Axis, Region
-    from openinfer.plan.steps import IndexExpr, Step
-    from openinfer.symbolic import IntExpr
-
-_EXACT = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+    from openinfer.plan.steps import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ class _Length:
     """What a register holds.
 
     Attributes:
-        length: over names and divisions of the program.
+        length: over what the program reads.
         counted: what has to be 0 or more for that: an end below 0 counts from the end of the table.
         values, registers: what it depends on.
     """
@@ -87,7 +83,7 @@ class RangeLengths:
         self._changed(writes(step), frozenset(_changes(step)))
         if isinstance(step, LoadStep | StoreStep):
             for axis in step.region.axes:
-                start, (values, registers) = _affine(axis.start), _sources(axis.start)
+                start, (values, registers) = axis.start, _sources(axis.start)
                 if registers.isdisjoint(_changes(step)):
                     self._starts[start] = _Length(start, None, values, registers)
         if isinstance(step, LoadStep):
@@ -95,12 +91,11 @@ class RangeLengths:
                 if register is not None and axis.end is not None:
                     self._read(register, axis, axis.end)
 
-    def _read(self, register: int, axis: Axis, end: IndexExpr) -> None:
+    def _read(self, register: int, axis: Axis, end: Index) -> None:
         values, registers = _sources(axis.start, end)
         if register not in registers:
-            last = _affine(end)
-            counted = None if axis.current is None else last
-            self._lengths[register] = _Length(last - _affine(axis.start), counted, values, registers)
+            counted = None if axis.current is None else end
+            self._lengths[register] = _Length(end - axis.start, counted, values, registers)
 
     def _changed(self, values: int, registers: frozenset[int]) -> None:
         def kept(length: _Length) -> bool:
@@ -136,25 +131,8 @@ def _grown(region: Region) -> Iterator[int]:
     yield from (growth.register for growth in region.growth)
 
 
-def _sources(*exprs: IndexExpr) -> tuple[int, frozenset[int]]:
+def _sources(*exprs: Index) -> tuple[int, frozenset[int]]:
     """Return the values, as bits, and the registers that expressions depend on."""
-    operands = [operand for expr in exprs for _, operand in expr.names]
+    operands = [symbol.operand for expr in exprs for symbol in symbols(expr)]
     values = sum(1 << value for value in {operand.value for operand in operands if isinstance(operand, ValueRef)})
     return values, frozenset(operand.number for operand in operands if isinstance(operand, Register))
-
-
-def _affine(index: IndexExpr) -> Index:
-    """Return an expression over what it names; a division is a variable of its own, which equal ones share."""
-    return _made(index.expr, dict(index.names))
-
-
-def _made(expr: IntExpr, operands: Mapping[str, object]) -> Index:
-    if isinstance(expr, Const):
-        return Index.of(expr.value)
-    if isinstance(expr, BinOp) and expr.op in _EXACT:
-        return _EXACT[expr.op](_made(expr.left, operands), _made(expr.right, operands))
-    if isinstance(expr, Name):
-        operand = operands[expr.name]
-        return Index.of(operand if isinstance(operand, int) else Var(str(operand)))
-    meanings = ", ".join(f"{name} = {operands[name]}" for name in names(expr))
-    return Index.of(Var(f"{text(expr)} where {meanings}"))

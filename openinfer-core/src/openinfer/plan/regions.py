@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from openinfer.plan.operands import IndexExpr
+from openinfer.affine import Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +22,13 @@ class Axis:
             not where a range of the table is empty.
     """
 
-    start: IndexExpr
-    end: IndexExpr | None
-    size: IndexExpr
+    start: Index
+    end: Index | None
+    size: Index
     stride: int
     room: int
     is_bound: bool = True
-    current: IndexExpr | None = None
+    current: Index | None = None
     grown: int | None = None
 
 
@@ -39,7 +37,7 @@ class Growth:
     """A register becomes a value if it is less; a value below 0 or above ``limit`` is an error."""
 
     register: int
-    value: IndexExpr
+    value: Index
     limit: int
 
 
@@ -68,7 +66,7 @@ class Region:
         """The axes that the value of an access has."""
         return tuple(axis for axis in self.axes if axis.end is not None)
 
-    def expressions(self) -> tuple[IndexExpr, ...]:
+    def expressions(self) -> tuple[Index, ...]:
         """Return every integer expression of an access."""
         bounds = [bound for axis in self.axes for bound in (axis.start, axis.end, axis.size, axis.current)]
         return (*(bound for bound in bounds if bound is not None), *(growth.value for growth in self.growth))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer import symbolic
+from openinfer import dims, symbolic
+from openinfer.affine import Index
 from openinfer.diagnostics import counted, printable
 from openinfer.plan.accesses import members, operands, walk, writes
 from openinfer.plan.steps import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.regions import Region
-    from openinfer.plan.steps import IndexExpr, Operand, Step
+    from openinfer.plan.steps import Operand, Step
     from openinfer.plan.values import PlanInput, PlanOutput, PlanState, PlanValue
 
 
@@ -249,8 +250,9 @@ def _region(region: Region) -> str:
     return f"[{', '.join(places)}]"
 
 
-def _index(index: IndexExpr) -> str:
-    return symbolic.text(index.expr)
+def _index(index: Index) -> str:
+    written = dims.expression(index, lambda _: False)
+    return str(index) if written is None else symbolic.text(written)
 
 
 def memory_map(plan: ExecutionPlan) -> str:

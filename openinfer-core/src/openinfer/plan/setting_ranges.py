@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from openinfer.plan.sizes import number
-
-if TYPE_CHECKING:
-    from openinfer.plan.operands import IndexExpr
+from openinfer.affine import Index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +18,15 @@ class PlaceRange:
         is_empty: whether ``high`` may be below ``low``, as the last row of no rows: each value is ``low`` then.
     """
 
-    low: IndexExpr
-    high: IndexExpr
-    least: IndexExpr | None
-    most: IndexExpr | None
-    size: IndexExpr | None = None
+    low: Index
+    high: Index
+    least: Index | None
+    most: Index | None
+    size: Index | None = None
     is_empty: bool = False
 
     @property
-    def expressions(self) -> tuple[IndexExpr, ...]:
+    def expressions(self) -> tuple[Index, ...]:
         """What it depends on."""
         found = (self.low, self.high, self.least, self.most, self.size)
         return tuple(expr for expr in found if expr is not None)
@@ -38,4 +34,4 @@ class PlaceRange:
 
 def length_range(most: int) -> PlaceRange:
     """Return the range of a length between two places: 0 where the second lies in front of the first."""
-    return PlaceRange(low=number(0), high=number(most), least=None, most=None)
+    return PlaceRange(low=Index.of(0), high=Index.of(most), least=None, most=None)

@@ -10,19 +10,20 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.affine import Index
+from openinfer.dims import OPERATORS, Let, every_symbol, substituted
 from openinfer.ir.nodes import CacheRead, CacheWrite
-from openinfer.ir.reaching import DEEPEST_CALLS, divides_by_numbers
+from openinfer.ir.reaching import DEEPEST_CALLS
 from openinfer.ir.uses import reads, writes
 from openinfer.plan.accesses import called, walk
+from openinfer.plan.operands import symbols
 from openinfer.plan.setting_ranges import PlaceRange
 from openinfer.plan.sized_symbols import LARGEST
-from openinfer.plan.sizes import combined, number
 from openinfer.plan.steps import (
     CallStep,
     ClearStep,
     Demand,
     EqualStep,
-    IndexExpr,
     LoadStep,
     LoopStep,
     PlaceStep,
@@ -36,6 +37,7 @@ from openinfer.symbolic import Name, names, text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from openinfer.affine import Var
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedVar
     from openinfer.plan.draft import Draft
@@ -58,7 +60,7 @@ def declared_checks(draft: Draft, variable: ResolvedVar, origin: Origin) -> Iter
         return
     for dim in given.negative(variable.dims):
         register = draft.register(f"{variable.name}.extent", most=LARGEST)
-        span = PlaceRange(low=number(0), high=number(LARGEST), least=number(0), most=None)
+        span = PlaceRange(low=Index.of(0), high=Index.of(LARGEST), least=Index.of(0), most=None)
         sizes = tuple((name, given.expression(Name(name))) for name in names(dim))
         demand = Demand(f"`{variable.name}`: {text(dim)} must be at least 0", sizes)
         value = given.expression(dim)
@@ -159,20 +161,20 @@ class _Checks:
         start, end = self._at_start(step.start), self._at_start(step.end)
         if start is not None and end is not None and depth < DEEPEST_CALLS:
             body = self.of_steps(step.body, depth + 1, moves=False)
-            checks = body if step.runs or not body else self._at_most_once(step, combined(end, "-", start), body)
+            checks = body if step.runs or not body else self._at_most_once(step, end - start, body)
         self._forget(self._changed_by((step,)))
         if not step.runs:
             # Blocks that are entered in it alone are not entered at sizes at which it has no iteration.
             self._entered = entered
         return checks
 
-    def _at_most_once(self, step: LoopStep, turns: IndexExpr, body: tuple[_Check, ...]) -> tuple[_Check, ...]:
+    def _at_most_once(self, step: LoopStep, turns: Index, body: tuple[_Check, ...]) -> tuple[_Check, ...]:
         register = self._draft.register(f"{step.name}.runs", most=1)
-        once = PlaceRange(low=number(0), high=number(1), least=None, most=None)
+        once = PlaceRange(low=Index.of(0), high=Index.of(1), least=None, most=None)
         runs = PlaceStep(origin=step.origin, register=register, value=turns, range=once)
         self._loops += 1
         end = self._draft.size(Register(register))
-        loop = replace(step, loop=self._loops, start=number(0), end=end, body=())
+        loop = replace(step, loop=self._loops, start=Index.of(0), end=end, body=())
         return _Check(runs), _Check(loop, body=body)
 
     def _of_simple(self, step: Simple, *, moves: bool) -> Iterator[_Check]:
@@ -233,18 +235,16 @@ class _Checks:
             return None
         return replace(step, value=value, range=replace(bounds, **held), demand=self._demand(step.demand))
 
-    def _at_start(self, expr: IndexExpr) -> IndexExpr | None:
-        if not divides_by_numbers(expr.expr):
+    def _at_start(self, expr: Index) -> Index | None:
+        if not _divides_by_numbers(expr):
             return None
-        held: list[tuple[str, int | Register]] = []
-        for name, operand in expr.names:
-            if isinstance(operand, Register) and operand.number in self._held:
-                held.append((name, Register(self._held[operand.number])))
-            elif isinstance(operand, int):
-                held.append((name, operand))
-            else:
+        held: dict[Var, Index] = {}
+        for symbol in symbols(expr):
+            register = self._held.get(symbol.operand.number) if isinstance(symbol.operand, Register) else None
+            if register is None:
                 return None
-        return IndexExpr(expr.expr, tuple(held))
+            held[symbol] = self._draft.size(Register(register))
+        return substituted(expr, held)
 
     def _demand(self, demand: Demand | None) -> Demand | None:
         if demand is None:
@@ -324,4 +324,10 @@ def _reads(step: Simple | LoopStep) -> Iterator[int]:
         case LoopStep():
             exprs = (step.start, step.end)
     for expr in exprs:
-        yield from (operand.number for _, operand in expr.names if isinstance(operand, Register))
+        yield from (symbol.operand.number for symbol in symbols(expr) if isinstance(symbol.operand, Register))
+
+
+def _divides_by_numbers(expr: Index) -> bool:
+    """Whether an expression divides by numbers above 0 only."""
+    divisions = (var for var in every_symbol(expr) if isinstance(var, Let) and var.kind in OPERATORS)
+    return all((division.parts[1].constant or 0) > 0 for division in divisions)

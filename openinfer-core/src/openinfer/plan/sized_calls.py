@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from openinfer.affine import Index
+from openinfer.affine import Index, Interval
 from openinfer.compute.builder import ComputationError
 from openinfer.dims import Condition, NeedsNumberError, Path, Relation
 from openinfer.ir.types import TensorType
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
     from openinfer.plan.calls import Operation
     from openinfer.plan.draft import Draft
-    from openinfer.plan.indices import Interval
     from openinfer.plan.persistent import PersistentLowering
-    from openinfer.plan.steps import IndexExpr, Operand, Step
+    from openinfer.plan.steps import Operand, Step
     from openinfer.plan.varying_settings import BoundSettings
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
@@ -74,7 +73,7 @@ class SizedCall:
         """The values that are added, by name."""
         return [(name, type_.dtype, tuple(map(Index.of, type_.shape))) for name, type_ in self.added]
 
-    def expression(self, index: Index) -> IndexExpr:
+    def expression(self, index: Index) -> Index:
         """Return an index over symbols as an expression of the plan.
 
         Raises:
@@ -122,7 +121,7 @@ class SizedLowering:
         table: KernelTable,
         draft: Draft,
         persistent: PersistentLowering,
-        loops: Mapping[int, Interval | None],
+        loops: Mapping[int, Interval],
     ) -> None:
         self._environment = environment
         self._table = table

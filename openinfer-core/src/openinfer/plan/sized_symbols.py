@@ -6,19 +6,16 @@ import re
 from typing import TYPE_CHECKING, cast
 
 from openinfer import symbolic
-from openinfer.affine import Index, Var
-from openinfer.dims import Condition, Relation, Space, index_of, is_size, sources
+from openinfer.affine import Index, Interval, Var
+from openinfer.dims import Condition, Relation, Space, index_of, is_size, sources, with_values
 from openinfer.plan.given_sizes import parameter_name
-from openinfer.plan.sizes import polynomial
-from openinfer.plan.steps import IndexExpr, LoopIndex, Register, ValueRef
-from openinfer.symbolic import Name
+from openinfer.plan.steps import LoopIndex, Register, ValueRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from openinfer.ir.resolved import SettingValue
     from openinfer.plan.draft import Draft
-    from openinfer.plan.indices import Interval
     from openinfer.plan.varying_settings import BoundSettings
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -35,9 +32,9 @@ class SizedSymbols:
         words: what the program calls it.
     """
 
-    def __init__(self, draft: Draft, loops: Mapping[int, Interval | None]) -> None:
+    def __init__(self, draft: Draft, loops: Mapping[int, Interval]) -> None:
         self.space = Space(joins=True)
-        self.values: dict[str, IndexExpr] = {}
+        self.values: dict[str, Index] = {}
         self.words: dict[str, str] = {}
         self._draft = draft
         self._loops = loops
@@ -58,8 +55,7 @@ class SizedSymbols:
 
     def settings(self, bound: BoundSettings) -> Callable[[], Mapping[str, SettingValue]]:
         """Return a function that evaluates the settings of a statement, those that are not known as sizes."""
-        bindings = {name: binding for value in bound.values.values() for name, binding in value.names}
-        leaves = {name: self._leaf(name, binding) for name, binding in bindings.items()}
+        leaves = {name: self._leaf(name, binding) for name, binding in bound.meanings.items()}
         sizes = {name: self._of_size(name) for name in bound.settings.sizes}
 
         def evaluated() -> Mapping[str, SettingValue]:
@@ -84,13 +80,13 @@ class SizedSymbols:
         """Return whether a symbol is a size that the caller gives in every step."""
         return self._draft.given is not None and name in self._draft.given.parameters
 
-    def expression(self, index: Index) -> IndexExpr:
+    def expression(self, index: Index) -> Index:
         """Return an index over the symbols as an expression of the plan.
 
         Raises:
             ValueError: it divides what has no least value.
         """
-        return polynomial(index, self.values, lambda divided: self.space.bounds(divided).low)
+        return with_values(index, self.values, lambda divided: self.space.bounds(divided).low)
 
     def _extent(self, register: Register) -> int:
         original = self._draft.lengths.original(register)
@@ -104,7 +100,7 @@ class SizedSymbols:
         name = f"n{register.number}"
         if name not in self._dims and (rest := self._rest(register)) is not None:
             self._dims[name] = rest
-        return self._dim(name, self._draft.size(register), (0, planned.most), self._draft.words(register))
+        return self._dim(name, self._draft.size(register), Interval(0, planned.most), self._draft.words(register))
 
     def _rest(self, register: Register) -> int | None:
         """Return the length of a range as what another one of the statement leaves of the length of both."""
@@ -121,7 +117,9 @@ class SizedSymbols:
         if given is None:
             raise ValueError(f"{name} is not a size that the caller gives")
         index = Index.of(Var(name))
-        return self._dim(name, given.value(index), (0, given.largest(index)), name.removeprefix(parameter_name("")))
+        return self._dim(
+            name, given.value(index), Interval(0, given.largest(index)), name.removeprefix(parameter_name(""))
+        )
 
     def _leaf(self, name: str, binding: int | LoopIndex | ValueRef | Register) -> int:
         """Return what a name in a setting means."""
@@ -129,22 +127,25 @@ class SizedSymbols:
             return binding
         if isinstance(binding, Register):
             return self._extent(binding)
-        low, high = bounds = self._bounds(binding)
-        if low == high:
-            return low
-        return self._dim(f"s_{name}", IndexExpr(Name(name), ((name, binding),)), bounds, name)
+        bounds = self._bounds(binding)
+        if bounds.low is not None and bounds.low == bounds.high:
+            return bounds.low
+        return self._dim(f"s_{name}", self._draft.read(binding, name), bounds, name)
 
     def _bounds(self, binding: LoopIndex | ValueRef) -> Interval:
         if isinstance(binding, LoopIndex):
-            return self._loops[binding.loop] or (-LARGEST, LARGEST)
-        dtype = self._draft.values[binding.value].type.dtype
-        low, high = int(dtype.minimum or 0), int(dtype.maximum or LARGEST)
-        return max(low, -LARGEST), min(high, LARGEST)
+            low, high = self._loops[binding.loop].low, self._loops[binding.loop].high
+        else:
+            dtype = self._draft.values[binding.value].type.dtype
+            low, high = int(dtype.minimum or 0), int(dtype.maximum or LARGEST)
+        return Interval(
+            max(-LARGEST if low is None else low, -LARGEST), min(LARGEST if high is None else high, LARGEST)
+        )
 
-    def _dim(self, name: str, value: IndexExpr, bounds: Interval, words: str) -> int:
+    def _dim(self, name: str, value: Index, bounds: Interval, words: str) -> int:
         if name not in self._dims:
             # Rules take sizes as the integers that they stand for.
-            self._dims[name] = cast("int", self.space.size(name, *bounds))
+            self._dims[name] = cast("int", self.space.size(name, bounds.low, bounds.high))
             self.values[name] = value
             self.words[name] = words
         return self._dims[name]

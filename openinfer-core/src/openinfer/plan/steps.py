@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from openinfer.affine import Index
 from openinfer.diagnostics import counted
 from openinfer.expr.linear import linearise
-from openinfer.plan.operands import IndexExpr as IndexExpr
 from openinfer.plan.operands import LoopIndex as LoopIndex
 from openinfer.plan.operands import Operand as Operand
 from openinfer.plan.operands import Register as Register
@@ -128,7 +128,7 @@ class Arrangement:
 class Argument:
     """The value of a parameter of a computation. Outside of ``low`` to ``high`` it is an error at run time."""
 
-    value: IndexExpr
+    value: Index
     low: int
     high: int
 
@@ -183,7 +183,7 @@ class CopyStep:
     origin: Origin
     source: Operand
     output: int
-    count: IndexExpr | None = None
+    count: Index | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +204,7 @@ class CountStep:
 
     origin: Origin
     target: int
-    amount: IndexExpr
+    amount: Index
     down: bool = False
 
 
@@ -235,7 +235,7 @@ class StoreStep:
     source: Operand
     target: int
     region: Region
-    lengths: tuple[IndexExpr, ...] = ()
+    lengths: tuple[Index, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +254,7 @@ class SetStep:
     """Registers take values, all of which are computed first."""
 
     origin: Origin
-    values: tuple[tuple[int, IndexExpr], ...]
+    values: tuple[tuple[int, Index], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class Demand:
     """
 
     text: str
-    sizes: tuple[tuple[str, IndexExpr], ...] = ()
+    sizes: tuple[tuple[str, Index], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +279,7 @@ class PlaceStep:
 
     origin: Origin
     register: int
-    value: IndexExpr
+    value: Index
     range: PlaceRange
     demand: Demand | None = field(default=None, compare=False)
 
@@ -289,8 +289,8 @@ class EqualStep:
     """Two sizes have to be equal; an error at run time where they are not."""
 
     origin: Origin
-    left: IndexExpr
-    right: IndexExpr
+    left: Index
+    right: Index
     demand: Demand | None = field(default=None, compare=False)
 
 
@@ -312,7 +312,7 @@ class InputStep:
     origin: Origin
     number: int
     output: int
-    count: IndexExpr | None = None
+    count: Index | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,8 +326,8 @@ class LoopStep:
     loop: int
     name: str
     index: str
-    start: IndexExpr
-    end: IndexExpr
+    start: Index
+    end: Index
     runs: bool
     body: tuple[Step, ...]
 

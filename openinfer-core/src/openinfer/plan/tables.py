@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.ir.resolved import FromTensor
 from openinfer.plan.findings import about
@@ -15,10 +15,13 @@ from openinfer.plan.values import WeightTable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from openinfer.affine import Interval
     from openinfer.ir.resolved import Initial, PrefixTable
     from openinfer.model import Model
-    from openinfer.plan.indices import Interval
     from openinfer.plan.weights import WeightStore
+
+Ends: TypeAlias = "tuple[int, int]"
+"""Smallest and largest index, both included."""
 
 MOST_ENTRIES = 1 << 16
 """Most entries that a table of run-time indices may have."""
@@ -42,15 +45,16 @@ class TableUse:
     table: PrefixTable
     anywhere: bool = False
     fixed: dict[tuple[int, ...], None] = field(default_factory=dict[tuple[int, ...], None])
-    boxes: list[tuple[tuple[Interval, ...], bool]] = field(
-        default_factory=list["tuple[tuple[Interval, ...], bool]"],
+    boxes: list[tuple[tuple[Ends, ...], bool]] = field(
+        default_factory=list["tuple[tuple[Ends, ...], bool]"],
     )
 
-    def add(self, box: Sequence[Interval | None], *, exact: bool) -> None:
+    def add(self, box: Sequence[Interval], *, exact: bool) -> None:
         """Note an access with indices that are not all numbers; ``exact``: every entry of the box is used."""
-        known = [interval for interval in box if interval is not None]
+        ends = tuple((ends.low, ends.high) for ends in box)
+        known = tuple((low, high) for low, high in ends if low is not None and high is not None)
         if len(known) == len(box):
-            self.boxes.append((tuple(known), exact))
+            self.boxes.append((known, exact))
         else:
             self.anywhere = True
 
@@ -105,7 +109,7 @@ def _within(indices: tuple[int, ...], use: TableUse) -> bool:
     )
 
 
-def _hull(use: TableUse, wanted: Sequence[tuple[int, ...]]) -> tuple[Interval, ...]:
+def _hull(use: TableUse, wanted: Sequence[tuple[int, ...]]) -> tuple[Ends, ...]:
     """Return the smallest box around indices: one place without an entry where there are none."""
     if not wanted:
         return tuple((0, 0 if use.boxes else -1) for _ in use.table.formals)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Interval
 from openinfer.compute.in_place import overwritable
+from openinfer.dims import product
 from openinfer.ir.types import TensorType
 from openinfer.plan.guards import SizedSteps
 from openinfer.plan.setting_ranges import length_range
 from openinfer.plan.sized_calls import SizedLowering
-from openinfer.plan.sizes import product
 from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, PlaceStep, Register, SetStep, ValueRef
 
 if TYPE_CHECKING:
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
     from openinfer.plan.calls import Operation
     from openinfer.plan.counted_results import CountedResults
     from openinfer.plan.draft import Draft
-    from openinfer.plan.indices import Interval
     from openinfer.plan.persistent import PersistentLowering
     from openinfer.plan.sized_calls import SizedCall
-    from openinfer.plan.steps import IndexExpr, Operand, Origin, Step
+    from openinfer.plan.steps import Operand, Origin, Step
     from openinfer.plan.varying_settings import BoundSettings
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
@@ -52,7 +52,7 @@ class VaryingOps:
         inputs: tuple[Operand | None, ...],
         outputs: list[int],
         at: Operation,
-        loops: Mapping[int, Interval | None],
+        loops: Mapping[int, Interval],
     ) -> Iterator[Step]:
         """Yield the steps of a statement.
 
@@ -83,7 +83,7 @@ class VaryingOps:
         at: Operation,
     ) -> Iterator[Step]:
         """Yield the steps of a call with the tests that its results fit their variables, and the extents of these."""
-        results: list[tuple[int, IndexExpr]] = []
+        results: list[tuple[int, Index]] = []
         tests: list[EqualStep] = []
         lengths: list[PlaceStep] = []
         for place, value in enumerate(outputs):
@@ -125,7 +125,7 @@ class VaryingOps:
             wanted = self._persistent.varies(output, known, room, node, origin.block, given)
         else:
             wanted = self._persistent.extents_of(ValueRef(output)) or ()
-        taken: list[tuple[int, IndexExpr]] = []
+        taken: list[tuple[int, Index]] = []
         for extent, own in zip(wanted, shape, strict=True):
             if extent == own:
                 continue
@@ -133,7 +133,7 @@ class VaryingOps:
                 taken.append((extent.number, self._draft.size(own)))
             else:
                 yield self._draft.equal(origin, "transfer", own, extent)
-        yield CopyStep(origin=origin, source=source, output=output, count=product(tuple(map(self._draft.size, shape))))
+        yield CopyStep(origin=origin, source=source, output=output, count=product(map(self._draft.size, shape)))
         if taken:
             yield SetStep(origin=origin, values=tuple(taken))
 
@@ -166,7 +166,7 @@ class VaryingOps:
 
     def _result(
         self, value: int, planned: SizedCall, place: int, steps: SizedSteps, at: Operation
-    ) -> Iterator[tuple[int, IndexExpr] | EqualStep | PlaceStep]:
+    ) -> Iterator[tuple[int, Index] | EqualStep | PlaceStep]:
         """Yield the registers of a result's extents with their values; tests of those that no step changes.
 
         Lengths between two settings that are below 0 become 0.
@@ -207,7 +207,7 @@ class VaryingOps:
         ]
         yield from made(private)
         for source, output, shape in zip(private, outputs, planned.shapes, strict=True):
-            count = product(tuple(map(planned.expression, shape)))
+            count = product(map(planned.expression, shape))
             known = None if all(extent.constant is not None for extent in shape) else count
             yield CopyStep(origin=at.origin, source=ValueRef(source), output=output, count=known)
 

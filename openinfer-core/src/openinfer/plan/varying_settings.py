@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openinfer.ir.values import AttrValue
     from openinfer.model import Model
     from openinfer.plan.given_sizes import GivenSizes
-    from openinfer.plan.steps import IndexExpr
+    from openinfer.plan.operands import LoopIndex, Register, ValueRef
     from openinfer.plugins.environment import Environment
     from openinfer.symbolic import IntExpr
 
@@ -123,10 +123,6 @@ class VaryingSettings:
             found[setting] = numbers if self._runtime[setting].is_list else numbers[0]
         return found
 
-    def bound(self, values: Mapping[str, IndexExpr]) -> BoundSettings:
-        """Return the settings with what those that are not known are."""
-        return BoundSettings(self, values)
-
 
 def _given(expr: IntExpr, given: GivenSizes | None, resolved: ResolvedGraph) -> Index | None:
     """Return an expression over sizes of steps, and other sizes, as a polynomial; None where it is something else."""
@@ -137,7 +133,7 @@ def _given(expr: IntExpr, given: GivenSizes | None, resolved: ResolvedGraph) -> 
 
 @dataclass(frozen=True, slots=True)
 class BoundSettings:
-    """Settings of a statement, with the values of those that are known at run time only."""
+    """Settings of a statement, with what names mean in those that are known at run time only."""
 
     settings: VaryingSettings
-    values: Mapping[str, IndexExpr]
+    meanings: Mapping[str, int | LoopIndex | ValueRef | Register]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from openinfer.affine import Index
 from openinfer.codegen import integer_text
 from openinfer.errors import SynthesisError
 from openinfer.plan.steps import ValueRef
@@ -11,7 +12,7 @@ from openinfer.plan.steps import ValueRef
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from openinfer.plan.steps import IndexExpr, LoopIndex, Register
+    from openinfer.plan.steps import LoopIndex, Register
     from openinfer.synth.c_host.lines import Lines
 
 FUNCTIONS = {
@@ -39,7 +40,7 @@ class IntegerOperands(Protocol):
 
 
 def declare_integers(
-    code: Lines, operands: IntegerOperands, integers: Mapping[str, IndexExpr], flag: str = "overflow"
+    code: Lines, operands: IntegerOperands, integers: Mapping[str, Index], flag: str = "overflow"
 ) -> None:
     """Append an ``int64_t`` constant for each expression, by name.
 
@@ -59,7 +60,7 @@ def declare_integers(
     code.index_functions |= functions
 
 
-def _text(index: IndexExpr, operands: IntegerOperands, functions: set[str], flag: str) -> str:
+def _text(index: Index, operands: IntegerOperands, functions: set[str], flag: str) -> str:
     """Return an ``int64_t`` expression, and note the functions that it calls."""
 
     def called(function: str, arguments: str) -> str:

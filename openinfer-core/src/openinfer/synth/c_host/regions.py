@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.plan.indices import constant
+from openinfer.affine import Index
 from openinfer.plan.steps import Register
 from openinfer.synth.c_host.annotations import write_merge, write_split
 from openinfer.synth.c_host.integers import declare_integers, number_text
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.plan.regions import Axis, Growth, Region
-    from openinfer.plan.steps import IndexExpr
     from openinfer.synth.c_host.integers import IntegerOperands
     from openinfer.synth.c_host.lines import Lines
 
@@ -46,7 +45,7 @@ class RegionTests:
     def first(self) -> str:
         return " + ".join(self._terms) or "0"
 
-    def enter(self, given: Sequence[IndexExpr] = ()) -> None:
+    def enter(self, given: Sequence[Index] = ()) -> None:
         """Append the tests and the growth.
 
         Args:
@@ -96,7 +95,7 @@ class RegionTests:
             self.strides.append(axis.stride)
             return
         code, passed = self.code, "MODEL_LIMIT" if axis.is_bound else "MODEL_INDEX"
-        start, size, known = f"at{suffix}", f"size{suffix}", constant(axis.size)
+        start, size, known = f"at{suffix}", f"size{suffix}", axis.size.constant
         needed = {start: axis.start} | ({} if axis.end is None else {f"written{suffix}": axis.end})
         if known is None:
             needed[size] = axis.size
@@ -115,7 +114,7 @@ class RegionTests:
             code.line(f"const int64_t end{suffix} = {end} < 0 ? {end} + current{suffix} : {end};")
             end = f"end{suffix}"
         late = ""
-        starts_anywhere = known is not None and constant(axis.start) is None
+        starts_anywhere = known is not None and axis.start.constant is None
         if starts_anywhere:
             # A start is never past an end that is not: it is said for analysers, and compilers leave it out.
             late = f" || {start} > {limit}"
@@ -137,7 +136,7 @@ class RegionTests:
     def _term(self, start: str, stride: int) -> None:
         self._terms.append(start if stride == 1 else f"{start} * {stride}")
 
-    def _fit(self, given: Sequence[IndexExpr], undo: Sequence[str]) -> None:
+    def _fit(self, given: Sequence[Index], undo: Sequence[str]) -> None:
         """Append the tests that a value has the extents of the ranges; ``undo`` is done where it has not."""
         names = [f"given{place}" for place in range(len(given))]
         declare_integers(self.code, self._operands, dict(zip(names, given, strict=True)), flag="given_overflow")
@@ -153,7 +152,7 @@ class RegionTests:
 
 def _known_range(axis: Axis) -> tuple[int, int] | None:
     """Return a range that lies inside for certain: it needs no test, and steps without a status have none."""
-    start, end, size = constant(axis.start), None if axis.end is None else constant(axis.end), constant(axis.size)
+    start, end, size = axis.start.constant, None if axis.end is None else axis.end.constant, axis.size.constant
     if start is None or end is None or size is None or not 0 <= start <= end <= size:
         return None
     return start, end

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.plan.indices import constant
 from openinfer.plan.steps import Register
 from openinfer.synth.c_host.integers import declare_integers, number_text
 
@@ -35,7 +34,7 @@ def write_place(code: Lines, operands: IntegerOperands, step: PlaceStep) -> None
         "size": found.size,
     }
     wanted = {name: expr for name, expr in bounds.items() if expr is not None}
-    numbers = {name: constant(expr) for name, expr in wanted.items()}
+    numbers = {name: expr.constant for name, expr in wanted.items()}
     declare_integers(
         code, operands, {"given": step.value} | {name: expr for name, expr in wanted.items() if numbers[name] is None}
     )

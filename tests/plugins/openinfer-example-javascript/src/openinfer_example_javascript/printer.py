@@ -6,14 +6,14 @@ import base64
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from openinfer.plugin import SynthesisError, comment, constant, integer_text, loop_program, operands_of, steps, values
+from openinfer.plugin import SynthesisError, comment, integer_text, loop_program, operands_of, steps, values
 from openinfer_example_javascript.kernels import function
 from openinfer_example_javascript.scalars import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from openinfer.plugin import ExecutionPlan, Scalar, TensorType
+    from openinfer.plugin import ExecutionPlan, Index, Scalar, TensorType
 
 
 def module(plan: ExecutionPlan) -> str:
@@ -107,12 +107,12 @@ class _Printer:
         if isinstance(operand, steps.LoopIndex):
             return f"[l{operand.loop}]"
         table = self._plan.table(operand.table)
-        if None not in (fixed := tuple(map(constant, operand.indices))):
+        if None not in (fixed := tuple(index.constant for index in operand.indices)):
             return f"w{dict(table.fixed)[fixed]}"
         indices = ", ".join(map(self._integer, operand.indices))
         return f"entry(table{table.number}, [{indices}], {[*table.starts]}, {[*table.extents]})"
 
-    def _integer(self, index: steps.IndexExpr) -> str:
+    def _integer(self, index: Index) -> str:
         return integer_text(index, lambda value: f"({value}n)", self._named, lambda *x: f"exact({' '.join(x)})")
 
     def _named(self, meaning: steps.LoopIndex | steps.ValueRef) -> str:
