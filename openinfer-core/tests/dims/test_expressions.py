@@ -47,7 +47,7 @@ def value_at(index, values):
 
 
 @given(expressions, numbers)
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_an_index_has_the_value_of_its_expression_or_none(expr, values):
     index = index_of_expression(expr, lambda name: Index.of(SYMBOLS[name]))
 
@@ -57,7 +57,7 @@ def test_an_index_has_the_value_of_its_expression_or_none(expr, values):
 
 
 @given(expressions, numbers)
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_the_interval_of_an_expression_has_its_values(expr, values):
     bounds = {name: Interval(value - 1, value + 2) for name, value in values.items()}
     found, value = expression_interval(expr, bounds), value_of(expr, values)
@@ -68,7 +68,7 @@ def test_the_interval_of_an_expression_has_its_values(expr, values):
 
 
 @given(expressions, numbers)
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_an_index_is_printed_and_written_with_its_value(expr, values):
     index = index_of_expression(expr, lambda name: Index.of(SYMBOLS[name]))
     written = expression(index, lambda _: False)

@@ -37,6 +37,7 @@ from openinfer.dims.lets import (
     LetKind,
     Signed,
     Stride,
+    divides_by_numbers,
     division,
     evaluated,
     every_symbol,
@@ -48,6 +49,7 @@ from openinfer.dims.space import Path, Space
 from openinfer.dims.text import parse_dim
 
 __all__ = [
+    "divides_by_numbers",
     "expression_interval",
     "Knowledge",
     "with_values",

@@ -48,10 +48,16 @@ class Condition:
         number = evaluated(self.index, values)
         return number >= 0 if self.relation is Relation.AT_LEAST else (number == 0) is (self.relation is Relation.EQUAL)
 
+    @property
+    def sides(self) -> tuple[Index, Index]:
+        """What is compared, with positive terms on both sides."""
+        subtracted = Index(tuple((atoms, -factor) for atoms, factor in self.index.terms if factor < 0))
+        return self.index + subtracted, subtracted
+
     def __str__(self) -> str:
         """Return the condition with positive terms only, such as ``2*T == U + 1``."""
-        subtracted = Index(tuple((atoms, -factor) for atoms, factor in self.index.terms if factor < 0))
-        return f"{self.index + subtracted} {self.relation.value} {subtracted}"
+        left, right = self.sides
+        return f"{left} {self.relation.value} {right}"
 
 
 def _reduced(index: Index, relation: Relation) -> Index:

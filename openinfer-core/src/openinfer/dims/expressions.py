@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from openinfer import symbolic
 from openinfer.affine import Index, Quotient, Remainder, Var
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.knowledge import Knowledge
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Interval
     from openinfer.affine.index import Atom
-    from openinfer.symbolic import IntExpr
+    from openinfer.symbolic import Division, IntExpr
 
 MOST_TERMS = 64
 """Terms up to which a product is one of sums: they grow without bound."""
@@ -42,11 +41,11 @@ def simplified(expr: IntExpr) -> IntExpr:
     It has a value wherever the given one has, and may have one where that has none.
     """
 
-    def divide(operation: BinOp, of: Index, by: Index) -> Index:
+    def divide(operator: Division, of: Index, by: Index, _: BinOp) -> Index:
         number = by.constant or 0
         if number < 1 or any(factor % number for _, factor in of.terms):
-            return _division(operation, of, by)
-        return Index() if operation.op == "%" else of.divided(by)[0]
+            return division(operator, of, by)
+        return Index() if operator == "%" else of.divided(by)[0]
 
     written = expression(collected(expr, lambda name: Index.of(Var(name)), divide), lambda _: False)
     return expr if written is None else written
@@ -59,8 +58,8 @@ def index_of_expression(expr: IntExpr, value_of: Callable[[str], Index]) -> Inde
     """
     divisions: list[Let] = []
 
-    def divide(operation: BinOp, of: Index, by: Index) -> Index:
-        index = _division(operation, of, by)
+    def divide(operator: Division, of: Index, by: Index, _: BinOp) -> Index:
+        index = division(operator, of, by)
         divisions.extend(lets_in(index))
         return index
 
@@ -77,11 +76,13 @@ def expression_interval(expr: IntExpr, names: Mapping[str, Interval]) -> Interva
     return Knowledge(names).interval(index_of_expression(expr, lambda name: Index.of(Signed(name))))
 
 
-def collected(expr: IntExpr, value_of: Callable[[str], Index], divide: Callable[[BinOp, Index, Index], Index]) -> Index:
+def collected(
+    expr: IntExpr, value_of: Callable[[str], Index], divide: Callable[[Division, Index, Index, BinOp], Index]
+) -> Index:
     """Return an expression as a sum of products of what its names are.
 
     Args:
-        divide: returns a quotient or a remainder of operands that are not both numbers.
+        divide: returns a quotient or a remainder that is not a number, from its operator, its operands and itself.
     """
     if isinstance(expr, Const):
         return Index.of(expr.value)
@@ -95,15 +96,9 @@ def collected(expr: IntExpr, value_of: Callable[[str], Index], divide: Callable[
             return left - right
         case "*":
             return multiplied(left, right)
-        case _:
-            is_number = left.constant is not None and right.constant is not None
-            return _division(expr, left, right) if is_number else divide(expr, left, right)
-
-
-def _division(expr: BinOp, of: Index, by: Index) -> Index:
-    if expr.op in ("+", "-", "*"):
-        raise ValueError(f"`{symbolic.text(expr)}` is not a division")
-    return division(expr.op, of, by)
+        case operator:
+            number = division(operator, left, right)
+            return divide(operator, left, right, expr) if number.constant is None else number
 
 
 def multiplied(left: Index, right: Index) -> Index:

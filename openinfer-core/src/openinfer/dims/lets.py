@@ -202,6 +202,12 @@ def every_symbol(index: Index) -> Iterator[Var]:
                 yield from every_symbol(part)
 
 
+def divides_by_numbers(index: Index) -> bool:
+    """Return whether the divisions of the language in an index are by numbers above 0 only."""
+    divisions = (var for var in every_symbol(index) if isinstance(var, Let) and var.kind in OPERATORS)
+    return all((division.parts[1].constant or 0) > 0 for division in divisions)
+
+
 def lets_in(index: Index) -> tuple[Let, ...]:
     """Return the computed symbols of an index, in the order of their names."""
     lets = (var for var in index.variables() if isinstance(var, Let))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer import symbolic
+from openinfer import dims
+from openinfer.affine import Index
 from openinfer.ir.concurrency import consumers
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Branch, Loop, Return, Yield
-from openinfer.symbolic import DIVISIONS, BinOp, Const
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from openinfer.ir.graph import Graph
     from openinfer.ir.nodes import Node
-    from openinfer.symbolic import IntExpr
 
 DEEPEST_CALLS = 64
 """Deepest nesting of calls and loops in which statements are certain to be reached."""
@@ -31,18 +30,6 @@ def reached_nodes(graph: Graph, sizes: Mapping[str, int], hidden: frozenset[str]
         hidden: names that mean a variable in integer expressions, whatever sizes there are.
     """
     return frozenset(node.index for node in _Reaching(graph, sizes, hidden).nodes())
-
-
-def divides_by_numbers(expr: IntExpr) -> bool:
-    """Whether an expression has a value whatever its names are: it divides by numbers above 0 only."""
-    pending = [expr]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, BinOp):
-            if part.op in DIVISIONS and not (isinstance(part.right, Const) and part.right.value > 0):
-                return False
-            pending += [part.left, part.right]
-    return True
 
 
 class _Reaching:
@@ -89,11 +76,14 @@ class _Reaching:
 
     def _has_turns(self, loop: Loop, indices: frozenset[str]) -> bool:
         """Whether sizes alone say that a loop has a turn."""
-        bounds = (loop.start, loop.end)
-        used = {name for bound in bounds for name in symbolic.names(bound)}
+        start, end = (dims.index_of_expression(bound, _size) for bound in (loop.start, loop.end))
+        used = dims.sources(start) | dims.sources(end)
         if used & (indices | self._hidden) or not used <= self._sizes.keys():
             return False
-        if not all(map(divides_by_numbers, bounds)):
+        if not (dims.divides_by_numbers(start) and dims.divides_by_numbers(end)):
             return False
-        start, end = (symbolic.evaluate(bound, self._sizes.__getitem__) for bound in bounds)
-        return start < end
+        return dims.evaluated(start, self._sizes) < dims.evaluated(end, self._sizes)
+
+
+def _size(name: str) -> Index:
+    return Index.of(dims.Signed(name))

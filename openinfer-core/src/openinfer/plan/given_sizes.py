@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Interval
     from openinfer.affine.index import Atom
-    from openinfer.symbolic import BinOp, IntExpr
+    from openinfer.symbolic import BinOp, Division, IntExpr
 
 
 QUOTIENT_HINT = "let the caller give the quotient, as in `x: f32[U, 2]`, or leave its limit out"
@@ -164,16 +164,16 @@ class GivenSizes:
     def _extent_of_size(self, size: str) -> Index:
         return Index.of(Var(parameter_name(size)) if size in self.most else self._sizes[size])
 
-    def _divided(self, expr: BinOp, of: Index, by: Index) -> Index:
+    def _divided(self, operator: Division, of: Index, by: Index, expr: BinOp) -> Index:
         if (by.constant or 0) < 1:
             message = f"`{text(expr)}` divides by a size that differs from step to step"
             raise about("unsupported", message, QUOTIENT_HINT)
         self._demand(of, Relation.AT_LEAST, f"`{text(expr.left)}` must be at least 0")
-        if expr.op == "%":
+        if operator == "%":
             return of % by
-        if expr.op == "/":
+        if operator == "/":
             self._demand(of % by, Relation.EQUAL, f"`{text(expr.left)}` must be a multiple of {by}")
-        return -(-of // by) if expr.op == "ceil" else of // by
+        return -(-of // by) if operator == "ceil" else of // by
 
     def _demand(self, index: Index, relation: Relation, words: str) -> None:
         """Note what has to hold in every step, unless it holds for all sizes."""

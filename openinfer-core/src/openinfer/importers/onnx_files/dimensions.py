@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer import symbolic
 from openinfer.affine import Var
-from openinfer.dims import Condition, Dim, Let, NeedsNumberError, Relation, Space, index_of, sources
+from openinfer.dims import Condition, Dim, Let, NeedsNumberError, Relation, Space, collected, index_of, sources
 from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.demands import LARGEST, least_sizes, take
 from openinfer.importers.onnx_files.sizes import is_number
-from openinfer.symbolic import LITERAL_WORDS, ROUNDINGS, Const, IntExpr, Name
+from openinfer.symbolic import LITERAL_WORDS, ROUNDINGS, IntExpr, Name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from openinfer.affine import Index
     from openinfer.dims import Size
     from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
+    from openinfer.symbolic import BinOp, Division
 
 LONGEST = 64
 """Maximum number of characters of a dimension's name that its size variable keeps."""
@@ -90,27 +92,18 @@ class Dimensions:
         return extent
 
     def _valued(self, expr: IntExpr) -> Size:
-        if isinstance(expr, Name):
-            return self._fixed[expr.name] if expr.name in self._fixed else self._named(expr.name)
-        if isinstance(expr, Const):
-            return expr.value
-        left, right = self._valued(expr.left), self._valued(expr.right)
-        match expr.op:
-            case "+":
-                return left + right
-            case "-":
-                return left - right
-            case "*":
-                return left * right
-            case "%":
-                return left % self._divisor(expr, right)
-            case "ceil":
-                return (left + right - 1) // self._divisor(expr, right)
-            case "floor":
-                return left // self._divisor(expr, right)
-            case "/":
-                take(self.space, Condition(index_of(left % self._divisor(expr, right)), Relation.EQUAL))
-                return left // right
+        return self.space.dim(collected(expr, self._index, self._divided))
+
+    def _index(self, param: str) -> Index:
+        return index_of(self._fixed[param] if param in self._fixed else self._named(param))
+
+    def _divided(self, operator: Division, of: Index, by: Index, expr: BinOp) -> Index:
+        left, right = self.space.dim(of), self._divisor(expr, self.space.dim(by))
+        if operator == "/":
+            take(self.space, Condition(index_of(left % right), Relation.EQUAL))
+        if operator == "%":
+            return index_of(left % right)
+        return index_of((left + right - 1 if operator == "ceil" else left) // right)
 
     def _divisor(self, expr: IntExpr, size: Size) -> Size:
         """Return what an extent divides by, which the program relies on being at least 1.
