@@ -5,21 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
-from openinfer.plan.accesses import operands
+from openinfer.plan.accesses import expressions, operands
 from openinfer.plan.operands import symbols, values_in
 from openinfer.plan.steps import (
-    ClearStep,
-    ComputeStep,
-    CopyStep,
-    CountStep,
-    EqualStep,
-    InputStep,
-    LoadStep,
     LoopIndex,
-    LoopStep,
-    PlaceStep,
-    SetStep,
-    StoreStep,
     TableRef,
 )
 
@@ -34,27 +23,7 @@ def integers_of(step: Step) -> Iterator[Index]:
     for operand in operands(step):
         if isinstance(operand, TableRef):
             yield from operand.indices
-    match step:
-        case ComputeStep():
-            yield from (argument.value for argument in step.arguments)
-        case CountStep():
-            yield step.amount
-        case LoadStep() | ClearStep():
-            yield from step.region.expressions()
-        case StoreStep():
-            yield from (*step.region.expressions(), *step.lengths)
-        case SetStep():
-            yield from (value for _, value in step.values)
-        case PlaceStep():
-            yield from (step.value, *step.range.expressions)
-        case EqualStep():
-            yield from (step.left, step.right)
-        case CopyStep(count=Index() as count) | InputStep(count=Index() as count):
-            yield count
-        case LoopStep():
-            yield from (step.start, step.end)
-        case _:
-            pass
+    yield from expressions(step)
 
 
 def values_read(step: Step) -> Iterator[int]:

@@ -106,10 +106,6 @@ def _epilogue_inputs(epilogue: Epilogue | None) -> tuple[Operand, ...]:
 
 def reads(step: Step) -> int:
     """Return the values that a step itself reads: of a loop its bounds, of a call its condition."""
-    if isinstance(step, LoopStep):
-        return _index_reads((step.start, step.end))
-    if isinstance(step, CallStep):
-        return 0 if step.condition is None else 1 << step.condition
     bits = _integer_reads(step)
     if isinstance(step, CountStep | StoreStep | ClearStep):
         # What they do not write stays.
@@ -121,8 +117,6 @@ def reads(step: Step) -> int:
 
 def integer_reads(step: Step) -> int:
     """Return the values whose one element a step itself needs as a number: bounds, indices, lengths and conditions."""
-    if isinstance(step, LoopStep | CallStep):
-        return reads(step)
     bits = _integer_reads(step)
     for operand in operands(step):
         bits |= operand_reads(operand) if isinstance(operand, TableRef) else 0
@@ -130,26 +124,53 @@ def integer_reads(step: Step) -> int:
 
 
 def _integer_reads(step: Step) -> int:
-    """Return the values in the integer expressions of a step."""
+    if isinstance(step, CallStep):
+        return 0 if step.condition is None else 1 << step.condition
+    return _index_reads(expressions(step))
+
+
+def expressions(step: Step) -> tuple[Index, ...]:
+    """Return the integer expressions of a step, of a loop its bounds, without the indices of its operands."""
     match step:
         case ComputeStep():
-            return _index_reads(argument.value for argument in step.arguments) if step.arguments else 0
+            return tuple(argument.value for argument in step.arguments)
         case CountStep():
-            return _index_reads((step.amount,))
+            return (step.amount,)
         case LoadStep() | ClearStep():
-            return _index_reads(step.region.expressions())
+            return step.region.expressions()
         case StoreStep():
-            return _index_reads((*step.region.expressions(), *step.lengths))
+            return (*step.region.expressions(), *step.lengths)
         case SetStep():
-            return _index_reads(value for _, value in step.values)
+            return tuple(value for _, value in step.values)
         case PlaceStep():
-            return _index_reads((step.value, *step.range.expressions))
+            return (step.value, *step.range.expressions)
         case EqualStep():
-            return _index_reads((step.left, step.right))
+            return (step.left, step.right)
         case CopyStep(count=Index() as count) | InputStep(count=Index() as count):
-            return _index_reads((count,))
+            return (count,)
+        case LoopStep():
+            return (step.start, step.end)
         case _:
-            return 0
+            return ()
+
+
+def changed_registers(step: Step) -> Iterator[int]:
+    """Yield the registers that a step itself changes."""
+    match step:
+        case SetStep():
+            yield from (register for register, _ in step.values)
+        case PlaceStep():
+            yield step.register
+        case LoadStep():
+            yield from (register for register in (*step.lengths, step.view) if register is not None)
+            yield from step.region.registers
+        case StoreStep():
+            yield from step.region.registers
+        case ClearStep():
+            yield from (register for register in step.left if register is not None)
+            yield from step.region.registers
+        case _:
+            pass
 
 
 def writes(step: Step) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
+from openinfer.plan.accesses import changed_registers
 from openinfer.plan.operands import alone
 from openinfer.plan.range_lengths import RangeLengths
-from openinfer.plan.steps import CallStep, LoadStep, LoopStep, PlaceStep, Register, SetStep
+from openinfer.plan.steps import CallStep, LoopStep, Register, SetStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,14 +46,10 @@ class EqualLengths:
                 self._changed(sources)
                 copies = {register: source for register, source in sources.items() if source is not None}
                 self._originals |= {copy: of for copy, of in copies.items() if of.number not in sources}
-            case PlaceStep(register=register):
-                self._changed([register])
-            case LoadStep(lengths=lengths):
-                self._changed(register for register in lengths if register is not None)
             case LoopStep() | CallStep():
                 self.forget()
             case _:
-                pass
+                self._changed(changed_registers(step))
 
     def _source(self, value: Index, registers: Sequence[PlanRegister]) -> Register | None:
         """Return the original that a value is a copy of; None: it is computed, or a write to a cache may change it."""

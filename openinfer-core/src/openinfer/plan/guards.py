@@ -157,10 +157,9 @@ class SizedSteps:
         return PlaceStep(origin=self._at.origin, register=register.number, value=first, range=span, demand=demand)
 
     def _guard(self, guard: Condition) -> Iterator[Step]:
-        index, origin = guard.index, self._at.origin
+        origin = self._at.origin
         if guard.relation is Relation.EQUAL:
-            subtracted = Index(tuple((atoms, -factor) for atoms, factor in index.terms if factor < 0))
-            left, right = self._call.expression(index + subtracted), self._call.expression(subtracted)
+            left, right = map(self._call.expression, guard.sides)
             if left != right:
                 yield EqualStep(origin=origin, left=left, right=right, demand=self._demand(guard))
             return
@@ -201,9 +200,8 @@ class SizedSteps:
             place, values = counted
             listed = " or ".join(map(self._shown, values))
             return self._demand_about(f"{self._shown(place)} must be {listed}", guard.index)
-        subtracted = Index(tuple((atoms, -factor) for atoms, factor in guard.index.terms if factor < 0))
-        sides = self._shown(guard.index + subtracted), self._shown(subtracted)
-        return self._demand_about(f"{sides[0]} must {_RELATIONS[guard.relation]} {sides[1]}", guard.index)
+        left, right = map(self._shown, guard.sides)
+        return self._demand_about(f"{left} must {_RELATIONS[guard.relation]} {right}", guard.index)
 
     def _demand_of_place(self, let: Let) -> Demand:
         place, extent = let.parts

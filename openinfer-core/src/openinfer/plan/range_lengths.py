@@ -8,25 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.plan.accesses import writes
+from openinfer.plan.accesses import changed_registers, writes
 from openinfer.plan.operands import symbols
 from openinfer.plan.steps import (
     CallStep,
-    ClearStep,
     LoadStep,
     LoopStep,
-    PlaceStep,
     Register,
-    SetStep,
     StoreStep,
     ValueRef,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from openinfer.affine import Index
-    from openinfer.plan.regions import Axis, Region
+    from openinfer.plan.regions import Axis
     from openinfer.plan.steps import Step
 
 
@@ -80,11 +75,11 @@ class RangeLengths:
         if isinstance(step, CallStep | LoopStep):
             self.forget()
             return
-        self._changed(writes(step), frozenset(_changes(step)))
+        self._changed(writes(step), frozenset(changed_registers(step)))
         if isinstance(step, LoadStep | StoreStep):
             for axis in step.region.axes:
                 start, (values, registers) = axis.start, _sources(axis.start)
-                if registers.isdisjoint(_changes(step)):
+                if registers.isdisjoint(changed_registers(step)):
                     self._starts[start] = _Length(start, None, values, registers)
         if isinstance(step, LoadStep):
             for axis, register in zip(step.region.ranges, step.lengths, strict=False):
@@ -105,30 +100,6 @@ class RangeLengths:
             register: length for register, length in self._lengths.items() if register not in registers and kept(length)
         }
         self._starts = {start: length for start, length in self._starts.items() if kept(length)}
-
-
-def _changes(step: Step) -> Iterator[int]:
-    """Yield the registers that a step changes."""
-    match step:
-        case SetStep():
-            yield from (register for register, _ in step.values)
-        case PlaceStep():
-            yield step.register
-        case LoadStep():
-            yield from (register for register in (*step.lengths, step.view) if register is not None)
-            yield from _grown(step.region)
-        case StoreStep():
-            yield from _grown(step.region)
-        case ClearStep():
-            yield from (register for register in step.left if register is not None)
-            yield from _grown(step.region)
-        case _:
-            pass
-
-
-def _grown(region: Region) -> Iterator[int]:
-    yield from (axis.grown for axis in region.axes if axis.grown is not None)
-    yield from (growth.register for growth in region.growth)
 
 
 def _sources(*exprs: Index) -> tuple[int, frozenset[int]]:

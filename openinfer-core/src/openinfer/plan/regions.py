@@ -66,6 +66,12 @@ class Region:
         """The axes that the value of an access has."""
         return tuple(axis for axis in self.axes if axis.end is not None)
 
+    @property
+    def registers(self) -> tuple[int, ...]:
+        """The registers that an access may make larger."""
+        grown = (axis.grown for axis in self.axes if axis.grown is not None)
+        return (*grown, *(growth.register for growth in self.growth))
+
     def expressions(self) -> tuple[Index, ...]:
         """Return every integer expression of an access."""
         bounds = [bound for axis in self.axes for bound in (axis.start, axis.end, axis.size, axis.current)]

@@ -11,20 +11,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index
-from openinfer.dims import OPERATORS, Let, every_symbol, substituted
+from openinfer.dims import divides_by_numbers, substituted
 from openinfer.ir.nodes import CacheRead, CacheWrite
 from openinfer.ir.reaching import DEEPEST_CALLS
 from openinfer.ir.uses import reads, writes
-from openinfer.plan.accesses import called, walk
+from openinfer.plan.accesses import called, changed_registers, expressions, walk
 from openinfer.plan.operands import symbols
 from openinfer.plan.setting_ranges import PlaceRange
 from openinfer.plan.sized_symbols import LARGEST
 from openinfer.plan.steps import (
     CallStep,
-    ClearStep,
     Demand,
     EqualStep,
-    LoadStep,
     LoopStep,
     PlaceStep,
     Procedure,
@@ -112,7 +110,10 @@ class _Checks:
             self._changed[procedure.name] = self._changed_by(procedure.steps)
         self._held = {register: register for register in _registers_at_start(draft)}
         changes = Counter(
-            register for procedure in procedures for step in walk(procedure.steps) for register in _changes(step)
+            register
+            for procedure in procedures
+            for step in walk(procedure.steps)
+            for register in changed_registers(step)
         )
         extents = (
             extent.number for shape in draft.extents.values() for extent in shape if isinstance(extent, Register)
@@ -140,7 +141,7 @@ class _Checks:
                 case ReturnStep():
                     break
                 case _:
-                    self._forget(_changes(step))
+                    self._forget(changed_registers(step))
         return tuple(checks)
 
     def _of_call(self, step: CallStep, depth: int) -> tuple[_Check, ...]:
@@ -184,7 +185,7 @@ class _Checks:
         is_checked_there = step.origin.statements and step.origin.statements[0].node in self._shaped_by_memory
         changed = None if is_checked_there else self._with_values(step)
         if changed is None:
-            self._forget(_changes(step))
+            self._forget(changed_registers(step))
         elif isinstance(changed, EqualStep):
             yield _Check(changed, step if moves else None)
         else:
@@ -216,7 +217,10 @@ class _Checks:
         return frozenset(
             register
             for step in walk(steps)
-            for register in (*_changes(step), *(inner for name in called(step) for inner in self._changed[name]))
+            for register in (
+                *changed_registers(step),
+                *(inner for name in called(step) for inner in self._changed[name]),
+            )
         )
 
     # Values at the start of a step
@@ -236,7 +240,7 @@ class _Checks:
         return replace(step, value=value, range=replace(bounds, **held), demand=self._demand(step.demand))
 
     def _at_start(self, expr: Index) -> Index | None:
-        if not _divides_by_numbers(expr):
+        if not divides_by_numbers(expr):
             return None
         held: dict[Var, Index] = {}
         for symbol in symbols(expr):
@@ -271,21 +275,6 @@ def _registers_at_start(draft: Draft) -> Iterator[int]:
     yield from (register for register, _ in draft.starts)
 
 
-def _changes(step: Step) -> tuple[int, ...]:
-    """Return the registers that a step itself changes."""
-    match step:
-        case SetStep():
-            return tuple(register for register, _ in step.values)
-        case PlaceStep():
-            return (step.register,)
-        case LoadStep():
-            return tuple(register for register in (*step.lengths, step.view) if register is not None)
-        case ClearStep():
-            return tuple(register for register in step.left if register is not None)
-        case _:
-            return ()
-
-
 def _needed(checks: Sequence[_Check], wanted: frozenset[int]) -> tuple[tuple[_Check, ...], frozenset[int]]:
     """Return the steps that may refuse a step of the program, and those that set what they read.
 
@@ -300,7 +289,7 @@ def _needed(checks: Sequence[_Check], wanted: frozenset[int]) -> tuple[tuple[_Ch
             if not body:
                 continue
             step = replace(step, body=tuple(inner.step for inner in body))
-        elif not _refuses(step) and wanted.isdisjoint(_changes(step)):
+        elif not _refuses(step) and wanted.isdisjoint(changed_registers(step)):
             continue
         kept.append(replace(check, step=step))
         wanted |= frozenset(_reads(step))
@@ -314,20 +303,5 @@ def _refuses(step: Simple) -> bool:
 
 
 def _reads(step: Simple | LoopStep) -> Iterator[int]:
-    match step:
-        case EqualStep():
-            exprs = (step.left, step.right)
-        case PlaceStep():
-            exprs = (step.value, *step.range.expressions)
-        case SetStep():
-            exprs = tuple(value for _, value in step.values)
-        case LoopStep():
-            exprs = (step.start, step.end)
-    for expr in exprs:
-        yield from (symbol.operand.number for symbol in symbols(expr) if isinstance(symbol.operand, Register))
-
-
-def _divides_by_numbers(expr: Index) -> bool:
-    """Whether an expression divides by numbers above 0 only."""
-    divisions = (var for var in every_symbol(expr) if isinstance(var, Let) and var.kind in OPERATORS)
-    return all((division.parts[1].constant or 0) > 0 for division in divisions)
+    read = (symbol.operand for expr in expressions(step) for symbol in symbols(expr))
+    yield from (operand.number for operand in read if isinstance(operand, Register))
