@@ -61,8 +61,8 @@ from openinfer.plan.strict_order import StrictOrder
 from openinfer.plan.tables import TableUse
 from openinfer.plan.threaded_consumers import ThreadedConsumers
 from openinfer.plan.varying_ops import VaryingOps
-from openinfer.plan.varying_settings import BoundSettings, VaryingSettings, with_given_sizes
-from openinfer.symbolic import DivisionError, names
+from openinfer.plan.varying_settings import varying_settings, with_given_sizes
+from openinfer.symbolic import DivisionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -388,13 +388,18 @@ class _BlockLowering:
             at = Operation(
                 origin=origin_of(self._block, node), placement=placement_of(node, hints), name=op.outputs[0], node=node
             )
-            parts = (op, self._resolved, self._model, self._runtime_settings(op, node), self._loop_names())
-            settings = VaryingSettings(*parts, self._draft.given)
-            meanings = {name: self._bound(name, node) for expr in settings.unknown.values() for name in names(expr)}
+            settings = varying_settings(
+                op,
+                self._resolved,
+                self._model,
+                self._runtime_settings(op, node),
+                self._loop_names(),
+                self._draft.given,
+                lambda name: self._bound(name, node),
+            )
             try:
                 with faults_at(self._block, node):
-                    bound = BoundSettings(settings, meanings)
-                    yield from self._varying.steps(bound, inputs, outputs, at, self._intervals)
+                    yield from self._varying.steps(settings, inputs, outputs, at, self._intervals)
             except (SizedError, NeedsNumberError) as error:
                 message = f"{op.op} has no form for every size that is known at run time only: {error}"
                 raise at_node("unsupported", message, self._block, node) from error

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from openinfer.plan.draft import Draft
     from openinfer.plan.persistent import PersistentLowering
     from openinfer.plan.steps import Operand, Step
-    from openinfer.plan.varying_settings import BoundSettings
+    from openinfer.plan.varying_settings import VaryingSettings
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
 
@@ -130,7 +130,7 @@ class SizedLowering:
         self._loops = loops
 
     def planned(
-        self, bound: BoundSettings, inputs: Sequence[Operand | None], outputs: Sequence[int], at: Operation
+        self, settings: VaryingSettings, inputs: Sequence[Operand | None], outputs: Sequence[int], at: Operation
     ) -> SizedCall:
         """Return what a statement does.
 
@@ -141,7 +141,7 @@ class SizedLowering:
         """
         symbols = SizedSymbols(self._draft, self._loops)
         try:
-            return self._planned(symbols, bound, inputs, outputs, at)
+            return self._planned(symbols, settings, inputs, outputs, at)
         except (OpTypeError, SizedError, NeedsNumberError) as error:
             error.args = (symbols.in_words(str(error)),)
             if isinstance(error, OpTypeError) and error.predicate is not None:
@@ -151,21 +151,21 @@ class SizedLowering:
     def _planned(
         self,
         symbols: SizedSymbols,
-        bound: BoundSettings,
+        settings: VaryingSettings,
         inputs: Sequence[Operand | None],
         outputs: Sequence[int],
         at: Operation,
     ) -> SizedCall:
-        paths = self._ways(symbols, bound, inputs, outputs)
+        paths = self._ways(symbols, settings, inputs, outputs)
         call, guards = _planned_way(paths, symbols)
         for guard in guards:
             symbols.space.assume(guard)
         return self._defined(symbols, call, guards, inputs, at)
 
     def _ways(
-        self, symbols: SizedSymbols, bound: BoundSettings, inputs: Sequence[Operand | None], outputs: Sequence[int]
+        self, symbols: SizedSymbols, settings: VaryingSettings, inputs: Sequence[Operand | None], outputs: Sequence[int]
     ) -> list[Path[OpCall]]:
-        op = bound.settings.op
+        op = settings.op
         shapes = [
             None
             if operand is None or kind is None
@@ -176,7 +176,7 @@ class SizedLowering:
             symbols.shape(self._persistent.extents_of(ValueRef(value)) or kind.shape)
             for value, kind in zip(outputs, op.output_types, strict=False)
         ]
-        settings = symbols.settings(bound)
+        evaluated = symbols.settings(settings)
         schema = self._environment.op(op.op)
         types = [
             None if kind is None or shape is None else TensorType(kind.dtype, shape)
@@ -187,7 +187,7 @@ class SizedLowering:
         ]
 
         def rule() -> OpCall:
-            call = call_of(schema, types, settings(), wanted)
+            call = call_of(schema, types, evaluated(), wanted)
             if symbols.space.choices:
                 _check_ranks(call, op.output_types)
             return call

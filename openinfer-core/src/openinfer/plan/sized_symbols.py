@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from openinfer.ir.resolved import SettingValue
     from openinfer.plan.draft import Draft
-    from openinfer.plan.varying_settings import BoundSettings
+    from openinfer.plan.varying_settings import VaryingSettings
+    from openinfer.symbolic import IntExpr
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -53,17 +54,24 @@ class SizedSymbols:
                 self.space.assume(Condition(extent, Relation.AT_LEAST))
         return sizes
 
-    def settings(self, bound: BoundSettings) -> Callable[[], Mapping[str, SettingValue]]:
+    def settings(self, settings: VaryingSettings) -> Callable[[], Mapping[str, SettingValue]]:
         """Return a function that evaluates the settings of a statement, those that are not known as sizes."""
-        leaves = {name: self._leaf(name, binding) for name, binding in bound.meanings.items()}
-        sizes = {name: self._of_size(name) for name in bound.settings.sizes}
+        leaves = {name: self._leaf(name, meaning) for name, meaning in settings.meanings.items()}
+        every = [number for numbers, _ in settings.varying.values() for number in numbers]
+        names = {name for number in every if isinstance(number, Index) for name in sources(number)}
+        sizes = {name: self._of_size(name) for name in sorted(names)}
+
+        def value(number: int | Index | IntExpr) -> int:
+            if isinstance(number, Index):
+                return number.evaluate(sizes)
+            # Divisions ask for the signs of their operands: this is part of the rule.
+            return number if isinstance(number, int) else symbolic.evaluate(number, leaves.__getitem__)
 
         def evaluated() -> Mapping[str, SettingValue]:
-            # Divisions ask for the signs of their operands: this is part of the rule.
-            unknown = bound.settings.unknown.items()
-            return bound.settings.at(
-                sizes | {name: symbolic.evaluate(expr, leaves.__getitem__) for name, expr in unknown}
-            )
+            values = dict(settings.known)
+            for setting, (numbers, is_list) in settings.varying.items():
+                values[setting] = tuple(map(value, numbers)) if is_list else value(numbers[0])
+            return values
 
         return evaluated
 

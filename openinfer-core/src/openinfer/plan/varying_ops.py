@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from openinfer.plan.persistent import PersistentLowering
     from openinfer.plan.sized_calls import SizedCall
     from openinfer.plan.steps import Operand, Origin, Step
-    from openinfer.plan.varying_settings import BoundSettings
+    from openinfer.plan.varying_settings import VaryingSettings
     from openinfer.plugins.environment import Environment
     from openinfer.plugins.selection import KernelTable
 
@@ -48,7 +48,7 @@ class VaryingOps:
 
     def steps(
         self,
-        bound: BoundSettings,
+        bound: VaryingSettings,
         inputs: tuple[Operand | None, ...],
         outputs: list[int],
         at: Operation,
@@ -69,7 +69,7 @@ class VaryingOps:
         kinds = [TensorType(kind.dtype, shape) for kind, shape in zip(planned.outputs, planned.rooms, strict=True)]
         made = SizedSteps(self._draft, planned, at)
         yield from made.first()
-        op = bound.settings.op
+        op = bound.op
         every = self._counted.written(op, outputs, kinds)
         yield from self._stored(planned, every[: len(outputs)], made, every, at)
         yield from self._counted.taken(op, outputs, every, at)

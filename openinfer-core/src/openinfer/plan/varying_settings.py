@@ -14,7 +14,7 @@ from openinfer.plan.settings import RuntimeSettingError, known_setting
 from openinfer.symbolic import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.ir.nodes import Node
     from openinfer.ir.resolved import ResolvedGraph, ResolvedOp, SettingValue
@@ -58,70 +58,62 @@ def _names(exprs: Sequence[IntExpr]) -> set[str]:
     return {name for expr in exprs for name in symbolic.names(expr)}
 
 
+@dataclass(frozen=True, slots=True)
 class VaryingSettings:
-    """The settings of an operator at values of those that are known at run time only.
-
-    Args:
-        given: sizes of steps, over which settings are polynomials; without them, such settings are unknown.
+    """The settings of a statement, of which some are known at run time only.
 
     Attributes:
-        unknown: expressions of these, by name of parameter.
+        known: the others, with their values.
+        varying: the numbers of these, and whether they are a list: an index is over sizes of steps, an expression over
+            the names in ``meanings``.
     """
 
-    def __init__(
-        self,
-        op: ResolvedOp,
-        resolved: ResolvedGraph,
-        model: Model,
-        runtime: Mapping[str, RuntimeInts],
-        loop_indices: frozenset[str],
-        given: GivenSizes | None = None,
-    ) -> None:
-        self.op = op
-        self._runtime = runtime
-        self._known: dict[str, SettingValue] = dict(op.settings)
-        self.unknown: dict[str, IntExpr] = {}
-        for setting, value in op.runtime_settings.items():
-            if setting not in runtime:
-                self._known[setting] = known_setting(setting, value, resolved, model, loop_indices)
-        known_parts = (resolved, model, loop_indices)
-        self._numbers: dict[str, list[int | str | Index]] = {}
-        for setting, value in runtime.items():
-            row: list[int | str | Index] = []
-            for expr in value.exprs:
-                size = _given(expr, given, resolved)
-                if size is not None:
-                    row.append(size)
-                    continue
-                alone = RuntimeInts((expr,), is_list=False)
-                try:
-                    known = known_setting(setting, alone, *known_parts)
-                except RuntimeSettingError:
-                    known = None
-                if isinstance(known, int):
-                    row.append(known)
-                    continue
-                name = f"s{len(self.unknown)}"
-                self.unknown[name] = expr
-                row.append(name)
-            self._numbers[setting] = row
+    op: ResolvedOp
+    known: Mapping[str, SettingValue]
+    varying: Mapping[str, tuple[tuple[int | Index | IntExpr, ...], bool]]
+    meanings: Mapping[str, int | LoopIndex | ValueRef | Register]
 
-    @property
-    def sizes(self) -> tuple[str, ...]:
-        """The parameters of sizes of steps that settings depend on."""
-        items = [item for row in self._numbers.values() for item in row if isinstance(item, Index)]
-        return tuple(sorted({var.name for item in items for var in item.variables()}))
 
-    def at(self, sizes: Mapping[str, int]) -> Mapping[str, SettingValue]:
-        """Return all settings at values of the parameters."""
-        found = dict(self._known)
-        for setting, row in self._numbers.items():
-            numbers = tuple(
-                item.evaluate(sizes) if isinstance(item, Index) else sizes[item] if isinstance(item, str) else item
-                for item in row
-            )
-            found[setting] = numbers if self._runtime[setting].is_list else numbers[0]
-        return found
+def varying_settings(
+    op: ResolvedOp,
+    resolved: ResolvedGraph,
+    model: Model,
+    runtime: Mapping[str, RuntimeInts],
+    loop_indices: frozenset[str],
+    given: GivenSizes | None,
+    meaning: Callable[[str], int | LoopIndex | ValueRef | Register],
+) -> VaryingSettings:
+    """Return the settings of an operator.
+
+    Args:
+        runtime: those that are known at run time only.
+        given: sizes of steps, over which settings are indices; without them, such settings are expressions.
+        meaning: returns what a name in an expression means.
+    """
+
+    def number(setting: str, expr: IntExpr) -> int | Index | IntExpr:
+        size = _given(expr, given, resolved)
+        if size is not None:
+            return size
+        alone = RuntimeInts((expr,), is_list=False)
+        try:
+            known = known_setting(setting, alone, resolved, model, loop_indices)
+        except RuntimeSettingError:
+            return expr
+        return known if isinstance(known, int) else expr
+
+    fixed = {
+        setting: known_setting(setting, value, resolved, model, loop_indices)
+        for setting, value in op.runtime_settings.items()
+        if setting not in runtime
+    }
+    varying = {
+        setting: (tuple(number(setting, expr) for expr in value.exprs), value.is_list)
+        for setting, value in runtime.items()
+    }
+    unknown = [item for numbers, _ in varying.values() for item in numbers if not isinstance(item, int | Index)]
+    meanings = {name: meaning(name) for expr in unknown for name in symbolic.names(expr)}
+    return VaryingSettings(op, {**op.settings, **fixed}, varying, meanings)
 
 
 def _given(expr: IntExpr, given: GivenSizes | None, resolved: ResolvedGraph) -> Index | None:
@@ -129,11 +121,3 @@ def _given(expr: IntExpr, given: GivenSizes | None, resolved: ResolvedGraph) -> 
     if given is None or any(name in resolved.variables or name not in resolved.sizes for name in symbolic.names(expr)):
         return None
     return given.index(expr)
-
-
-@dataclass(frozen=True, slots=True)
-class BoundSettings:
-    """Settings of a statement, with what names mean in those that are known at run time only."""
-
-    settings: VaryingSettings
-    meanings: Mapping[str, int | LoopIndex | ValueRef | Register]
