@@ -235,42 +235,29 @@ def value_text(value: int) -> str:
     return digits if len(digits) <= 40 else f"{digits[:20]}…"
 
 
-def names(expr: IntExpr) -> tuple[str, ...]:
-    """Return the names in an expression, in order of appearance, each once."""
-    found: dict[str, None] = {}
+def _parts(expr: IntExpr) -> Iterator[IntExpr]:
+    """Yield an expression and those that it is made of, in order of appearance."""
     stack = [expr]
     while stack:
         item = stack.pop()
-        if isinstance(item, Name):
-            found.setdefault(item.name)
-        elif isinstance(item, BinOp):
+        yield item
+        if isinstance(item, BinOp):
             stack += [item.right, item.left]
-    return tuple(found)
+
+
+def names(expr: IntExpr) -> tuple[str, ...]:
+    """Return the names in an expression, in order of appearance, each once."""
+    return tuple(dict.fromkeys(part.name for part in _parts(expr) if isinstance(part, Name)))
 
 
 def constants(expr: IntExpr) -> tuple[int, ...]:
     """Return the integers in an expression, in order of appearance."""
-    found: list[int] = []
-    stack = [expr]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Const):
-            found.append(item.value)
-        elif isinstance(item, BinOp):
-            stack += [item.right, item.left]
-    return tuple(found)
+    return tuple(part.value for part in _parts(expr) if isinstance(part, Const))
 
 
 def operations(expr: IntExpr) -> frozenset[str]:
     """Return the operators in an expression, as `BinOp` has them."""
-    found: set[str] = set()
-    stack = [expr]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, BinOp):
-            found.add(item.op)
-            stack += [item.right, item.left]
-    return frozenset(found)
+    return frozenset(part.op for part in _parts(expr) if isinstance(part, BinOp))
 
 
 def evaluate(expr: IntExpr, lookup: Callable[[str], int]) -> int:
@@ -279,27 +266,13 @@ def evaluate(expr: IntExpr, lookup: Callable[[str], int]) -> int:
     Raises:
         DivisionError: a division in it has no value; the message has the operands.
     """
-    done: list[int] = []
-    stack: list[IntExpr | _Pending] = [expr]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Const):
-            done.append(item.value)
-        elif isinstance(item, Name):
-            done.append(lookup(item.name))
-        elif isinstance(item, BinOp):
-            stack += [_Pending(item), item.right, item.left]
-        else:
-            right, left = done.pop(), done.pop()
-            done.append(applied(item.expr, left, right))
-    return done[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """An operation whose operands are being evaluated."""
-
-    expr: BinOp
+    match expr:
+        case Const(value):
+            return value
+        case Name(name):
+            return lookup(name)
+        case BinOp(left=left, right=right):
+            return applied(expr, evaluate(left, lookup), evaluate(right, lookup))
 
 
 def applied(expr: BinOp, left: int, right: int) -> int:

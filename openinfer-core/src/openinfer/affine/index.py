@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from openinfer.affine.interval import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 class Facts(Protocol):
@@ -31,6 +32,8 @@ class Facts(Protocol):
         """Return a positive index as a product of parameters, by which indices can be divided."""
         ...
 
+
+_TEXT, _INTERVAL = attrgetter("text"), attrgetter("interval")
 
 FACTS: ContextVar[Facts | None] = ContextVar("FACTS", default=None)
 """The facts that hold for the indices that are being made; None: bounds of variables are all that is certain."""
@@ -73,7 +76,7 @@ class Arithmetic:
         factor = right.constant
         if factor is not None:
             return Index(tuple((atoms, number * factor) for atoms, number in left.terms)) if factor else Index()
-        return _merged((tuple(sorted(a + b, key=_atom_key)), c * d) for a, c in left.terms for b, d in right.terms)
+        return _merged((tuple(sorted(a + b, key=_TEXT)), c * d) for a, c in left.terms for b, d in right.terms)
 
     __rmul__ = __mul__
 
@@ -251,20 +254,21 @@ class Index(Arithmetic):
         variables: set[Var] = set()
         for atoms, _ in self.terms:
             for atom in atoms:
-                if isinstance(atom, Var):
-                    variables.add(atom)
-                else:
-                    variables |= variables_of(atom)
+                variables.update((atom,) if isinstance(atom, Var) else variables_of(atom))
         return frozenset(variables)
 
     @property
     def interval(self) -> Interval:
         """Bounds of the value; exact for sums of distinct variables."""
+        return self.interval_by(_INTERVAL)
+
+    def interval_by(self, interval_of: Callable[[Atom], Interval]) -> Interval:
+        """Return the bounds of the value where atoms have these."""
         total = Interval(0, 0)
         for atoms, factor in self.terms:
             product = Interval(factor, factor)
             for atom in atoms:
-                product = product * atom.interval
+                product = product * interval_of(atom)
             total = total + product
         return total
 
@@ -340,10 +344,6 @@ class Within:
 def variables_of(atom: Atom) -> frozenset[Var]:
     """Return the variables of an atom."""
     return frozenset((atom,)) if isinstance(atom, Var) else atom.of.variables() | atom.by.variables()
-
-
-def _atom_key(atom: Atom) -> str:
-    return atom.text
 
 
 def _term_key(term: Term) -> tuple[bool, tuple[str, ...]]:

@@ -260,13 +260,7 @@ class Knowledge:
         return self._interval(index)
 
     def _interval(self, index: Index) -> Interval:
-        total = Interval(0, 0)
-        for atoms, factor in index.terms:
-            term = Interval(factor, factor)
-            for atom in atoms:
-                term = term * self._interval_of(atom)
-            total = total + term
-        return total
+        return index.interval_by(self._interval_of)
 
     def corners(self, index: Index) -> list[int] | None:
         """Return the values of a polynomial where each symbol is least or largest: its extremes are among them.
