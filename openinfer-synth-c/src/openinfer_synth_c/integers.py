@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
 from openinfer.dtypes import U64
 from openinfer.plan.steps import LoopIndex
 from openinfer.synth.c_host import integers as exact
@@ -14,6 +13,7 @@ from openinfer_synth_c.elements import Bound
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from openinfer.affine import Index
     from openinfer.plan.steps import Register, ValueRef
     from openinfer_synth_c.code import Code
     from openinfer_synth_c.names import Names

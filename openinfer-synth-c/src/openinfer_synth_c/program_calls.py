@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from openinfer.affine import Index
 from openinfer.array_types import storage_dtype
 from openinfer.dims import evaluated
 from openinfer.errors import DeviceError
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.affine import Index
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.synth.c_host.variables import Variable
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
 from openinfer.expr.c_renderer import item_type, literal_text
 from openinfer.plan.operands import alone
 from openinfer.plan.steps import ClearStep, EntryStep, EqualStep, LoadStep, PlaceStep, Register, SetStep
@@ -17,6 +16,7 @@ from openinfer_synth_c.operands import Binder
 from openinfer_synth_c.regions import RegionWriter
 
 if TYPE_CHECKING:
+    from openinfer.affine import Index
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import StoreStep
     from openinfer_synth_c.code import Code

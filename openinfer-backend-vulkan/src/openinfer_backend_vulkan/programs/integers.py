@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from openinfer.affine import Index
 from openinfer.dims import evaluated
 from openinfer.plan.operands import alone, symbols
 from openinfer.plan.steps import LoopIndex, Register
@@ -13,6 +12,7 @@ from openinfer.symbolic import INT64, DivisionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from openinfer.affine import Index
     from openinfer.plan.steps import ValueRef
 
     Reader: TypeAlias = Callable[[], int]

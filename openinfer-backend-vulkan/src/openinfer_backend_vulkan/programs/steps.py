@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
 from openinfer.errors import UnsupportedError
 from openinfer.plan.accesses import members, writes
 from openinfer.plan.steps import (
@@ -39,6 +38,7 @@ from openinfer_backend_vulkan.programs.scalars import wrapped
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from openinfer.affine import Index
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Procedure, Step
     from openinfer_backend_vulkan.programs.machine import Machine

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
 from openinfer.plan.accesses import expressions, operands
 from openinfer.plan.operands import symbols, values_in
-from openinfer.plan.steps import (
-    LoopIndex,
-    TableRef,
-)
+from openinfer.plan.steps import LoopIndex, TableRef
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from openinfer.affine import Index
     from openinfer.plan.steps import Step
 
 

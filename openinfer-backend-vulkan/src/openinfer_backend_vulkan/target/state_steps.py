@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
 from openinfer.errors import SynthesisError
 from openinfer.expr import tree
 from openinfer.ir.types import TensorType
@@ -22,6 +21,7 @@ from openinfer_backend_vulkan.target.stages import varying_kernel
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Index
     from openinfer.dtypes import DType
     from openinfer.loops import Kernel
     from openinfer.plan.regions import Region

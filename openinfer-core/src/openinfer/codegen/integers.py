@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
 from openinfer.dims import OPERATORS, Let, LetKind
 from openinfer.plan.operands import Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from openinfer.affine import Index
     from openinfer.affine.index import Atom
     from openinfer.plan.steps import LoopIndex, Register, ValueRef
 

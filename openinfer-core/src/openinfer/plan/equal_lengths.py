@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
 from openinfer.plan.accesses import changed_registers
 from openinfer.plan.operands import alone
 from openinfer.plan.range_lengths import RangeLengths
@@ -13,6 +12,7 @@ from openinfer.plan.steps import CallStep, LoopStep, Register, SetStep
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from openinfer.affine import Index
     from openinfer.plan.steps import Step
     from openinfer.plan.values import PlanRegister
 

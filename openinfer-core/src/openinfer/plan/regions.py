@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
+if TYPE_CHECKING:
+    from openinfer.affine import Index
 
 
 @dataclass(frozen=True, slots=True)

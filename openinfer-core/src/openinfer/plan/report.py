@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer import dims, symbolic
-from openinfer.affine import Index
 from openinfer.diagnostics import counted, printable
 from openinfer.plan.accesses import members, operands, walk, writes
 from openinfer.plan.steps import (
@@ -38,6 +37,7 @@ from openinfer.schedule.text import schedule_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from openinfer.affine import Index
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.regions import Region
     from openinfer.plan.steps import Operand, Step

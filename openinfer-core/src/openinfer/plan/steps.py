@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from openinfer.affine import Index
 from openinfer.diagnostics import counted
 from openinfer.expr.linear import linearise
 from openinfer.plan.operands import LoopIndex as LoopIndex
@@ -18,6 +17,7 @@ from openinfer.plan.operands import TableRef as TableRef
 from openinfer.plan.operands import ValueRef as ValueRef
 
 if TYPE_CHECKING:
+    from openinfer.affine import Index
     from openinfer.arch import TargetInfo
     from openinfer.compute import Computation
     from openinfer.expr.linear import Program

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Interval
 from openinfer.compute.in_place import overwritable
 from openinfer.dims import product
 from openinfer.ir.types import TensorType
@@ -16,7 +15,7 @@ from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, PlaceStep, Re
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from openinfer.affine import Index
+    from openinfer.affine import Index, Interval
     from openinfer.ir.nodes import Node
     from openinfer.plan.calls import Operation
     from openinfer.plan.counted_results import CountedResults

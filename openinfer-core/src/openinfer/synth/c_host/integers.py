@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from openinfer.affine import Index
 from openinfer.codegen import integer_text
 from openinfer.errors import SynthesisError
 from openinfer.plan.steps import ValueRef
@@ -12,6 +11,7 @@ from openinfer.plan.steps import ValueRef
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from openinfer.affine import Index
     from openinfer.plan.steps import LoopIndex, Register
     from openinfer.synth.c_host.lines import Lines
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.affine import Index
 from openinfer.plan.steps import Register
 from openinfer.synth.c_host.annotations import write_merge, write_split
 from openinfer.synth.c_host.integers import declare_integers, number_text
@@ -12,6 +11,7 @@ from openinfer.synth.c_host.integers import declare_integers, number_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from openinfer.affine import Index
     from openinfer.plan.regions import Axis, Growth, Region
     from openinfer.synth.c_host.integers import IntegerOperands
     from openinfer.synth.c_host.lines import Lines
