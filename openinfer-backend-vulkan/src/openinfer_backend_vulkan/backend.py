@@ -38,6 +38,7 @@ from openinfer_backend_vulkan.queue.pipelines import Pipelines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy.typing as npt
 
@@ -252,6 +253,15 @@ class VulkanBackend:
         self._device.need_open()
         self._queue.synchronize()
         self._faults.check()
+
+    def begin_statement(self, statement: AbstractContextManager[object]) -> None:
+        """Note whose calls follow, as `openinfer.simulate.devices.backend.DeferredFaultBackend` says."""
+        self._faults.statement = statement
+
+    def need_no_fault(self) -> None:
+        """Wait if calls since the last time may have a fault; raises as `synchronize` does."""
+        if self._faults.is_watching:
+            self.synchronize()
 
     def timed_synchronize(self) -> int | None:
         """Wait as `synchronize` does; return nanoseconds that the device worked since the last time.

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from openinfer.scalars import Scalar, encode_bits
     from openinfer.simulate.devices.backend import (
         ComputationBackend,
+        DeferredFaultBackend,
         DeviceBackend,
         LendingBackend,
         LoopBackend,
@@ -106,6 +107,7 @@ __all__ = [
     "Compute",
     "DType",
     "Decomposer",
+    "DeferredFaultBackend",
     "DeviceBackend",
     "DeviceError",
     "DeviceSpec",
@@ -222,6 +224,7 @@ _MODULES = {
     "Compute": "openinfer.ops",
     "DType": "openinfer.dtypes",
     "Decomposer": "openinfer.ops.schema",
+    "DeferredFaultBackend": "openinfer.simulate.devices.backend",
     "DeviceBackend": "openinfer.simulate.devices.backend",
     "DeviceError": "openinfer.errors",
     "DeviceSpec": "openinfer.plugins.types",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from openinfer.errors import ExecutionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     import numpy.typing as npt
 
@@ -37,14 +39,24 @@ class FaultWords:
 
 
 class Faults:
-    """The words of calls that were queued since the last check."""
+    """The words of calls that were queued since the last check.
+
+    Attributes:
+        statement: whose calls are queued; its faults are raised inside it.
+    """
 
     def __init__(self) -> None:
-        self._watched: dict[int, FaultWords] = {}
+        self.statement: AbstractContextManager[object] = nullcontext()
+        self._watched: dict[int, tuple[FaultWords, AbstractContextManager[object]]] = {}
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether calls were queued that may have a fault."""
+        return bool(self._watched)
 
     def watch(self, words: FaultWords) -> None:
         """Check words after the work."""
-        self._watched[id(words)] = words
+        self._watched.setdefault(id(words), (words, self.statement))
 
     def check(self) -> None:
         """Read every word; the work that writes them is done.
@@ -52,7 +64,9 @@ class Faults:
         Raises:
             ExecutionError: ``out-of-range``; the first in the order of calls.
         """
-        found = [message for words in self._watched.values() if (message := words.taken()) is not None]
-        self._watched.clear()
-        if found:
-            raise ExecutionError(found[0], code="out-of-range")
+        watched, self._watched = self._watched, {}
+        taken = [(words.taken(), statement) for words, statement in watched.values()]
+        for message, statement in taken:
+            if message is not None:
+                with statement:
+                    raise ExecutionError(message, code="out-of-range")

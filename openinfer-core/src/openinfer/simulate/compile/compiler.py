@@ -30,6 +30,7 @@ from openinfer.simulate.compile.access import slot_reader
 from openinfer.simulate.compile.counting import bind_count, counted_by
 from openinfer.simulate.compile.names import Names
 from openinfer.simulate.compile.operators import OperatorCompiler
+from openinfer.simulate.devices.backend import DeferredFaultBackend
 from openinfer.simulate.program.describe import Description, always, describer
 from openinfer.simulate.program.failures import Place, raise_refusal
 from openinfer.simulate.program.integers import LoopIndex
@@ -97,6 +98,7 @@ class _Compiler:
         self._binder = binder
         self._operators = OperatorCompiler(memory, backend, binder)
         self._others = others
+        self._deferring = backend if isinstance(backend, DeferredFaultBackend) else None
         self._codes = {name: Code(name) for name in blocks}
         self._pending: list[_Pending] = []
 
@@ -144,7 +146,9 @@ class _Compiler:
             if isinstance(kind, Return):
                 return Leave(place=place, names=kind.names)
             if isinstance(kind, Yield | Await) and block == "entry":
-                return HandOver(place=place, names=kind.names, is_yield=isinstance(kind, Yield))
+                return HandOver(
+                    place=place, names=kind.names, is_yield=isinstance(kind, Yield), before=in_order(self._waiting())
+                )
             if isinstance(kind, Yield):
                 return Leave(place=place, given=kind.names)
             return self._simple(place, names)
@@ -185,6 +189,8 @@ class _Compiler:
         op = self._resolved.ops[place.node.index]
         read = [ref for ref in op.inputs if ref is not None]
         late = self._absent(self._operators.names_read(op, names))
+        if self._deferring is not None:
+            bound = in_order([partial(self._deferring.begin_statement, place), bound])
         return Action(
             place=place,
             call=bound,
@@ -197,6 +203,8 @@ class _Compiler:
     def _simple(self, place: Place, names: Names) -> Action:
         node = place.node
         call, read, written = self._work(place, names)
+        if self._may_change_state(node):
+            call = in_order([*self._waiting(), call])
         needed = frozenset[str]() if isinstance(node.kind, Assign) else self._temporaries(written)
         return Action(
             place=place,
@@ -205,6 +213,16 @@ class _Compiler:
             reads=self._read(read, names) | needed | self._in_brackets(node, names),
             writes=self._absent(written),
         )
+
+    def _may_change_state(self, node: Node) -> bool:
+        """Whether a statement may change what outlives the step; a read of a cache may add entries to it."""
+        if isinstance(node.kind, CacheRead):
+            return self._memory.is_cache(node.kind.src.base)
+        return isinstance(node.kind, CacheWrite | CacheIncrement | CacheDecrement | CacheReset)
+
+    def _waiting(self) -> list[BoundCall]:
+        """Return calls that make sure that no earlier statement has failed."""
+        return [] if self._deferring is None else [self._deferring.need_no_fault]
 
     def _work(self, place: Place, names: Names) -> tuple[BoundCall, list[Ref], list[str]]:
         """Return the call of a statement, the values it reads, and the variables it writes."""

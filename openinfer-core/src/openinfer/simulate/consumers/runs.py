@@ -11,6 +11,7 @@ from openinfer.simulate.consumers.bound import bind_consumers
 from openinfer.simulate.consumers.exchange import Exchange
 from openinfer.simulate.consumers.steps import ConsumerSteps
 from openinfer.simulate.consumers.threads import Threads, at_once
+from openinfer.simulate.devices.deferred_faults import first_failure
 from openinfer.simulate.program.machine import Machine
 
 if TYPE_CHECKING:
@@ -115,6 +116,6 @@ class ConsumerRuns:
     def _run(self, bound: BoundConsumer, notes: list[Happened]) -> None:
         """Run a consumer block to its end; with tracing on, note what ran."""
         record = self._recorder.record(notes, bound.consumer.name, bound.backend) if self._tracing else None
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), first_failure(bound.backend):
             Machine(bound.memory, bound.code, merged=True, record=record).run()
             bound.backend.synchronize()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openinfer.simulate.devices.deferred_faults import first_failure
 from openinfer.simulate.program.machine import Machine
 from openinfer.simulate.state.host import Host
 
@@ -30,7 +31,7 @@ class ConsumerSteps:
     def __init__(self, bound: BoundConsumer, recorder: Recorder, notes: list[Happened] | None = None) -> None:
         self._recorder = recorder
         self._recorded = notes is not None
-        self._synchronize = bound.backend.synchronize
+        self._backend = bound.backend
         self._record = recorder.record([] if notes is None else notes, bound.consumer.name, bound.backend)
         self.machine = Machine(bound.memory, bound.code, merged=False, record=self._record)
         self.host = Host(bound.memory, bound.backend)
@@ -39,9 +40,10 @@ class ConsumerSteps:
     def advance(self) -> TraceEvent:
         """Run one statement and return its event; one that fails ends the consumer."""
         try:
-            event = self._recorder.advance(self.machine, self._record)
-            if not self.machine.frames:
-                self._synchronize()
+            with first_failure(self._backend):
+                event = self._recorder.advance(self.machine, self._record)
+                if not self.machine.frames:
+                    self._backend.synchronize()
         except Exception as error:
             self.failure = error
             self.machine.frames.clear()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy as np
     import numpy.typing as npt
@@ -147,6 +148,26 @@ class TimedBackend(DeviceBackend, Protocol):
         """Wait until all work is done, and return nanoseconds that the device worked since the last such call.
 
         None: it did not work, or has no clock after all; the clock of the host is taken.
+        """
+        ...
+
+
+@runtime_checkable
+class DeferredFaultBackend(DeviceBackend, Protocol):
+    """A device whose calls return before their kernels find out that they refuse an element (``out-of-range``).
+
+    `read` and `synchronize` raise such a fault as well.
+    """
+
+    def begin_statement(self, statement: AbstractContextManager[object]) -> None:
+        """Note whose calls follow: their faults are raised inside ``statement``, which names it."""
+        ...
+
+    def need_no_fault(self) -> None:
+        """Wait for the calls so far, if one of them may have a fault.
+
+        Raises:
+            ExecutionError: ``out-of-range``: one has.
         """
         ...
 

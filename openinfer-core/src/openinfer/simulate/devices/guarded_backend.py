@@ -15,6 +15,7 @@ from openinfer.plugins.crossing import crossing, fault, guarded_in_steps, guarde
 from openinfer.plugins.types import load_object
 from openinfer.simulate.devices.backend import (
     ComputationBackend,
+    DeferredFaultBackend,
     DeviceBackend,
     HostBackend,
     LendingBackend,
@@ -46,6 +47,7 @@ _FURTHER = (
     LoopBackend,
     TimedBackend,
     LendingBackend,
+    DeferredFaultBackend,
 )
 """Protocols whose methods a backend may have."""
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from openinfer.errors import ExecutionError, ShapeError, StepStateError
 from openinfer.ir.resolved import Storage
+from openinfer.simulate.devices.deferred_faults import drop_faults, first_failure
 from openinfer.simulate.execute.results import Results
 from openinfer.simulate.execute.step_sizes import agreed_sizes
 from openinfer.simulate.execute.whole_program import WholeStateProgram
@@ -292,7 +293,7 @@ class Steps:
         machine = self._begin(merged=True, record=record)
         try:
             self._has_failed = True
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), first_failure(self._recorder.backend):
                 machine.run()
                 machine.finish()
                 self._recorder.backend.synchronize()
@@ -322,7 +323,8 @@ class Steps:
             while self.is_running:
                 is_of_consumer = self.binding.consumers.stepped_into is not None
                 self._has_failed = True
-                event, failure, ended = self._run_node(machine, record)
+                with first_failure(self._recorder.backend):
+                    event, failure, ended = self._run_node(machine, record)
                 self._has_failed = False
                 if watch is not None:
                     watch(event)
@@ -335,9 +337,10 @@ class Steps:
                     if block.last is not None:
                         yield block.last, None
             self._has_failed = True
-            machine.finish()
-            # Devices may notice a failure after the node has been submitted.
-            self._recorder.backend.synchronize()
+            with first_failure(self._recorder.backend):
+                machine.finish()
+                # Devices may notice a failure after the node has been submitted.
+                self._recorder.backend.synchronize()
             self._has_failed = False
         except ExecutionError as error:
             self.binding.consumers.finish()
@@ -378,6 +381,7 @@ class Steps:
         self.binding.consumers.drop()
         if machine.exchange is not None:
             machine.exchange.abandon()
+        drop_faults(self._recorder.backend)
         self._machine = None
         self.binding.memory.end_step()
         has_ended = not machine.frames and not self._has_failed

@@ -250,17 +250,23 @@ class Repeat:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class HandOver:
-    """A yield or await of ``entry``."""
+    """A yield or await of ``entry``.
+
+    Attributes:
+        before: makes sure that no earlier statement has failed: others see what happens from here on.
+    """
 
     place: Place
     names: tuple[str, ...]
     is_yield: bool
+    before: BoundCall
 
     def execute(self, machine: Machine) -> None:
         exchange, start = machine.exchange, perf_counter_ns()
         with self.place:
             if exchange is None:
                 raise DeadlockError("only entry hands variables over")
+            self.before()
             if self.is_yield:
                 exchange.hand_over(self.names, self.place)
             else:
