@@ -9,7 +9,6 @@ from openinfer.affine import Index
 from openinfer.dtypes import F16
 from openinfer.loops import If, Load, Store
 from openinfer.loops.substitution import substituted, values_of
-from openinfer_backend_vulkan.glsl.index_text import name_text
 from openinfer_backend_vulkan.glsl.loop_nests import extent_of
 from openinfer_backend_vulkan.glsl.values import ValuePrinter, is_local, unpacked_text, vector_type
 from openinfer_backend_vulkan.glsl.words import Span, bound_in, item_type, loaded, stored
@@ -97,9 +96,9 @@ class LanePrinter(ValuePrinter, ABC):
 
     def _item_of(self, span: Span, item: Index) -> str:
         if is_local(span.buffer):
-            return f"{name_text('b', span.buffer.name)}[{self.numbers.text(item, fixed=True)}]"
+            return f"{self.buffer_text(span.buffer.name)}[{self.numbers.text(item, fixed=True)}]"
         self.views[span.buffer.name].add(span.width)
-        name = view_name(name_text("b", span.buffer.name), span.width)
+        name = view_name(self.buffer_text(span.buffer.name), span.width)
         return f"{name}[{self.numbers.text(item, of=name)}]"
 
     def _element_of(self, span: Span, names: Sequence[str], lane: int) -> str:

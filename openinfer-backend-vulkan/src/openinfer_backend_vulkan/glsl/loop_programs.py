@@ -170,7 +170,7 @@ class _Printer(TilePrinter):
         return "\n".join(parts) + "\n"
 
     def _binding(self, number: int, buffer: Buffer, kind: str) -> str:
-        name = name_text("b", buffer.name)
+        name = self.buffer_text(buffer.name)
         elements = self.elements(buffer.dtype)
         if elements.is_computed:
             self.note_type(buffer.dtype)
@@ -332,7 +332,7 @@ class _Printer(TilePrinter):
         if buffer.name in self.packed:
             held, size = item_type(VECTOR), size * buffer.dtype.bits // (VECTOR * WORD_BITS)
         kind, items = (vector_type(held), size // VECTOR) if buffer.name in self.vectors else (held, size)
-        text = f"{kind} {name_text('b', buffer.name)}[{items}];"
+        text = f"{kind} {self.buffer_text(buffer.name)}[{items}];"
         if buffer.memory is Memory.SHARED:
             self.shared.append(f"shared {text}")
         else:

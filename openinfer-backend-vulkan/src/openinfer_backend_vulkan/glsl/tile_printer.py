@@ -15,7 +15,6 @@ from openinfer.expr import tree
 from openinfer.expr.glsl_types import literal_text
 from openinfer.loops import Bind, For, Load, Memory, Store, TileAlloc, TileFill, TileFma, TileLoad, TileStore, Value
 from openinfer_backend_vulkan.glsl.elements import code_of
-from openinfer_backend_vulkan.glsl.index_text import name_text
 from openinfer_backend_vulkan.glsl.lanes import view_name
 from openinfer_backend_vulkan.glsl.loop_nests import extent_of, statements_of
 from openinfer_backend_vulkan.glsl.team_printer import TeamPrinter
@@ -61,7 +60,7 @@ class TilePrinter(TeamPrinter):
         """Append a statement about tiles."""
         match statement:
             case TileAlloc(tiles):
-                self.line(f"{self._type(tiles)} {name_text('b', tiles.name)}[{tiles.count}];")
+                self.line(f"{self._type(tiles)} {self.buffer_text(tiles.name)}[{tiles.count}];")
             case TileFill(tile, value):
                 text = literal_text(tile.tiles.dtype, value)
                 self.line(f"{self._tile(tile)} = {self._type(tile.tiles)}({text});")
@@ -87,7 +86,7 @@ class TilePrinter(TeamPrinter):
         return f"{kind}coopmatNV<{tiles.dtype.bits}, gl_ScopeSubgroup, {use}_rows, {tiles.columns}>"
 
     def _tile(self, tile: Tile) -> str:
-        return f"{name_text('b', tile.tiles.name)}[{self.numbers.text(tile.at, fixed=True)}]"
+        return f"{self.buffer_text(tile.tiles.name)}[{self.numbers.text(tile.at, fixed=True)}]"
 
     def _matrix(self, buffer: Buffer, address: Index, stride: int) -> str:
         """Return buffer, place and stride of a matrix in memory."""
@@ -97,7 +96,7 @@ class TilePrinter(TeamPrinter):
         if stride % per_item or not is_multiple(address, per_item):
             raise UnsupportedError(f"{self.kernel.name}: a tile of {buffer.name} that does not begin with 16 bytes")
         place = self.numbers.text(address // per_item, fixed=True)
-        return f"{name_text('b', buffer.name)}, {place}, {stride // per_item}"
+        return f"{self.buffer_text(buffer.name)}, {place}, {stride // per_item}"
 
     # Copies of packed memory.
 
@@ -113,7 +112,7 @@ class TilePrinter(TeamPrinter):
         for lane in range(0, extent_of(var), per_item):
             text = self._sixteen_bytes(load, var, lane)
             place = self.numbers.text(address.substituted({var: Index.of(lane)}) // per_item, fixed=True)
-            self.line(f"{name_text('b', buffer.name)}[{place}] = {text};")
+            self.line(f"{self.buffer_text(buffer.name)}[{place}] = {text};")
         return True
 
     def _sixteen_bytes(self, load: Load, var: Var, lane: int) -> str:
@@ -121,7 +120,7 @@ class TilePrinter(TeamPrinter):
         per_item = _per_item(load.buffer)
         if load.buffer.name in self.packed:
             place = load.address.substituted({var: Index.of(lane)}) // per_item
-            return f"{name_text('b', load.buffer.name)}[{self.numbers.text(place, fixed=True)}]"
+            return f"{self.buffer_text(load.buffer.name)}[{self.numbers.text(place, fixed=True)}]"
         width = next((words for words in (4, 2, 1) if _is_whole(load, var, words)), 0)
         if not width:
             return self._gathered(load, var, lane)
@@ -132,7 +131,7 @@ class TilePrinter(TeamPrinter):
     def _words(self, load: Load, var: Var, lane: int, width: int) -> str:
         """Return the name of so many words from the element of a lane on."""
         at = {var: Index.of(lane)}
-        name, kind = view_name(name_text("b", load.buffer.name), width), item_type(width)
+        name, kind = view_name(self.buffer_text(load.buffer.name), width), item_type(width)
         self.views[load.buffer.name].add(width)
         per_item = width * WORD_BITS // load.buffer.dtype.bits
         text = f"{name}[{self.numbers.text(load.address.substituted(at) // per_item, of=name)}]"

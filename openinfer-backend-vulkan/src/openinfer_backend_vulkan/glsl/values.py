@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from openinfer.loops import Buffer, Kernel, Leaf, Statement
     from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
 
+_TEMPORARY = re.compile(r"t\d+")
+"""Names of temporaries in definitions of operators."""
+
 _VECTORS = {"float": "vec4", "int": "ivec4", "uint": "uvec4"}
 _FEATURES = {"i64": "shaderInt64", "u64": "shaderInt64", "f64": "shaderFloat64"}
 
@@ -53,6 +57,7 @@ class ValuePrinter:
         self.extensions: dict[str, None] = {}
         self.features: set[str] = set()
         self.views: dict[str, set[int]] = {buffer.name: set() for buffer in kernel.buffers}
+        self._buffer_names = _buffer_names([*kernel.buffers, *allocated(kernel.body)])
         self._computed = set(computed_types(kernel.body))
         self.vectors = {name for name in in_vectors(kernel.body) if self._is_of_vectors(kernel, name)}
         self._new = count()
@@ -64,9 +69,13 @@ class ValuePrinter:
         buffer = next(b for b in allocated(kernel.body) if b.name == name)
         return self.held_type(buffer.dtype) in _VECTORS and (buffer.size.constant or 1) % VECTOR == 0
 
+    def buffer_text(self, name: str) -> str:
+        """Return what the shader calls a buffer."""
+        return self._buffer_names.get(name) or name_text("b", name)
+
     def local(self, buffer: Buffer, address: Index) -> str:
         """Return an element that belongs to a group of threads, or to one."""
-        name, text = name_text("b", buffer.name), self.numbers.text(address, fixed=True)
+        name, text = self.buffer_text(buffer.name), self.numbers.text(address, fixed=True)
         if buffer.name not in self.vectors:
             return f"{name}[{text}]"
         place = self.fresh("e")
@@ -130,7 +139,7 @@ class ValuePrinter:
                 )
 
     def store(self, buffer: Buffer, address: Index, text: str) -> None:
-        name = name_text("b", buffer.name)
+        name = self.buffer_text(buffer.name)
         if is_local(buffer):
             self.line(f"{self.local(buffer, address)} = {text};")
             return
@@ -140,7 +149,7 @@ class ValuePrinter:
             self.line(statement)
 
     def _element(self, buffer: Buffer, address: Index) -> str:
-        name = name_text("b", buffer.name)
+        name = self.buffer_text(buffer.name)
         if is_local(buffer):
             return self.local(buffer, address)
         self.views[buffer.name].add(0)
@@ -195,6 +204,12 @@ def vector_type(held: str) -> str:
 def allocated(body: Sequence[Statement]) -> Iterator[Buffer]:
     """Yield the buffers that statements allocate."""
     return (each.buffer for each in statements_of(body) if isinstance(each, Alloc))
+
+
+def _buffer_names(buffers: Sequence[Buffer]) -> dict[str, str]:
+    """Return names of temporaries, by their place among them: stages that differ in these alone are one shader."""
+    temporaries = dict.fromkeys(buffer.name for buffer in buffers if _TEMPORARY.fullmatch(buffer.name))
+    return {name: f"t{number}" for number, name in enumerate(temporaries)}
 
 
 def is_local(buffer: Buffer) -> bool:

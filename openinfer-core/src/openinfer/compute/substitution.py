@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var, Within
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.compute.stage import Computation, Element, Stage, Tensor
+
+_NUMBERED = re.compile(r"i\d+")
 
 
 def moved(element: Element, values: Mapping[Var, Index]) -> Element:
@@ -39,9 +43,31 @@ def resized(computation: Computation, values: Mapping[Var, Index]) -> Computatio
     )
 
 
+def numbered(computation: Computation) -> Computation:
+    """Return a computation whose axes have the numbers 0, 1 and so on in their names, in the order of its stages.
+
+    Stages that differ in the numbers of their axes alone become equal. Axes with other names keep them.
+    """
+    bound = dict.fromkeys(var for stage in computation.stages for var in _bound(stage))
+    kept = {var.name for var in bound if not _NUMBERED.fullmatch(var.name)}
+    taken = kept | {var.name for var in computation.parameters}
+    names = (name for number in count() if (name := f"i{number}") not in taken)
+    variables = {var: var if var.name in kept else Var(next(names), var.extent) for var in bound}
+    if all(old == new for old, new in variables.items()):
+        return computation
+    return replace(computation, stages=tuple(_over(stage, variables, {}) for stage in computation.stages))
+
+
+def _bound(stage: Stage) -> tuple[Var, ...]:
+    return (*stage.all_axes, *(lookup.var for lookup in stage.lookups))
+
+
 def _resized(stage: Stage, values: Mapping[Var, Index]) -> Stage:
-    bound = (*stage.all_axes, *(lookup.var for lookup in stage.lookups))
-    variables = {var: _of_extent(var, values) for var in bound}
+    return _over(stage, {var: _of_extent(var, values) for var in _bound(stage)}, values)
+
+
+def _over(stage: Stage, variables: Mapping[Var, Var], values: Mapping[Var, Index]) -> Stage:
+    """Return a stage with other variables for its axes and lookups, and indices for its parameters."""
     inside = {**values, **{var: Index.of(other) for var, other in variables.items() if var != other}}
     fold = stage.fold
     return replace(

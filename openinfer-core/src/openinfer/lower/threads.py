@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from openinfer.compute.substitution import numbered
 from openinfer.loops import Bind, For
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.races import find_race
@@ -54,7 +55,7 @@ def threaded(
     16 bytes (`openinfer.lower.word_lanes`). ``layouts`` are those of tensors that are not in row-major order.
     """
     known = layouts or {}
-    single = (_of_one_stage(computation, number) for number in range(len(computation.stages)))
+    single = (numbered(_of_one_stage(computation, number)) for number in range(len(computation.stages)))
     kernels = ((part, lowered(part, _of(known, part), schedules={0: plain(part.stages[0].axes)})) for part in single)
     tiles = None if known else busy
     dealt = (_for_threads(part, _dealt(kernel), tiles, words=words) for part, kernel in kernels if kernel.body)
@@ -104,12 +105,12 @@ def _longest_team(
     computation: Computation, begin: int, device: Threads, layouts: Mapping[str, Layout]
 ) -> tuple[int, Kernel | None]:
     """Return the end of the stages from ``begin`` on that are one loop program for teams of threads, and it."""
-    first = _of_stages(computation, begin, begin + 1)
+    first = numbered(_of_stages(computation, begin, begin + 1))
     product = in_tile_products(first, device, layouts) or in_product_teams(first, device, layouts)
     if product is not None:
         return begin + 1, product
     for end in range(min(len(computation.stages), begin + MOST_STAGES), begin, -1):
-        team = in_row_teams(_of_stages(computation, begin, end), device, layouts)
+        team = in_row_teams(numbered(_of_stages(computation, begin, end)), device, layouts)
         if team is not None:
             return end, team
     return begin + 1, None

@@ -169,10 +169,10 @@ def _kept_in_stages(k: Builder, call: OpCall) -> None:
     """Take the best box of all classes that is left, in a stage for each box of a class, and drop those it overlaps."""
     (boxes, scores), (selected, n) = k.given, k.outputs
     limits, (batches, classes, count) = _Limits.of(call), needed(call.inputs, 1).shape
-    if limits.most > MOST_STAGED:
+    most = _fewer(limits.most, count)
+    if most > MOST_STAGED:
         message = f"max_output_boxes is {limits.most}, and each box is a stage here: 0..{MOST_STAGED} are possible"
         raise OpTypeError(message, of="nms", settings=("max_output_boxes",))
-    most = _fewer(limits.most, count)
     store_zeros(k, selected)
     if not most or any(surely(lambda extent=extent: extent == 0) for extent in (batches, classes, count)):
         n[()] = k.constant(0, I64)
