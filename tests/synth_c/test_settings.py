@@ -72,6 +72,34 @@ def test_integers_from_memory_are_shifts_bounds_slopes_and_elements():
     assert_steps_agree(text, steps=6, x=x, h=x[:, 0].astype(np.float16), w=w, p=p, q=q)
 
 
+PADS = """
+dynamic { x: f32[4, 3]; p: i64; q: i32; }
+volatile { zeros: f32[9, 4]; mirrored: f32[9, 4]; }
+block entry {
+  op pad(x, pads=[p, 1, 5 - p, 0], value=2) >> zeros;
+  op pad(x, pads=[p, 0, 5 - p, 1], mode="reflect") >> mirrored;
+  op pad(x, pads=[q, 0, 3 - q, -1], mode="edge") >> edges;
+  op pad(x, pads=[q, -1, 3 - q, 0], mode="wrap") >> around;
+  return zeros, mirrored, edges, around;
+}
+"""
+
+
+def test_margins_of_run_time_cut_off_and_fill():
+    p, q = np.array([0, 5, 2, 7, -3, 8, 1], np.int64), np.array([3, -3, 0, 6, 1, -2, 2], np.int32)
+    assert_steps_agree(PADS, steps=len(p), x=noise(len(p), 4, 3), p=p, q=q)
+
+
+@pytest.mark.parametrize(("p", "q"), [(10, 0), (-5, 0), (2**63 - 1, 0), (0, -4)])
+def test_margins_that_cut_off_more_than_there_is_fail_the_step_as_in_the_simulator(p, q):
+    model, program, synthesis = synthesised(PADS)
+    inputs = {"x": noise(4, 3), "p": np.array(p, np.int64), "q": np.array(q, np.int32)}
+    with pytest.raises(ExecutionError):
+        Simulator(model, program, device="cpu").make_executor().step(**inputs)
+    with pytest.raises(SynthesisError, match=r"do not fit|out of range"):
+        synthesis.run(inputs)
+
+
 SEVERAL = {
     "a window": """
         volatile { y: f32[2, 3]; }

@@ -66,6 +66,11 @@ def demands(steps):
         ("op sum_axis(x, axes=[1]) >> row; op add(row, g) >> y;", ["add: T and U must be equal, or one of them 1"]),
         ("op max_axis(x, axes=[0]) >> y;", ["max_axis: T must be at least 1"]),
         ("op slice(x, axes=[0], starts=[U], ends=[p]) >> y;", []),
+        ("op pad(x, pads=[p, 0, 4 - p, 0]) >> y;", ["pad: T + p must be at least 0", "pad: T + 4 must be at least p"]),
+        (
+            'op pad(x, pads=[T, 0, 0-q, 0], mode="reflect") >> y;',
+            ["pad: T must be at least q", "pad: T must be at least max(0, q) + 1"],
+        ),
         ("op iota() >> y;", []),
         ("op range(start=p, limit=p+T) >> y;", []),
     ],
@@ -115,7 +120,7 @@ def test_every_test_of_sizes_says_what_it_demands():
 @pytest.mark.parametrize(
     "statements",
     [
-        'op pad(x, pads=[p, 0, 0, 0], mode="reflect") >> y;',
+        'op pad(x, pads=[far, 0, 0, 0], mode="reflect") >> y;',
         "op reshape(x, shape=[3, -1]) >> y;",
         "op gt(g, g) >> mask; op nonzero(mask) >> places, n; op reshape(places, shape=[n, 2]) >> y;",
     ],
@@ -232,10 +237,27 @@ def test_a_computed_size_that_may_be_negative_is_a_parameter_without_a_least_val
     assert any(isinstance(var, Signed) for var in parameters)
 
 
-@pytest.mark.parametrize("statement", ["op tile(x, repeats=[far, 1]) >> y;", "op reshape(x, shape=[-1, far]) >> y;"])
+ENDLESS = {
+    "op tile(x, repeats=[far, 1]) >> y;": "T*far",
+    "op reshape(x, shape=[-1, far]) >> y;": "far",
+    "op expand(x, shape=[far, T, 2]) >> y;": "far",
+    "op pad(x, pads=[far, 0, far, 0]) >> y;": "T + 2*far",
+}
+
+
+@pytest.mark.parametrize("statement", ENDLESS)
 def test_a_result_without_a_largest_shape_is_refused(statement):
-    with pytest.raises(SynthesisError, match="has no largest value"):
+    message = f"`{ENDLESS[statement]}` has no largest value (declare the result with its shape,"
+    with pytest.raises(SynthesisError, match=re.escape(message)):
         planned(statement)
+
+
+@pytest.mark.parametrize("statement", ENDLESS)
+def test_a_result_that_is_declared_has_the_room_of_its_declaration(statement):
+    shape = "4, T, 2" if "expand" in statement else "T + 4, 2"
+    steps = planned(statement, declared=f"assign y: f32[{shape}];")
+
+    assert any(isinstance(step, EqualStep) for step in steps)
 
 
 def test_a_length_that_is_copied_from_another_is_that_one():

@@ -32,8 +32,8 @@ def pad(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspa
     del workspace
     x, out = inputs[0], outputs[0]
     found, mode = margins(x.shape, call.settings), str(call.settings.get("mode"))
-    kept = x[(*(slice(m.kept.start, m.kept.stop) for m in found), ...)]
-    inside = tuple(slice(m.before, m.before + len(m.kept)) for m in found)
+    kept = x[(*(slice(m.first, m.first + m.count) for m in found), ...)]
+    inside = tuple(slice(m.before, m.before + m.count) for m in found)
     copy = partial(np.copyto, out[(*inside, ...)], kept)
     if mode == "constant":
         dtype = call.outputs[0].dtype
@@ -51,7 +51,7 @@ def _filled(out: Array, found: Sequence[Margin], inside: tuple[slice, ...], mode
         for first, last in ((0, margin.before), (margin.extent - margin.after, margin.extent)):
             if first < last:
                 sources = [margin.source(place, mode) or 0 for place in range(first, last)]
-                within = np.array(sources) + margin.before - margin.kept.start
+                within = np.array(sources) + margin.before - margin.first
                 target, source = out[(*own, slice(first, last), *rest)], out[(*own, slice(None), *rest)]
                 calls.append(partial(_take, target, source, within, axis))
     return calls

@@ -19,21 +19,45 @@ MODES = ("constant", "reflect", "edge", "wrap")
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """A dim of ``size`` places, of which those in ``kept`` get margins of ``before`` and ``after``."""
+    """A dim of ``size`` places with pads: below 0, they cut places off; above, they add some to what is kept."""
 
     size: int
-    kept: range
-    before: int
-    after: int
+    pad_before: int
+    pad_after: int
+
+    @property
+    def first(self) -> int:
+        """The first place that is kept, if any is."""
+        return dims.max(-self.pad_before, 0)
+
+    @property
+    def count(self) -> int:
+        """Number of places that are kept."""
+        return self.size - self.first - dims.max(-self.pad_after, 0)
+
+    @property
+    def kept(self) -> range:
+        """The places that are kept."""
+        return range(self.first, self.first + self.count)
+
+    @property
+    def before(self) -> int:
+        """Number of places before those that are kept."""
+        return dims.max(self.pad_before, 0)
+
+    @property
+    def after(self) -> int:
+        """Number of places after those that are kept."""
+        return dims.max(self.pad_after, 0)
 
     @property
     def extent(self) -> int:
         """Number of places of the result."""
-        return self.before + dims.length(self.kept) + self.after
+        return self.size + self.pad_before + self.pad_after
 
     def source(self, place: int, mode: str) -> int | None:
         """Return the place of the tensor from which a place of the result is copied; None: it is the constant."""
-        inner, count = place - self.before, len(self.kept)
+        inner, count = place - self.before, self.count
         if 0 <= inner < count:
             return self.kept[inner]
         if mode == "constant":
@@ -62,7 +86,7 @@ def margins(shape: Sequence[int], settings: Mapping[str, SettingValue]) -> tuple
         )
     found = tuple(_margin(*dim) for dim in zip(shape, pads[:rank], pads[rank:], strict=True))
     for axis, margin in enumerate(found):
-        if not margin.kept and margin.extent and settings.get("mode") != "constant":
+        if settings.get("mode") != "constant" and margin.count < 1 and margin.extent:
             raise OpTypeError(
                 f"dim {axis} of shape {shown(shape)} has nothing to fill a margin from", settings=("pads",)
             )
@@ -70,8 +94,7 @@ def margins(shape: Sequence[int], settings: Mapping[str, SettingValue]) -> tuple
 
 
 def _margin(size: int, before: int, after: int) -> Margin:
-    skipped, dropped = dims.max(-before, 0), dims.max(-after, 0)
-    kept = dims.range(skipped, size - dropped)
-    if skipped + dropped > size:
+    # Clipped pads cut off more than there is exactly where one pad does, or both together.
+    if size < -before or size < -after or size < -before - after:
         raise OpTypeError(f"pads {before} and {after} cut off more than a dim of {size} has", settings=("pads",))
-    return Margin(size, kept, dims.max(before, 0), dims.max(after, 0))
+    return Margin(size, before, after)

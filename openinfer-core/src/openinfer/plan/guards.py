@@ -310,7 +310,7 @@ class SizedSteps:
     def _argument(self, var: Var) -> Argument:
         bounds = self._call.symbols.space.bounds(Index.of(var))
         high = self._call.symbols.space.largest(Index.of(var))
-        low = -LARGEST if bounds.low is None else bounds.low
+        low = -LARGEST if bounds.low is None else max(bounds.low, -LARGEST)
         return Argument(self._call.symbols.values[var.name], low, LARGEST if high is None else high)
 
 

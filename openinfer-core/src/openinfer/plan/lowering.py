@@ -402,7 +402,8 @@ class _BlockLowering:
                     yield from self._varying.steps(settings, inputs, outputs, at, self._intervals)
             except (SizedError, NeedsNumberError) as error:
                 message = f"{op.op} has no form for every size that is known at run time only: {error}"
-                raise at_node("unsupported", message, self._block, node) from error
+                hint = error.hint if isinstance(error, SizedError) else None
+                raise at_node("unsupported", message, self._block, node, hint=hint) from error
             return
         settings = self._settings(op, node)
         with faults_at(self._block, node):

@@ -39,7 +39,11 @@ FIRST_LOCAL = 1 << 40
 
 
 class SizedError(ValueError):
-    """A statement has no form for all sizes; the message says why."""
+    """A statement has no form for all sizes; the message says why, and the ``hint`` what to do."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 @dataclass(slots=True)
@@ -50,6 +54,7 @@ class SizedCall:
         outputs: types of the results, over symbols.
         guards: what has to hold.
         steps: over values of the statement, numbered from `FIRST_LOCAL` on: results, then those that are ``added``.
+        declared: the largest value of extents that results have to have, by their declarations.
     """
 
     op: str
@@ -58,6 +63,7 @@ class SizedCall:
     guards: tuple[Condition, ...]
     steps: list[Step] = field(default_factory=list["Step"])
     added: list[tuple[str, TensorType]] = field(default_factory=list["tuple[str, TensorType]"])
+    declared: dict[Index, int] = field(default_factory=dict["Index", int])
 
     @property
     def shapes(self) -> list[tuple[Index, ...]]:
@@ -90,9 +96,10 @@ class SizedCall:
         Raises:
             SizedError: it has none.
         """
-        high = self.symbols.space.largest(extent)
+        ends = (self.symbols.space.largest(extent), self.declared.get(extent))
+        high = min((end for end in ends if end is not None), default=None)
         if high is None:
-            raise SizedError(f"`{extent}` has no largest value")
+            raise self._endless(extent)
         return max(high, 0)
 
     def room(self, shape: Sequence[Index]) -> tuple[int, ...]:
@@ -104,8 +111,12 @@ class SizedCall:
         room = tuple(map(self.largest, shape))
         endless = next((extent for extent, most in zip(shape, room, strict=True) if most >= LARGEST), None)
         if endless is not None:
-            raise SizedError(f"`{endless}` has no largest value")
+            raise self._endless(endless)
         return room
+
+    def _endless(self, extent: Index) -> SizedError:
+        message = self.symbols.in_words(f"`{extent}` has no largest value")
+        return SizedError(message, "declare the result with its shape, or take the setting from a type of fewer bits")
 
     def may_be_negative(self, extent: Index) -> bool:
         """Whether an extent may be below 0."""

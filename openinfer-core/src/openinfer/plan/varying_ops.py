@@ -65,6 +65,7 @@ class VaryingOps:
         """
         lowering = SizedLowering(self._environment, self._table, self._draft, self._persistent, loops)
         planned = lowering.planned(bound, inputs, outputs, at)
+        planned.declared.update(self._declared(planned, outputs))
         kinds = [TensorType(kind.dtype, shape) for kind, shape in zip(planned.outputs, planned.rooms, strict=True)]
         made = SizedSteps(self._draft, planned, at)
         yield from made.first()
@@ -155,6 +156,12 @@ class VaryingOps:
         for extent, wanted in zip(shape, declared, strict=True):
             if self._known(extent) != wanted:
                 yield made.fits(extent, wanted)
+
+    def _declared(self, planned: SizedCall, outputs: Sequence[int]) -> Iterator[tuple[Index, int]]:
+        """Yield the extents of results whose variables have the shape of their declaration, with the largest there."""
+        for value, shape in zip(outputs, planned.shapes, strict=False):
+            if self._is_fixed(value):
+                yield from zip(shape, self._draft.values[value].type.shape, strict=False)
 
     def _known(self, extent: Index) -> int | Register | None:
         """Return an extent that is a number or depends on sizes of steps alone."""

@@ -71,23 +71,22 @@ def _pad(k: Builder, call: OpCall) -> None:
         y[at] = x[tuple(_mirrored(k, axis, margin, str(mode)) for axis, margin in zip(at, found, strict=True))]
         return
     value = pad_value(call.settings, y.dtype)
-    if all(margin.kept for margin in found):
-        moved = (axis + margin.kept.start - margin.before for axis, margin in zip(at, found, strict=True))
-        y[at] = x.within(*moved, fill=value)
-    else:
+    if any(dims.surely(lambda extent=extent: extent == 0) for extent in needed(call.inputs).shape):
         y[at] = k.constant(value, work_type(y.dtype))
+    else:
+        y[at] = x.within(*(axis - margin.pad_before for axis, margin in zip(at, found, strict=True)), fill=value)
 
 
 def _mirrored(k: Builder, axis: Var, margin: Margin, mode: str) -> Index:
     """Return the place of x that a place along an axis holds."""
-    count, inner = dims.length(margin.kept), axis - margin.before
-    if not margin.before and not margin.after:
-        return axis + margin.kept.start
+    if dims.surely(lambda: margin.pad_before <= 0 and margin.pad_after <= 0):
+        return axis - margin.pad_before
+    inner, count = axis - margin.before, margin.count
     if mode == "wrap":
-        return margin.kept.start + inner % count
+        return margin.first + inner % count
     if mode == "edge":
-        place = k.apply(tree.maximum, k.position(inner), k.constant(0, I64))
-        place = k.apply(tree.minimum, place, k.constant(count - 1, I64))
+        place = k.apply(tree.maximum, k.position(axis - margin.pad_before), k.constant(0, I64))
+        place = k.apply(tree.minimum, place, k.constant(margin.size - 1, I64))
     else:
         period = dims.max(2 * (count - 1), 1)
         place = k.position(inner % period)
@@ -95,7 +94,9 @@ def _mirrored(k: Builder, axis: Var, margin: Margin, mode: str) -> Index:
     # A table of the places is computed once, not at every element.
     table = k.temporary(I64, margin.extent)
     table[axis] = place
-    return margin.kept.start + k.lookup(table[axis], count, "margins hold elements of x")
+    if mode == "edge":
+        return Index.of(k.lookup(table[axis], margin.size, "margins hold elements of x"))
+    return margin.first + k.lookup(table[axis], count, "margins hold elements of x")
 
 
 def _example(*shape: int, pads: tuple[int, ...], without: str | None = None, **more: SettingValue) -> OpExample:
