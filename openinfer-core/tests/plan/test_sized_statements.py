@@ -69,7 +69,7 @@ def demands(steps):
         ("op pad(x, pads=[p, 0, 4 - p, 0]) >> y;", ["pad: T + p must be at least 0", "pad: T + 4 must be at least p"]),
         (
             'op pad(x, pads=[T, 0, 0-q, 0], mode="reflect") >> y;',
-            ["pad: T must be at least q", "pad: T must be at least max(0, q) + 1"],
+            ["pad: T must be at least q", "pad: T must be at least max(0, q) + min(1, 2*T - q)"],
         ),
         ("op iota() >> y;", []),
         ("op range(start=p, limit=p+T) >> y;", []),

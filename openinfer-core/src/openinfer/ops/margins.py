@@ -86,7 +86,8 @@ def margins(shape: Sequence[int], settings: Mapping[str, SettingValue]) -> tuple
         )
     found = tuple(_margin(*dim) for dim in zip(shape, pads[:rank], pads[rank:], strict=True))
     for axis, margin in enumerate(found):
-        if settings.get("mode") != "constant" and margin.count < 1 and margin.extent:
+        # One question instead of two, so that sizes have one form: is there a place, and nothing kept?
+        if settings.get("mode") != "constant" and margin.count < dims.min(margin.extent, 1):
             raise OpTypeError(
                 f"dim {axis} of shape {shown(shape)} has nothing to fill a margin from", settings=("pads",)
             )

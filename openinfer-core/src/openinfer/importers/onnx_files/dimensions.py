@@ -34,7 +34,7 @@ class Dimensions:
         space: the sizes, and what operators demand of them.
         names: what the model calls its dimensions.
         origins: what the model calls size variables, where that is another name.
-        counts: sizes that operators count when the program runs.
+        counts: sizes that operators count when the program runs, and other integers that it reads then.
     """
 
     def __init__(self, graph: SourceGraph, values: dict[str, Any]) -> None:
@@ -149,13 +149,20 @@ class Dimensions:
 
     def count(self, most: Size) -> Dim:
         """Return how many rows an operator counts, which are at most so many."""
-        name = f"n{len(self.counts) + 1}" if self.counts else "n"
-        while name in self.sizes:
-            name += "_"
-        self.counts.append(name)
-        rows = self.space.size(name, 0, most if is_number(most) else LARGEST)
+        rows = self._read("n", 0, most if is_number(most) else LARGEST)
         take(self.space, Condition(index_of(most - rows), Relation.AT_LEAST))
         return rows
+
+    def integer(self, stem: str) -> Dim:
+        """Return an integer of either sign that the running program reads, called by a stem."""
+        return self._read(stem, -LARGEST, LARGEST)
+
+    def _read(self, stem: str, low: int, high: int) -> Dim:
+        name, number = stem, 2
+        while name in self.sizes or name in self.counts:
+            name, number = f"{stem}{number}", number + 1
+        self.counts.append(name)
+        return self.space.size(name, low, high)
 
     def at_least_zero(self, size: Size) -> Size:
         """Return a size that the program relies on not being negative."""

@@ -46,7 +46,7 @@ class Emitter:
         dimensions: the size variables.
         stage: what the calls being made belong to.
         notes: what a reader should know about results, one sentence each.
-        counts: numbers of rows that operators count, by the name of the size.
+        counts: numbers of rows that operators count, and other integers of run time, by the name of the size.
     """
 
     def __init__(self, environment: Environment, dimensions: Dimensions) -> None:
@@ -60,6 +60,7 @@ class Emitter:
         self.counts: dict[str, Value] = {}
         self._branches = 0
         self._written: dict[int, tuple[Value, Value]] = {}
+        self._read: dict[int, tuple[Value, tuple[Size, ...]]] = {}
 
     def op(self, op: str, *inputs: Value | None, **settings: Setting) -> Value:
         """Call an operator and return its first result."""
@@ -134,22 +135,23 @@ class Emitter:
         """Put the calls made inside of ``with`` into a list of their own; yield the index, and the list."""
         index = self.dimensions.index(count)
         self.indices.append(str(index))
-        outer, self.calls = self.calls, []
-        written, self._written = self._written, dict(self._written)
-        try:
-            yield index, self.calls
-        finally:
-            self.calls, self._written = outer, written
+        with self._inner() as calls:
+            yield index, calls
 
     @contextmanager
     def side(self) -> Generator[list[Call]]:
         """Put the calls made inside of ``with`` into a list of their own, for one side of a branch; yield the list."""
-        outer, self.calls = self.calls, []
-        written, self._written = self._written, dict(self._written)
+        with self._inner() as calls:
+            yield calls
+
+    @contextmanager
+    def _inner(self) -> Generator[list[Call]]:
+        outer, written, read = self.calls, self._written, self._read
+        self.calls, self._written, self._read = [], dict(written), dict(read)
         try:
             yield self.calls
         finally:
-            self.calls, self._written = outer, written
+            self.calls, self._written, self._read = outer, written, read
 
     def branch(self, condition: Value, then: Side, otherwise: Side) -> tuple[Value, ...]:
         """Append a branch and return its results."""
@@ -182,6 +184,33 @@ class Emitter:
         # The value is kept too, so that its identity stays its own.
         self._written[id(value)] = (value, joined)
         return joined
+
+    def integers(self, value: Value, stem: str) -> tuple[Size, ...]:
+        """Return the integers of a list; those that only the running program knows become sizes, called by a stem."""
+        elements = value.integers()
+        if elements is not None:
+            return elements
+        if id(value) not in self._read:
+            # The value is kept too, so that its identity stays its own.
+            self._read[id(value)] = (value, self._integers_of_run_time(value, stem))
+        return self._read[id(value)][1]
+
+    def _integers_of_run_time(self, value: Value, stem: str) -> tuple[Size, ...]:
+        writer = next((call for call in reversed(self.calls) if any(value is made for made in call.outputs)), None)
+        if writer is not None and writer.op == "concat":
+            return tuple(size for part in writer.inputs if part for size in self.integers(part, stem))
+        flat = value if value.rank == 1 else self.op("reshape", value, shape=(-1,))
+        count = flat.dims[0]
+        if not is_number(count):
+            message = f"how many integers {value.name!r} has is known at run time only"
+            raise ModelImportError(message, code="import-unsupported")
+        return tuple(self._integer(self.op("select", flat, axis=0, index=place), stem) for place in range(count))
+
+    def _integer(self, scalar: Value, stem: str) -> Size:
+        size = self.dimensions.integer(stem)
+        scalar.elements = (size,)
+        self.counts[str(size)] = scalar
+        return size
 
     def _is_index(self, value: Value) -> bool:
         """Whether a value is the index of a loop, which statements read by its name."""

@@ -83,7 +83,7 @@ def _mirrored(k: Builder, axis: Var, margin: Margin, mode: str) -> Index:
         return axis - margin.pad_before
     inner, count = axis - margin.before, margin.count
     if mode == "wrap":
-        return margin.first + inner % count
+        return margin.first + inner % dims.max(count, 1)
     if mode == "edge":
         place = k.apply(tree.maximum, k.position(axis - margin.pad_before), k.constant(0, I64))
         place = k.apply(tree.minimum, place, k.constant(margin.size - 1, I64))

@@ -216,7 +216,8 @@ def _trilu(node: Node) -> Value:
 def _pad(node: Node) -> Value:
     x = node.given(0)
     rank = x.rank
-    found = node.get("pads", node.get("paddings")) if len(node.inputs) == 1 else node.integers(1)
+    is_attribute = len(node.inputs) == 1
+    found = node.get("pads", node.get("paddings")) if is_attribute else node.emit.integers(node.given(1), "pad")
     named = node.plain_integers(3)
     axes = list(range(rank)) if named is None else [axis % rank for axis in named]
     given: list[Size] = list(found or [0] * (2 * len(axes)))
