@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from openinfer import importers
 from openinfer.importers.planned import planned
 from openinfer.plugins.environment import Environment
+from openinfer.synth import Synthesizer
 
 onnx: Any = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 
@@ -62,6 +64,26 @@ def test_an_import_takes_no_more_memory_than_without_a_loop(net: str, tmp_path: 
     made, flat = importers.load(path), importers.load(path, roll=False)
 
     plans = [planned(imported, {}, environment) for imported in (made, flat)]
-    arenas = [plan.arena_nbytes + plan.state_nbytes for plan in plans if plan is not None]
+    arenas = [plan.arena_nbytes + plan.state_nbytes for plan in plans]
     assert arenas[0] <= arenas[1] < 65_000
     assert bool(made.report.layers) != any("layers written out take" in note for note in made.report.notes)
+
+
+def test_an_import_does_not_depend_on_what_is_installed(tmp_path: Path) -> None:
+    path = layered(tmp_path, NETS["DS-CNN of MLPerf Tiny"], [1, 1, 49, 10])
+
+    installed = Environment.default()
+    environments = (installed, replace(installed, targets={}, devices={}))
+
+    full, bare = (importers.load(path, environment=environment) for environment in environments)
+
+    assert bare.text == full.text
+    assert bare.report == full.report
+
+
+def test_the_plan_of_an_import_is_that_of_target_c(tmp_path: Path) -> None:
+    made = importers.load(layered(tmp_path, NETS["DS-CNN of MLPerf Tiny"], [1, 1, 49, 10]))
+
+    ours, theirs = planned(made, {}, Environment.default()), Synthesizer("c").plan(made.model, made.graph)
+
+    assert (ours.arena_nbytes, ours.state_nbytes) == (theirs.arena_nbytes, theirs.state_nbytes)

@@ -133,8 +133,8 @@ def _rows(summary: ImportSummary, report: ImportReport) -> Iterator[tuple[str, s
     yield from [("recognised", ", ".join(names))] * bool(names)
 
 
-def _estimate(imported: ImportedModel, limits: Mapping[str, int]) -> Estimate | None:
-    """Return what a step costs; None where the target is not installed.
+def _estimate(imported: ImportedModel, limits: Mapping[str, int]) -> Estimate:
+    """Return what a step costs.
 
     Raises:
         OpenInferError: the program cannot be planned, such as for a cache without a limit.
@@ -144,8 +144,6 @@ def _estimate(imported: ImportedModel, limits: Mapping[str, int]) -> Estimate | 
     from openinfer.plugins.environment import Environment
 
     plan = planned(imported, limits, Environment.default())
-    if plan is None:
-        return None
     memories = _memories()
     fitting = {name: sum(banks) for name, (banks, flash) in memories.items() if _fits(plan, banks, flash)}
     return Estimate(
@@ -159,13 +157,14 @@ def _estimate(imported: ImportedModel, limits: Mapping[str, int]) -> Estimate | 
 
 
 def _memories() -> dict[str, tuple[list[int], int]]:
-    """Return the bytes of each memory, and of all flash, of the devices whose memories are known."""
+    """Return the bytes of each memory, and of all flash, of the devices whose memories the installed target knows."""
     from openinfer.importers.planned import TARGET
     from openinfer.plugins.environment import Environment
     from openinfer.synth.profiles import profiles
 
     memories: dict[str, tuple[list[int], int]] = {}
-    for name, make in profiles(TARGET, Environment.default()).items():
+    environment = Environment.default()
+    for name, make in profiles(TARGET, environment).items() if TARGET in environment.targets else ():
         try:
             banks = make().memories
         except MissingDependencyError:  # The profile of this machine asks a compiler.

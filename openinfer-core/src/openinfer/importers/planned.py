@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import BUILTIN
 from openinfer.errors import OpenInferError
+from openinfer.ir.bulk import many_objects
+from openinfer.plugins.selection import KernelTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,28 +18,33 @@ if TYPE_CHECKING:
     from openinfer.plugins.environment import Environment
 
 TARGET = "c"
-"""Synth target that programs are planned for."""
+"""Synth target that programs are planned for; it need not be installed."""
 
 LEAST_COMPARED, MOST_COMPARED = 1 << 12, 1 << 22
 """Bytes of a loop's arena between which that of its layers is planned too: from about the memory of the smallest
 microcontrollers to more than the largest have, where planning hundreds of layers would take long."""
 
 
-def planned(imported: ImportedModel, limits: Mapping[str, int], environment: Environment) -> ExecutionPlan | None:
-    """Return the plan at limits of sizes and indices, and at the least values of other sizes; None without the target.
+def planned(imported: ImportedModel, limits: Mapping[str, int], environment: Environment) -> ExecutionPlan:
+    """Return the plan at limits of sizes and indices, and at the least values of other sizes.
+
+    No target has to be installed, so that an import writes the same program everywhere.
 
     Raises:
         OpenInferError: the program cannot be planned, such as for a cache without a limit.
     """
-    from openinfer.synth import Synthesizer
+    from openinfer.plan import PlanOptions, limits_of, make_plan
+    from openinfer.validate import resolve
 
-    if TARGET not in environment.targets:
-        return None
-    sizevars = imported.model.sizevars
-    sizes = {name: limits.get(name, size) for name, size in sizevars.items()}
-    bounds = {name: bound for name, bound in limits.items() if name not in sizevars}
-    synthesizer = Synthesizer(TARGET, limits=bounds, environment=environment)
-    return synthesizer.plan(imported.model, imported.graph, sizes=sizes)
+    model, graph = imported.model, imported.graph
+    sizes = {name: limits.get(name, size) for name, size in model.sizevars.items()}
+    bounds = limits_of(graph, model, {name: bound for name, bound in limits.items() if name not in sizes})
+    every = frozenset(dtype.name for dtype in BUILTIN)
+    loops = KernelTable(TARGET, {}, every, computations=True, loop_programs=True, state=True)
+    options = PlanOptions(overlaps=True, folded=True, limits=bounds.caches, given=bounds.sizes)
+    with many_objects():
+        resolved = resolve(graph, model, sizes=sizes, environment=environment)
+        return make_plan(resolved, model, environment, loops, options)
 
 
 def in_less_memory(
@@ -63,4 +71,4 @@ def _ram_nbytes(imported: ImportedModel, environment: Environment) -> int | None
         plan = planned(imported, {}, environment)
     except OpenInferError:
         return None
-    return None if plan is None else plan.arena_nbytes + plan.state_nbytes
+    return plan.arena_nbytes + plan.state_nbytes
