@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx_models import FLOAT, INT64, info, model, node, onnx, run, saved, weights
 
+from openinfer import Simulator
 from openinfer.errors import ModelImportError
 from openinfer.importers import load, verify
 from openinfer.plugins.environment import Environment
@@ -53,6 +54,19 @@ def unique() -> Any:
     return model(nodes, [info("x", ["T", 4])], outputs)
 
 
+def slices(axis: int, ordered: int, kind: int = onnx.TensorProto.FLOAT) -> Any:
+    """Few different values, of which slices differ in any element: the first, the last, or one between."""
+    nodes = [
+        node("Clip", "x low high", "few"),
+        node("Round", "few", "whole"),
+        node("Cast", "whole", "r", to=kind),
+        node("Unique", "r", "y i v c", axis=axis, sorted=ordered),
+    ]
+    known = weights(low=np.float32(-0.6), high=np.float32(0.6))
+    outputs = [info("y", None, kind), *(info(name, None, INT64) for name in "ivc")]
+    return model(nodes, [info("x", [7 if axis else "T", 6, 2])], outputs, known)
+
+
 def boxes(**attributes: int) -> Any:
     nodes = [
         node("NonMaxSuppression", "b s most iou score", "kept", **attributes),
@@ -79,6 +93,45 @@ def boxes(**attributes: int) -> Any:
 def test_rows_that_the_model_counts(proto: Any, tmp_path: Path) -> None:
     path = saved(proto, tmp_path)
     assert verify(path, load(path), steps=3).agrees
+
+
+@pytest.mark.parametrize(("axis", "ordered"), [(0, 1), (1, 0), (-1, 1)])
+@pytest.mark.parametrize("kind", [onnx.TensorProto.FLOAT, INT64])
+def test_slices_that_differ(axis: int, ordered: int, kind: int, tmp_path: Path) -> None:
+    path = saved(slices(axis, ordered, kind), tmp_path)
+    imported = load(path)
+
+    assert verify(path, imported, steps=2).agrees
+    x = np.random.default_rng(4).integers(-1, 2, (7, 6, 2)).astype(np.float32)
+    rows = run_outputs(imported, x)
+    values, indices, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    order = np.argsort(indices) if not ordered else np.arange(len(indices))
+    assert [row.tolist() for row in rows] == [
+        np.take(values, order, axis).tolist(),
+        indices[order].tolist(),
+        np.argsort(order)[inverse.reshape(-1)].tolist(),
+        counts[order].tolist(),
+    ]
+
+
+def test_slices_of_truth_values(tmp_path: Path) -> None:
+    nodes = [node("Unique", "x", "y i v c", axis=0)]
+    outputs = [info("y", None, BOOL), *(info(name, None, INT64) for name in "ivc")]
+    imported = load(saved(model(nodes, [info("x", ["T", 2], BOOL)], outputs), tmp_path))
+    x = np.array([[True, False], [True, True], [True, False]])
+
+    rows = [row.tolist() for row in run_outputs(imported, x)]
+
+    assert rows == [[[True, False], [True, True]], [0, 1], [0, 1, 0], [2, 1]]
+
+
+def run_outputs(imported: Any, x: np.ndarray) -> list[np.ndarray]:
+    with Simulator(imported.model, imported.graph).make_executor() as executor:
+        executor.step(**{imported.report.inputs["x"]: x})
+        found = executor.outputs()
+    return [found[name] for name in imported.report.outputs.values()]
 
 
 def test_a_number_that_only_a_shape_reads_is_counted_all_the_same(tmp_path: Path) -> None:

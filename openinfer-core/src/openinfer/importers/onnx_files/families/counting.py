@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import I64
+from openinfer.dtypes import BOOL, I64, U8
 from openinfer.importers.onnx_files.evaluating import MOST_FOLDED
+from openinfer.importers.onnx_files.loops import Carried, Loop
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.registry import translates
-from openinfer.importers.onnx_files.values import known
+from openinfer.importers.onnx_files.values import Value, known
 
 if TYPE_CHECKING:
-    from openinfer.importers.onnx_files.values import Setting, Value
+    from openinfer.importers.onnx_files.values import Setting
 
 
 @translates("NonZero")
@@ -43,31 +45,57 @@ def _compress(node: Node) -> Value:
 
 @translates("Unique")
 def _unique(node: Node) -> tuple[Value, ...]:
-    x = node.given(0)
-    if node.has("axis") and x.rank != 1:
-        node.refuse("of slices along an axis")
+    x, axis = node.given(0), node.get("axis")
     if x.payload is not None and x.payload.count <= MOST_FOLDED:
-        return _unique_of_known(x, in_order=node.flag("sorted", True))
-    flat = x if x.rank == 1 else node.call("reshape", x, shape=(-1,))
-    values, _, counts, indices, inverse = node.emit.ops("unique", [flat], {})
+        return _unique_of_known(x, None if axis is None else int(axis), in_order=node.flag("sorted", True))
+    if axis is None and x.rank != 1:
+        x = node.call("reshape", x, shape=(-1,))
+    place = 0 if axis is None else int(axis) % x.rank
+    elements = x if x.dtype is not BOOL else node.call("cast", x, to=U8)
+    keys = elements if x.rank == 1 else _ranks_of_slices(node, elements, place)
+    values, _, counts, indices, inverse = node.emit.ops("unique", [keys], {})
     if not node.flag("sorted", True):
         order = node.call("argsort", indices, axis=0)
         values, counts, indices = (node.call("gather", value, order) for value in (values, counts, indices))
         inverse = node.call("gather", node.call("argsort", order, axis=0), inverse)
+    if keys is not x:
+        values = node.call("gather", x, indices, **({"axis": place} if place else {}))
     return values, indices, inverse, counts
 
 
-def _unique_of_known(x: Value, *, in_order: bool) -> tuple[Value, ...]:
+def _unique_of_known(x: Value, axis: int | None, *, in_order: bool) -> tuple[Value, ...]:
     """Compute the results here: ONNX's evaluator sorts whatever `sorted` says, and takes rows for elements."""
     values, indices, inverse, counts = np.unique(
-        x.array().reshape(-1), return_index=True, return_inverse=True, return_counts=True
+        x.array(), return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
     if not in_order:
         order = np.argsort(indices)
-        values, indices, counts = values[order], indices[order], counts[order]
+        values, indices, counts = np.take(values, order, axis), indices[order], counts[order]
         inverse = np.argsort(order)[inverse]
-    numbers = (known(array.astype(np.int64), I64) for array in (indices, inverse, counts))
+    numbers = (known(array.reshape(-1).astype(np.int64), I64) for array in (indices, inverse, counts))
     return known(values, x.dtype), *numbers
+
+
+def _ranks_of_slices(node: Node, x: Value, axis: int) -> Value:
+    """Return integers that compare as the slices of x along an axis do, element by element.
+
+    Each iteration ranks what slices have up to one more element, from their rank so far and that of the element.
+    """
+    count = x.dims[axis]
+    perm = (axis, *(dim for dim in range(x.rank) if dim != axis))
+    rows = x if axis == 0 else node.call("transpose", x, perm=perm)
+    length = math.prod(rows.dims[1:])
+    rows = node.reshaped(rows, (count, length))
+    start = node.call("expand", node.number(0, I64), shape=(count,))
+    taken, ranks = Value("", I64, (count,)), Value("", I64, (count,))
+    with node.emit.body(length) as (index, calls):
+        column = node.call("select", rows, axis=1, index=index)
+        _, number, _, _, own = node.emit.ops("unique", [column], {})
+        key = node.call("add", node.call("mul", taken, number), own)
+        *_, written = node.emit.ops("unique", [key], {})
+    carried = [Carried(start, taken, written, ranks, "rank")]
+    node.emit.loop(Loop("elements", str(index), calls, length, carried, title="Unique, slices by their elements"))
+    return ranks
 
 
 @translates("NonMaxSuppression")
