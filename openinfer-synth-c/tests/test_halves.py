@@ -10,6 +10,8 @@ import pytest
 
 from openinfer.dsl import graph
 from openinfer.model import Model
+from openinfer.plan.accesses import walk
+from openinfer.plan.steps import ComputeStep
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 
@@ -121,3 +123,36 @@ def test_one_row_keeps_its_matrix_narrow() -> None:
         plan = Synthesizer("c", arch="x86-64-v4").synthesize(Model.from_arrays(arrays), program).plan
         types[rows] = {str(weight.type.dtype) for weight in plan.weights}
     assert types == {1: {"f16"}, 64: {"f32"}}
+
+
+READ_AGAIN = """
+dynamic { image: bf16[1, 3, 9, 8]; }
+constant { w: bf16[16, 3, 3, 3]; v: bf16[16, 3, 3, 3]; }
+volatile { out: bf16[1, 16, 9, 8]; }
+block entry {
+  op conv2d(image, w, padding=1) >> out;
+  loop layers (l in 0..3) {
+    op conv2d(image, v, padding=1) >> more;
+    op sub(out, more) >> out;
+  }
+  op conv2d(image, v, padding=1) >> last;
+  op add(out, last) >> out;
+  return out;
+}
+"""
+
+
+def test_an_input_is_converted_once_for_all_that_read_it() -> None:
+    arrays = {name: small_numbers(ml_dtypes.bfloat16, 16, 3, 3, 3, of=number) for number, name in enumerate("wv")}
+    image = small_numbers(ml_dtypes.bfloat16, 1, 3, 9, 8, of=9)
+    model, program = Model.from_arrays(arrays), graph(READ_AGAIN)
+    synthesis = Synthesizer("c", arch="generic").synthesize(model, program)
+    with Simulator(model, program, device="cpu").make_executor() as executor:
+        executor.step(image=image)
+        expected = np.asarray(executor.fetch("out"))
+
+    (procedure,) = (procedure for procedure in synthesis.plan.procedures if procedure.name == "entry")
+    assert [step.op for step in walk(procedure.steps) if isinstance(step, ComputeStep)].count("widen") == 1
+    assert [step.op for step in procedure.steps if isinstance(step, ComputeStep)].count("widen") == 1
+    outputs = synthesis.target.build_and_run(synthesis.plan, synthesis.bundle, {"image": image}).outputs
+    assert (bits_of(outputs["out"]).reshape(-1) == bits_of(expected).reshape(-1)).all()

@@ -1,8 +1,8 @@
 """Low floats that sums read many times, as f32: each is converted once, where it is written or when the plan is made.
 
 A value that no other than computations touch is stored in f32, with the numbers that its type has. What lies in memory
-of the caller is converted before it is read. Constants whose elements each step of the program reads only a few times,
-as one token reads a matrix, keep their type: there the time is that of their bytes.
+of the caller is converted once, before it is first read. Constants whose elements each step of the program reads only a
+few times, as one token reads a matrix, keep their type: there the time is that of their bytes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def with_wide_floats(procedures: Sequence[Procedure], data: PlanData, wanted: in
         value = data.values[number]
         data.values[number] = replace(value, type=TensorType(F32, value.type.shape))
     widening = _Widening(data, low, counts, {})
-    return with_steps(procedures, lambda step: widening.step(step))
+    return tuple(map(widening.procedure, procedures))
 
 
 def _reads_of_each(steps: Iterable[Step]) -> Mapping[Operand, float]:
@@ -137,7 +137,7 @@ def _operands(step: ComputeStep) -> dict[str, Operand]:
 
 @dataclass(frozen=True, slots=True)
 class _Widening:
-    """Rewrites steps one after the other.
+    """Rewrites procedures one after the other.
 
     Attributes:
         low: the types that values had which are f32 by now.
@@ -149,11 +149,30 @@ class _Widening:
     counts: Mapping[Operand, float]
     constants: dict[Operand, Operand]
 
-    def step(self, step: Step) -> Iterator[Step]:
-        """Yield a step, and before it the conversions of what it reads."""
+    def procedure(self, procedure: Procedure) -> Procedure:
+        """Return a procedure that converts each input of the caller before the first step, or loop, that reads it."""
+        copies: dict[Operand, ValueRef] = {}
+        made: list[Step] = []
+        for outer in procedure.steps:
+            for step in walk((outer,)):
+                made += self._copies(step, copies)
+            (changed,) = with_steps((replace(procedure, steps=(outer,)),), lambda step: [self._wide(step, copies)])
+            made += changed.steps
+        return replace(procedure, steps=tuple(made))
+
+    def _copies(self, step: Step, copies: dict[Operand, ValueRef]) -> Iterator[Step]:
+        """Yield the conversions of what a step reads, of which there are none yet."""
         if not isinstance(step, ComputeStep):
-            yield step
             return
+        for operand, tensor in zip(step.inputs, step.computation.inputs, strict=True):
+            if operand not in copies and self._is_copied(operand, tensor):
+                copies[operand], copy = self._copy(step, operand)
+                yield copy
+
+    def _wide(self, step: Step, copies: Mapping[Operand, ValueRef]) -> Step:
+        """Return a step that reads what is f32 by now."""
+        if not isinstance(step, ComputeStep):
+            return step
         names = {
             name: self.low[operand.value]
             for name, operand in _operands(step).items()
@@ -168,13 +187,11 @@ class _Widening:
                 inputs[place] = self._constant(operand)
                 names[tensor.name] = tensor.dtype
             elif self._is_copied(operand, tensor):
-                inputs[place], copy = self._copy(step, operand)
+                inputs[place] = copies[operand]
                 names[tensor.name] = tensor.dtype
-                yield copy
         if not names:
-            yield step
-            return
-        yield replace(step, computation=with_wide_tensors(step.computation, names), inputs=tuple(inputs))
+            return step
+        return replace(step, computation=with_wide_tensors(step.computation, names), inputs=tuple(inputs))
 
     def _is_converted(self, operand: Operand) -> bool:
         """Whether an operand is a constant that becomes f32."""
@@ -188,6 +205,8 @@ class _Widening:
     def _is_copied(self, operand: Operand, tensor: Tensor) -> bool:
         """Whether an operand is memory of the caller that is copied in f32."""
         if not isinstance(operand, ValueRef) or any(extent.constant is None for extent in tensor.shape):
+            return False
+        if not tensor.dtype.is_low_float:
             return False
         memory = self.data.values[operand.value].memory
         return isinstance(memory, InputMemory) and self.counts.get(operand, 0.0) >= MANY
