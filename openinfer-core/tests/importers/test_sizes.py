@@ -55,6 +55,19 @@ def test_exporters_write_an_open_end_as_a_large_number(end: int, tmp_path: Path)
     agrees(proto, imported, {"x": rand(5, 4)})
 
 
+@pytest.mark.parametrize("end", [-(10**9), -(2**31) + 1, -(2**31), -(2**63)])
+@pytest.mark.parametrize(("start", "step", "extent"), [(-1, -1, "T"), (2**63 - 1, -1, "T"), (-1, -3, "ceil(T/3)")])
+def test_an_open_end_before_the_first_element_reverses_any_length(
+    start: int, step: int, extent: str, end: int, tmp_path: Path
+) -> None:
+    places = weights(first=np.array([start]), last=np.array([end]), axes=np.array([0]), steps=np.array([step]))
+    proto = model([node("Slice", "x first last axes steps", "y")], [info("x", ["T"])], [info("y", None)], places)
+    imported = load(saved(proto, tmp_path))
+    assert f"y: f32[{extent}];" in imported.text
+    for length in (1, 3, 4):
+        agrees(proto, imported, {"x": rand(length)})
+
+
 def test_a_size_for_which_a_node_accepts_one_number_only_has_it(tmp_path: Path) -> None:
     shape = weights(shape=np.array([0, 1, 3, 192]))
     nodes = [node("Reshape", "x shape", "y")]
@@ -74,9 +87,17 @@ def test_numbers_that_nodes_demand_of_a_size_are_taken_from_the_first(tmp_path: 
         load(path)
 
 
-def test_one_of_two_numbers_that_a_node_accepts_is_advice(tmp_path: Path) -> None:
-    proto = model([node("Add", "x w", "y")], [info("x", ["batch", 3])], [info("y", None)], weights(w=rand(5, 3)))
-    with pytest.raises(ModelImportError, match=r"add needs batch == 5: fix .* --set batch=5"):
+@pytest.mark.parametrize(("name", "option"), [("batch", "--set batch=5"), ("batch size", "--set 'batch size=5'")])
+def test_one_of_two_numbers_that_a_node_accepts_is_advice(name: str, option: str, tmp_path: Path) -> None:
+    proto = model([node("Add", "x w", "y")], [info("x", [name, 3])], [info("y", None)], weights(w=rand(5, 3)))
+    with pytest.raises(ModelImportError, match=rf"add needs {name.replace(' ', '_')} == 5: fix .* {option}"):
+        load(saved(proto, tmp_path))
+
+
+def test_an_extent_that_a_program_cannot_express_names_the_sizes_to_fix(tmp_path: Path) -> None:
+    places = weights(first=np.array([-1]), last=np.array([-4]), axes=np.array([0]), steps=np.array([-1]))
+    proto = model([node("Slice", "x first last axes steps", "y")], [info("x", ["T"])], [info("y", None)], places)
+    with pytest.raises(ModelImportError, match=r"which a program cannot express: fix it with --set T=N"):
         load(saved(proto, tmp_path))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from openinfer import symbolic
@@ -173,7 +174,8 @@ class Dimensions:
     def options(self, names: Collection[str], numbers: Mapping[str, int] | None = None) -> str:
         """Return the options of the command that fix sizes."""
         given = numbers or {}
-        return " ".join(f"--set {self.origins.get(name, name)}={given.get(name, 'N')}" for name in sorted(names))
+        settings = (f"{self.origins.get(name, name)}={given.get(name, 'N')}" for name in sorted(names))
+        return " ".join(f"--set {shlex.quote(setting)}" for setting in settings)
 
     def needs_number(self, error: NeedsNumberError) -> str:
         """Return what to do where the number of a size is needed."""
@@ -198,7 +200,9 @@ class Dimensions:
         sizes = least_sizes(self.space, dict.fromkeys((*self.sizes, *self._indices, *self.counts), 0))
         if sizes is None:
             demands = " and ".join(map(str, self.space.facts))
-            raise ModelImportError(f"no sizes meet {demands}: fix them with --set NAME=N", code="import-unsupported")
+            names = {name for fact in self.space.facts for name in sources(fact.index)}
+            message = f"no sizes meet {demands}: fix them with {self.options(names)}"
+            raise ModelImportError(message, code="import-unsupported")
         return {name: sizes[name] for name in self.sizes}
 
 

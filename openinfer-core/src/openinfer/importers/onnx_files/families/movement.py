@@ -9,6 +9,7 @@ import numpy as np
 
 from openinfer.dims import Dim, surely
 from openinfer.dtypes import BOOL, F32, I64
+from openinfer.importers.onnx_files.demands import LARGEST
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.onnx_files.families.elementwise import cast
 from openinfer.importers.onnx_files.node import Node
@@ -162,8 +163,9 @@ def _first_rows(x: Value, settings: Mapping[str, Setting]) -> dict[str, Setting]
 
 def _clamped(element: Size) -> Size:
     """Return a place; exporters write large integers for an open end, of which readers need only the sign."""
-    far = (1 << 31) - 1
-    return element if not is_number(element) or abs(element) < OPEN_END else far if element > 0 else -far
+    if not is_number(element) or abs(element) < OPEN_END:
+        return element
+    return LARGEST if element > 0 else -LARGEST - 1  # Before the first element of the largest extent, too.
 
 
 @translates("Split")
