@@ -200,6 +200,26 @@ def test_a_quantised_operator_computes_what_onnx_runtime_does(name: str, seed: i
     agrees(model([made], inputs, ["y"], used), inputs, tmp_path, steps=steps, rtol=5e-4)
 
 
+@pytest.mark.parametrize("kind", [np.int16, np.uint16, np.int8])
+def test_the_quantiser_writes_codes_of_16_bits_by_operators_of_its_own(kind: Any, tmp_path: Path) -> None:
+    limits = np.iinfo(kind)
+    constants = {
+        "s": np.float32(0.003),
+        "z": kind(3),
+        "t": np.full(3, 0.01, np.float32),
+        "v": np.arange(3).astype(kind),
+    }
+    constants["w"] = RNG.integers(limits.min, limits.max, (4, 3)).astype(kind)
+    nodes = [
+        node("QuantizeLinear", "x s z", "q"),
+        node("DequantizeLinear", "q s z", "d"),
+        node("DequantizeLinear", "w t v", "f", axis=1),
+        node("MatMul", "d f", "y", domain=""),
+    ]
+    x = rand(2, 4)
+    agrees(model(nodes, {"x": x}, ["q", "y"], constants), {"x": x}, tmp_path)
+
+
 def test_functions_of_a_byte_are_tables_of_bytes(tmp_path: Path) -> None:
     constants = {"s": np.float32(0.03), "z": np.uint8(7), "t": np.float32(0.004), "w": np.uint8(0)}
     x = np.arange(256, dtype=np.uint8)

@@ -9,7 +9,7 @@ from openinfer.importers.onnx_files.elements import element_name, element_type
 from openinfer.importers.onnx_files.families.windows import check_kernel, groups, spatial, windows, with_row
 from openinfer.importers.onnx_files.node import Node
 from openinfer.importers.onnx_files.package import onnx_module
-from openinfer.importers.onnx_files.registry import translates
+from openinfer.importers.onnx_files.registry import contributed, translates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.values import Setting, Value
 
 
+@contributed("QuantizeLinear", attributes="axis")
 @translates("QuantizeLinear")
 def _quantize(node: Node) -> Value:
     x = node.given(0)
@@ -68,6 +69,7 @@ def _quantised_type(node: Node) -> DType:
     return found
 
 
+@contributed("DequantizeLinear", attributes="axis")
 @translates("DequantizeLinear")
 def _dequantize(node: Node) -> Value:
     x = node.given(0)
