@@ -52,11 +52,17 @@ def test_a_program_is_not_replaced_where_the_container_cannot_be(tmp_path: Path)
     ("options", "said"),
     [
         (["--set", "s=empty.npy"], "'empty.npy' is not an array file (.npy): it is empty"),
-        (["--set", "s=random"], "`s`: expected a file ending in .npy, a number, true, false or a list"),
+        (
+            ["--set", "s=random"],
+            "the value for input 's' is 'random', expected a number, true, false, numbers with commas",
+        ),
         (["--verify", "--input", "s=empty.npy"], "'empty.npy' is not an array file (.npy): it is empty"),
         (["--verify", "--input", "s=one"], "`s`: expected a file ending in .npy, random, zeros, a number, true"),
         (["--verify", "--input", "s"], "expected NAME=FILE.npy, NAME=random, NAME=zeros or NAME=VALUE, found 's'"),
-        (["--set", "a=true"], "dimension 'a' is a number, found True"),
+        (
+            ["--set", "a=true"],
+            "dimension 'a' is set to True, expected a whole number from 0 on, or the name of another dimension among",
+        ),
         (["--set", "s=2.7,2"], "the value for input 's' has the element 2.7, which its type i64 cannot hold"),
         (["--name", "../evil"], "expected a name without a folder, found '../evil'"),
     ],

@@ -196,7 +196,7 @@ def test_sizes_squared_again_and_again_are_left_to_the_program(plus: int, tmp_pa
     nodes += [node("Mul", f"v{turn} v{turn}", f"v{turn + 1}") for turn in range(60)]
     initial = weights(one=np.array([plus]), z=np.ones(1, np.float32))
     proto = model([*nodes, node("Expand", "z v60", "y")], [info("x", ["N"])], [info("y", None)], initial)
-    assert "input 'v60' has to be known at import: fix --set N=N" in str(refusal(proto, tmp_path))
+    assert "input 'v60' has to be known at import: fix --set N=NUMBER" in str(refusal(proto, tmp_path))
 
 
 def test_messages_and_sizes_keep_the_start_of_names_that_are_too_long(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_one_of_two_numbers_that_a_node_accepts_is_advice(name: str, option: str
 def test_an_extent_that_a_program_cannot_express_names_the_sizes_to_fix(tmp_path: Path) -> None:
     places = weights(first=np.array([-1]), last=np.array([-4]), axes=np.array([0]), steps=np.array([-1]))
     proto = model([node("Slice", "x first last axes steps", "y")], [info("x", ["T"])], [info("y", None)], places)
-    with pytest.raises(ModelImportError, match=r"which a program cannot express: fix it with --set T=N"):
+    with pytest.raises(ModelImportError, match=r"which a program cannot express: fix it with --set T=NUMBER"):
         load(saved(proto, tmp_path))
 
 
@@ -114,7 +114,44 @@ def test_what_a_side_of_a_branch_demands_is_not_taken(tmp_path: Path) -> None:
 
 def test_sizes_that_must_be_equal_are_named_together(tmp_path: Path) -> None:
     proto = model([node("Add", "x z", "y")], [info("x", ["T", 2]), info("z", ["U", 2])], [info("y", None)])
-    with pytest.raises(ModelImportError, match=r"add needs T == U: fix the size with --set T=N --set U=N"):
+    with pytest.raises(ModelImportError, match=r"add needs T == U: fix the size with --set U=T, or to a number each"):
+        load(saved(proto, tmp_path))
+
+
+def test_a_size_set_to_another_is_that_size(tmp_path: Path) -> None:
+    proto = model([node("Add", "x z", "y")], [info("x", ["T", 2]), info("z", ["a batch", 2])], [info("y", None)])
+    path = saved(proto, tmp_path)
+    for values in ({"a batch": "T"}, {"a_batch": "T"}):
+        imported = load(path, values=values)
+        assert "z: f32[T, 2];" in imported.text
+        agrees(proto, imported, {"x": rand(3, 2), "z": rand(3, 2)})
+    with pytest.raises(
+        ModelImportError, match=r"'T' is set to 'U', expected .* another dimension among 'T', 'a batch'"
+    ):
+        load(path, values={"T": "U"})
+
+
+@pytest.mark.parametrize(
+    ("made", "dims", "note"),
+    [
+        (node("MatMul", "x z", "y"), (["T", "K"], ["L", 3]), "`L` is `K`: MatMul 'y' accepts no other"),
+        (node("Concat", "x z", "y", axis=1), (["T", 2], [None, 3]), "`z_0` is `T`: Concat 'y' accepts no other"),
+    ],
+)
+def test_sizes_between_which_a_node_accepts_no_difference_are_one(
+    made: Any, dims: tuple[Any, Any], note: str, tmp_path: Path
+) -> None:
+    proto = model([made], [info("x", dims[0]), info("z", dims[1])], [info("y", None)])
+    imported = load(saved(proto, tmp_path))
+    assert note in imported.report.notes
+    agrees(proto, imported, {"x": rand(3, 2), "z": rand(2 if made.op_type == "MatMul" else 3, 3)})
+
+
+def test_a_dimension_with_the_name_of_an_input_is_not_set_by_it(tmp_path: Path) -> None:
+    nodes = [node("Reshape", "x shape", "r"), node("Mul", "r N", "y")]
+    inputs = [info("x", ["N", 3]), info("N", [1, 3])]
+    proto = model(nodes, inputs, [info("y", None)], weights(shape=np.array([1, 3])))
+    with pytest.raises(ModelImportError, match="reshape needs N == 1"):
         load(saved(proto, tmp_path))
 
 

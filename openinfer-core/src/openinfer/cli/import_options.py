@@ -57,8 +57,10 @@ class ImportChoices:
     def constants(self) -> dict[str, Any]:
         """Return the values of ``--set``.
 
+        A text that is not a value may be the name of a dimension, which only the importer can tell.
+
         Raises:
-            ExecutionError: a file cannot be read as an array, or a text is not a value.
+            ExecutionError: a file cannot be read as an array.
         """
         return {name: Input(name, text).constant() for name, text in self.values.items()}
 
@@ -153,7 +155,8 @@ def _options(when: str) -> Sequence[Callable[[Callable[..., Any]], Callable[...,
             multiple=True,
             metavar="NAME=VALUE",
             callback=_pairs("NAME=VALUE"),
-            help=f"{when}Fix an input (a number, numbers with commas, or a .npy file) or a symbolic dimension.",
+            help=f"{when}Fix an input (a number, numbers with commas, or a .npy file) or a symbolic dimension "
+            "(a number, or the name of another).",
         ),
         click.option(
             "--feed",

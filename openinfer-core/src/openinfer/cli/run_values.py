@@ -97,12 +97,17 @@ class Input:
         return self.entries(wanted.dtype) if self._is_file else self.value(wanted, seed)
 
     def constant(self) -> Any:
-        """Return the value without a type: the array of a file, a number, or a list.
+        """Return the value without a type: the array of a file, a number, a list, or the text where it is none.
 
         Raises:
-            ExecutionError: the file cannot be read as an array, or the text is not a value.
+            ExecutionError: the file cannot be read as an array.
         """
-        return _array(self.source) if self._is_file else _literal(self.name, self.source, drawn="")
+        if self._is_file:
+            return _array(self.source)
+        try:
+            return _literal(self.name, self.source)
+        except ExecutionError:
+            return self.source
 
     def entries(self, dtype: DType) -> Any:
         """Return all entries of a table, whose shape a file or list decides.
@@ -222,7 +227,7 @@ def _literal(name: str, text: str, drawn: str = "random, zeros, ") -> Any:
         value = None
     if isinstance(value, bool | int | float | list):
         return cast("Any", value)
-    expected = f"a file ending in .npy, {drawn}a number, true, false or a list"
+    expected = "a file ending in .npy, random, zeros, a number, true, false or a list"
     message = f"`{name}`: expected {expected}, found {text!r}"
     raise ExecutionError(message, code="input-value")
 

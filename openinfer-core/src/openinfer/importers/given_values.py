@@ -23,6 +23,9 @@ def given_array(name: str, value: Any, dtype: DType) -> npt.NDArray[Any]:
         ModelImportError: it is not an array of numbers, or an integer type cannot hold one of them.
     """
     wanted = storage_dtype(dtype)
+    if isinstance(value, str):
+        expected = "a number, true, false, numbers with commas between them, or a file ending in .npy"
+        raise ModelImportError(f"the value for input {name!r} is {value!r}, expected {expected}", code="import-value")
     try:
         given = np.asarray(value)
         with np.errstate(invalid="ignore", over="ignore"):

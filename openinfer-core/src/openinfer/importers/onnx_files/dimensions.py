@@ -39,21 +39,31 @@ class Dimensions:
     """
 
     def __init__(self, graph: SourceGraph, values: dict[str, Any]) -> None:
-        """Take numbers for dimensions out of ``values``."""
+        """Take numbers for dimensions, or the names of others that they equal, out of ``values``.
+
+        Raises:
+            ModelImportError: a value is neither.
+        """
         self.space = Space(answers_outside=True)
         self.origins: dict[str, str] = {}
         self._fixed: dict[str, int] = {}
+        self._equal: dict[str, str] = {}
         self._legal: dict[str, Dim] = {}
         self._indices: list[str] = []
         self.counts: list[str] = []
-        inputs = {info.name for info in graph.inputs}
+        self._inputs = {info.name for info in graph.inputs}
         self.names = sorted(self._params(graph))
         params = {_stem(param): param for param in self.names} | {param: param for param in self.names}
-        for name in [name for name in values if name in params and name not in inputs]:
-            number = values.pop(name)
-            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-                raise ModelImportError(f"dimension {name!r} is a number, found {number!r}", code="import-value")
-            self._fixed[params[name]] = number
+        for name in [name for name in values if name in params and name not in self._inputs]:
+            value = values.pop(name)
+            if isinstance(value, str) and value in params and _is_name(params[value]):
+                self._equal[params[name]] = params[value]
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                others = ", ".join(map(repr, self.names))
+                expected = f"expected a whole number from 0 on, or the name of another dimension among {others}"
+                raise ModelImportError(f"dimension {name!r} is set to {value!r}, {expected}", code="import-value")
+            self._fixed[params[name]] = value
 
     def _params(self, graph: SourceGraph) -> set[str]:
         params: set[str] = set()
@@ -82,11 +92,9 @@ class Dimensions:
         )
 
     def _extent(self, param: str) -> Size:
-        if param in self._fixed:
-            return self._fixed[param]
         expr = _parsed(param)
-        if expr is None or isinstance(expr, Name):
-            return self._named(param)
+        if param in self._fixed or param in self._equal or expr is None or isinstance(expr, Name):
+            return self._number_or_size(param)
         extent = self._valued(expr)
         if isinstance(extent, Dim):
             take(self.space, Condition(extent.index, Relation.AT_LEAST))
@@ -96,7 +104,7 @@ class Dimensions:
         return self.space.dim(collected(expr, self._index, self._divided))
 
     def _index(self, param: str) -> Index:
-        return index_of(self._fixed[param] if param in self._fixed else self._named(param))
+        return index_of(self._number_or_size(param))
 
     def _divided(self, operator: Division, of: Index, by: Index, expr: BinOp) -> Index:
         left, right = self.space.dim(of), self._divisor(expr, self.space.dim(by))
@@ -120,6 +128,14 @@ class Dimensions:
         elif size >= 1:
             return size
         raise ModelImportError(f"dimension `{symbolic.text(expr)}` divides by `{size}`", code="import-unsupported")
+
+    def _number_or_size(self, param: str) -> Size:
+        """Return what a dimension is set to, or the size of the one that it equals in the end."""
+        seen = {param}
+        while param in self._equal and param not in self._fixed and self._equal[param] not in seen:
+            param = self._equal[param]
+            seen.add(param)
+        return self._fixed[param] if param in self._fixed else self._named(param)
 
     def _named(self, param: str) -> Dim:
         if param not in self._legal:
@@ -171,25 +187,44 @@ class Dimensions:
             take(self.space, Condition(size.index, Relation.AT_LEAST))
         return size
 
-    def options(self, names: Collection[str], numbers: Mapping[str, int] | None = None) -> str:
+    def options(self, names: Collection[str], values: Mapping[str, int | str] | None = None) -> str:
         """Return the options of the command that fix sizes."""
-        given = numbers or {}
-        settings = (f"{self.origins.get(name, name)}={given.get(name, 'N')}" for name in sorted(names))
+        fixed = values or {}
+        settings = (f"{self._origin(name)}={self._origin(fixed.get(name, 'NUMBER'))}" for name in sorted(names))
         return " ".join(f"--set {shlex.quote(setting)}" for setting in settings)
 
     def needs_number(self, error: NeedsNumberError) -> str:
         """Return what to do where the number of a size is needed."""
         return f"{error}: fix the size with {self.options(error.sizes)}"
 
-    def advice(self, equations: Sequence[Condition]) -> str:
-        """Return the options that fix the sizes of equations: to the number that an equation of one size demands."""
-        names = frozenset(name for equation in equations for name in sources(equation.index))
-        return self.options(names, _solutions(equations))
+    def _origin(self, value: int | str) -> int | str:
+        """Return what the model calls a size; a number as it is."""
+        return self.origins.get(value, value) if isinstance(value, str) else value
 
-    def numbers(self, equations: Sequence[Condition]) -> dict[str, int]:
-        """Return the numbers that equations of one size demand, by the names of the model."""
-        solved = _solutions(equations)
-        return {self.origins.get(name, name): solved[name] for name in self.sizes if name in solved}
+    def advice(self, equations: Sequence[Condition]) -> str:
+        """Return the options that fix the sizes of equations: to the number or the other size that they demand."""
+        names = frozenset(name for equation in equations for name in sources(equation.index))
+        demands = self.demands(equations)
+        equal = {name for name, value in demands.items() if isinstance(value, str)}
+        free = names - {str(demands[name]) for name in equal}
+        advised = self.options(free, demands)
+        return f"{advised}, or to a number each" if equal else advised
+
+    def demands(self, equations: Sequence[Condition]) -> dict[str, int | str]:
+        """Return the numbers, or the sizes before them, that equations demand of sizes."""
+        numbers, order = _solutions(equations), list(self.sizes)
+        demands: dict[str, int | str] = {name: numbers[name] for name in order if name in numbers}
+        for equation in equations:
+            names = _equal_sizes(equation)
+            if names and all(name in order for name in names):
+                first, *later = sorted(names, key=order.index)
+                demands |= {name: first for name in later if name not in demands}
+        return demands
+
+    def numbers(self, equations: Sequence[Condition]) -> dict[str, int | str]:
+        """Return what equations demand, by the names of the model: of dimensions that no input has the name of."""
+        demands = {str(self._origin(name)): self._origin(value) for name, value in self.demands(equations).items()}
+        return {name: value for name, value in demands.items() if name not in self._inputs}
 
     def least(self) -> dict[str, int]:
         """Return the least sizes that operators accept.
@@ -224,6 +259,20 @@ def _solutions(equations: Sequence[Condition]) -> dict[str, int]:
             case _:
                 continue
     return numbers
+
+
+def _equal_sizes(equation: Condition) -> tuple[str, ...]:
+    """Return the two sizes of an equation such as ``T - U == 0``; none for others."""
+    match equation.index.terms:
+        case (((Var() as first,), 1), ((Var() as second,), -1)) | (((Var() as first,), -1), ((Var() as second,), 1)):
+            return () if isinstance(first, Let) or isinstance(second, Let) else (first.name, second.name)
+        case _:
+            return ()
+
+
+def _is_name(param: str) -> bool:
+    """Whether a dimension has a name, or any other text that is no expression."""
+    return isinstance(_parsed(param), Name | None)
 
 
 def _parsed(param: str) -> IntExpr | None:

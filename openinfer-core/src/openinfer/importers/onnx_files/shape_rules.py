@@ -27,10 +27,11 @@ class FixedSizesError(ModelImportError):
     """An operator that leaves sizes no freedom.
 
     Attributes:
-        sizes: the numbers of dimensions, by the names of the model, where it accepts no others.
+        sizes: the numbers of dimensions, or the dimensions that they equal, by the names of the model, where it accepts
+            no others.
     """
 
-    def __init__(self, message: str, *, sizes: Mapping[str, int]) -> None:
+    def __init__(self, message: str, *, sizes: Mapping[str, int | str]) -> None:
         super().__init__(message, code="import-unsupported")
         self.sizes = sizes
 

@@ -64,7 +64,7 @@ def expression(size: Size) -> IntExpr:
         written = dims.expression(size.index, lambda condition: size.asked.certain(condition) is True)
         if written is not None:
             return written
-        options = " ".join(f"--set {name}=N" for name in sorted(sources(size.index)))
+        options = " ".join(f"--set {name}=NUMBER" for name in sorted(sources(size.index)))
         message = f"an extent of the result is {size}, which a program cannot express: fix it with {options}"
         raise ModelImportError(message, code="import-unsupported")
     return Const(size) if size >= 0 else BinOp("-", Const(0), Const(-size))

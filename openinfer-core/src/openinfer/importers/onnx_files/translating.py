@@ -82,12 +82,12 @@ class _State:
 
 
 def translate(model: SourceModel, options: ImportOptions, environment: Environment) -> Translation:
-    """Return a model as a program; dimensions for which a node accepts one number only have it.
+    """Return a model as a program; a dimension for which a node accepts one number or another dimension only is that.
 
     Raises:
         ModelImportError: nodes cannot be translated; all of them.
     """
-    numbers: dict[str, int] = {}
+    numbers: dict[str, int | str] = {}
     notes: list[str] = []
     while True:
         program = _translated(model, {**options.values, **numbers}, environment)
@@ -98,11 +98,16 @@ def translate(model: SourceModel, options: ImportOptions, environment: Environme
         if not demands:
             raise _error(program)
         numbers |= {name: number for name, (number, _) in demands.items()}
-        notes += [f"`{name}` is {number}: {title} accepts no other" for name, (number, title) in demands.items()]
+        notes += [_applied(name, value, title) for name, (value, title) in demands.items()]
 
 
-def _demands(problems: Sequence[_Problem]) -> Iterator[tuple[str, str, int]]:
-    """Yield nodes that accept only one number for a dimension, the last node first."""
+def _applied(name: str, value: int | str, title: str) -> str:
+    shown = f"`{value}`" if isinstance(value, str) else value
+    return f"`{name}` is {shown}: {title} accepts no other"
+
+
+def _demands(problems: Sequence[_Problem]) -> Iterator[tuple[str, str, int | str]]:
+    """Yield nodes that accept only one number for a dimension, or another dimension, the last node first."""
     for problem in reversed(problems):
         for name, number in () if problem.fixed is None else problem.fixed.sizes.items():
             yield problem.node.title, name, number
