@@ -271,7 +271,7 @@ def _equal_sizes(equation: Condition) -> tuple[str, ...]:
 
 
 def _is_name(param: str) -> bool:
-    """Whether a dimension has a name, or any other text that is no expression."""
+    """Whether a dimension has a name, or another text that is not an expression."""
     return isinstance(_parsed(param), Name | None)
 
 
