@@ -33,7 +33,12 @@ CASES = [
     (node("LSTM", "s W R", "y", hidden_size=7), "hidden_size=7, but R is for 5 units"),
     (node("LSTM", "s W R", "y", hidden_size=5, direction="bidirectional"), "but W has 1 directions, expected 2"),
     (node("LSTM", "s W R - - h", "y", hidden_size=5), "but initial_h has 2 directions, expected 1"),
-    (node("LSTM", "s W R", "y", hidden_size=5, direction="backward"), "direction=backward"),
+    (
+        node("LSTM", "s W R", "y", hidden_size=5, direction="backward"),
+        "direction=backward, expected forward or reverse or bidirectional",
+    ),
+    (node("ConvTranspose", "x t", "y", output_shape=[9]), "output_shape=[9], expected 2 numbers for 2 dims"),
+    (node("ConvTranspose", "x t", "y", output_padding=[1]), "output_padding=[1], expected 2 numbers for 2 dims"),
 ]
 
 
@@ -55,4 +60,16 @@ def test_elements_as_numbers_beside_raw_data_are_an_error(tmp_path: Path) -> Non
     path = tmp_path / "twice.onnx"
     path.write_bytes(proto.SerializeToString())
     with pytest.raises(ModelImportError, match="tensor 'b' has raw_data and float_data, expected one of them"):
+        load(path)
+
+
+@pytest.mark.parametrize("field", ["int32_data", "double_data"])
+def test_elements_in_the_field_of_another_type_are_an_error(field: str, tmp_path: Path) -> None:
+    proto = model([node("Add", "x b", "y")], [info("x", [2])], [info("y", None)], weights(b=np.ones(2, np.float32)))
+    proto.graph.initializer[0].ClearField("raw_data")
+    getattr(proto.graph.initializer[0], field).extend([5, 6])
+    path = tmp_path / "other.onnx"
+    path.write_bytes(proto.SerializeToString())
+    words = rf"tensor 'b' has its elements in {field}, expected float_data for its type f32\[2\]"
+    with pytest.raises(ModelImportError, match=words):
         load(path)

@@ -83,6 +83,18 @@ def test_inputs_that_the_original_does_not_run_on_are_an_error(
         original.run({"x": np.zeros((2, 7), np.float32)})
 
 
+def test_a_model_that_onnx_runtime_does_not_load_is_not_blamed_on_the_inputs(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the original runs by onnxruntime")
+    path = tmp_path / "unknown.onnx"
+    proto = model([node("Relu", "x", "y", nonsense=3)], [info("x", [2])], [info("y", None)])
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(
+        ModelImportError, match=r"(?s)does not load the original, so .* Unrecognized attribute"
+    ) as raised:
+        verify(path, load(path))
+    assert "--input" not in str(raised.value)
+
+
 @pytest.mark.parametrize(("weight", "value"), [("w", "h"), ("b", "y")])
 def test_the_first_value_that_differs_is_named(weight: str, value: str, path: Path) -> None:
     found = verify(path, spoilt(path, weight))

@@ -73,7 +73,7 @@ class Node:
     def require(self, name: str, *values: Any) -> None:
         """Raise `UnsupportedNodeError` if an attribute is given and has none of these values."""
         if self.has(name) and self.get(name) not in values:
-            self.refuse(f"{name}={self.get(name)}")
+            self.refuse(f"{name}={self.get(name)}, expected {' or '.join(map(str, values))}")
 
     def refuse_inputs(self, **positions: int) -> None:
         """Raise `UnsupportedNodeError` if one of these inputs is given."""

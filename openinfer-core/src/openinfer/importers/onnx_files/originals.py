@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from openinfer.importers.onnx_files.source import Array
 
 
+_RUNNING = "the original does not run ({runner}): {error}; give inputs that fit with --input"
+_LOADING = "{runner} does not load the original, so that nothing can be compared: {error}"
+
+
 def opened(path: Path, options: ImportOptions) -> OnnxOriginal:
     """Return a model to run, by onnxruntime where it is installed and can exchange the arrays."""
     try:
@@ -99,7 +103,7 @@ class OnnxOriginal:
         if self._runtime is None:
             reference, onnx = onnx_module("onnx.reference"), onnx_module()
             proto = onnx.load_from_string(model) if isinstance(model, bytes) else model
-            return self._call(reference.ReferenceEvaluator, proto)
+            return self._call(reference.ReferenceEvaluator, proto, failing=_LOADING)
         options = self._runtime.SessionOptions()
         options.log_severity_level = 3
         # The arena keeps what the largest step needed.
@@ -108,7 +112,8 @@ class OnnxOriginal:
         options.intra_op_num_threads = 1
         if not optimise:
             options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        return self._call(self._runtime.InferenceSession, model, options, providers=["CPUExecutionProvider"])
+        providers = ["CPUExecutionProvider"]
+        return self._call(self._runtime.InferenceSession, model, options, providers=providers, failing=_LOADING)
 
     def _outputs(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
         if self._runtime is None:
@@ -143,11 +148,10 @@ class OnnxOriginal:
         shape = [dim.dim_value or 1 for dim in info.shape.dim]
         return np.broadcast_to(array, shape).copy() if array.ndim == 0 else array
 
-    def _call(self, function: Any, *arguments: Any, **named: Any) -> Any:
+    def _call(self, function: Any, *arguments: Any, failing: str = _RUNNING, **named: Any) -> Any:
         try:
             # The reference evaluator computes in NumPy, which warns where a sigmoid's exponential overflows.
             with np.errstate(all="ignore"):
                 return function(*arguments, **named)
         except self._failures as error:
-            message = f"the original does not run ({self.runner}): {error}; give inputs that fit with --input"
-            raise ModelImportError(message, code="import-value") from error
+            raise ModelImportError(failing.format(runner=self.runner, error=error), code="import-value") from error

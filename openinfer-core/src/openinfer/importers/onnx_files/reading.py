@@ -205,7 +205,12 @@ class _Reader:
             if second is not None:
                 raise broken(f"{self._name}: tensor {proto.name!r} has raw_data and {second}, expected one of them")
         else:
-            found = max(len(getattr(proto, name)) for name in _FIELDS)
+            field = self._onnx.helper.tensor_dtype_to_field(proto.data_type)
+            others = [name for name in _FIELDS if name != field and len(getattr(proto, name))]
+            if others:
+                message = f"{self._name}: tensor {proto.name!r} has its elements in {' and '.join(others)}"
+                raise broken(f"{message}, expected {field} for its type {kind}")
+            found = len(getattr(proto, field))
             wanted = kind.nbytes if kind.dtype.is_packed else kind.count
         if found != wanted:
             message = f"{self._name}: tensor {proto.name!r} holds {found} values or bytes"

@@ -26,7 +26,8 @@ def spatial(node: Node, *most: int) -> int:
 
 def windows(node: Node, dims: int) -> dict[str, Setting]:
     """Return the settings of a window that differ from the defaults."""
-    for name, count in (("kernel_shape", dims), ("strides", dims), ("dilations", dims), ("pads", 2 * dims)):
+    per_dim = ("kernel_shape", "strides", "dilations", "output_padding", "output_shape")
+    for name, count in (*((name, dims) for name in per_dim), ("pads", 2 * dims)):
         if node.has(name) and len(node.get(name)) != count:
             node.refuse(f"{name}={node.get(name)}, expected {count} numbers for {dims} dims")
     settings: dict[str, Setting] = {}
