@@ -199,7 +199,7 @@ def test_a_condition_ends_a_loop(tmp_path: Path) -> None:
             turning(9, [node("Less", "i last", "go2")], ["y", "rows"], constants=weights(last=np.array(6))),
             "results with a row for each turn",
         ),
-        (turning(None, SAME, ["y", "rows"]), "which only the running program knows"),
+        (turning(None, SAME, ["y", "rows"]), "whose number only the running program knows"),
     ],
 )
 def test_a_loop_that_no_statement_says_is_an_error_that_names_it(proto: Any, said: str, tmp_path: Path) -> None:

@@ -108,7 +108,38 @@ def test_every_unsupported_node_is_listed_with_its_inputs(tmp_path: Path) -> Non
         load(path)
     assert raised.value.code == "import-unsupported"
     assert raised.value.nodes == ("Det 'a'", "Multinomial 'c'")
-    assert "Multinomial 'c'(f32[3]): no operator implements it" in str(raised.value)
+    assert "Multinomial 'c'(f32[3]): no operator implements it: make the random numbers an input" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (node("Acos", "x", "y"), "no operator implements it: export the model with other operators in its place"),
+        (node("Relux", "x", "y"), "ONNX has no such operator; the nearest is Relu"),
+        (node("Flash", "x", "y"), "ONNX has no such operator$"),
+        (node("Twice", "x", "y", domain="lib"), "operators of the domain 'lib' are unknown: export it as a function"),
+        (node("Inverse", "x", "y", domain="com.microsoft"), "without ONNX Runtime's operator Inverse"),
+        (node("NonZero", "x", "y"), "its input is a scalar, expected at least one dim"),
+    ],
+)
+def test_a_refusal_says_what_to_do(made: Any, words: str, tmp_path: Path) -> None:
+    shape = [] if made.op_type == "NonZero" else [3]
+    path = saved(model([made], [info("x", shape)], [info("y", None)]), tmp_path)
+    with pytest.raises(ModelImportError, match=words):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (onnx.TensorProto.STRING, "input 'x' holds text, expected numbers: encode it as integers before the model"),
+        (onnx.TensorProto.FLOAT8E4M3FN, "input 'x' has elements of type float8e4m3fn, which OpenInfer does not have"),
+    ],
+)
+def test_inputs_that_are_no_numbers_are_refused_in_words(kind: int, words: str, tmp_path: Path) -> None:
+    path = saved(model([node("Identity", "x", "y")], [info("x", [3], kind)], [info("y", None)]), tmp_path)
+    with pytest.raises(ModelImportError, match=words):
+        load(path)
 
 
 def test_an_input_that_decides_about_a_shape_is_fixed_by_its_value(tmp_path: Path) -> None:

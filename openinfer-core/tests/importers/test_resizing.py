@@ -280,7 +280,9 @@ def test_what_contradicts_itself_is_an_error(given: dict[str, Any], reason: str,
 
 
 def test_an_axis_without_a_number_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelImportError, match="an axis that is resized has a length that depends on sizes"):
+    with pytest.raises(
+        ModelImportError, match="the length of an axis that is resized depends on sizes: fix them with --set n=NUMBER"
+    ):
         imported(tmp_path, ("n", 3), scales=[2.5, 1])
 
 

@@ -185,10 +185,13 @@ def test_a_convolution_whose_channels_are_last(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (node("Gelu", "x", "y", approximate="tanh"), "the attribute approximate=tanh, of which OpenInfer knows: none"),
+        (
+            node("Gelu", "x", "y", approximate="tanh"),
+            "the attribute approximate=tanh is not supported, these are: none",
+        ),
         (node("FusedConv", "x w", "y", activation="Softmax"), "activation=Softmax with 0 parameters"),
         (node("SkipLayerNormalization", "x x w", "y m"), "the output mean"),
-        (node("Sampling", "x", "y"), "operators of the domain 'com.microsoft' are unknown"),
+        (node("Sampling", "x", "y"), "export the model without ONNX Runtime's operator Sampling"),
     ],
 )
 def test_an_error_names_what_is_not_supported(made: Any, words: str, tmp_path: Path) -> None:

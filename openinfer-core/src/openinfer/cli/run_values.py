@@ -217,7 +217,7 @@ def _viewed(array: Any, wanted: TensorType) -> Any:
     return array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array
 
 
-def _literal(name: str, text: str, drawn: str = "random, zeros, ") -> Any:
+def _literal(name: str, text: str) -> Any:
     value: Any
     try:
         # Numbers with commas are a list.

@@ -55,7 +55,7 @@ def control_flow(node: Node, scope: Mapping[str, Value], translate: Translate) -
 def _if(node: Node, scope: Mapping[str, Value], translate: Translate) -> Sequence[Value] | None:
     condition = node.given(0)
     if condition.dims and any(dim != 1 for dim in condition.dims):
-        node.refuse("a condition of several elements")
+        node.refuse("its condition has several elements, expected one")
     sides: list[Side] = []
     for attribute, name in (("then_branch", "when_true"), ("else_branch", "when_false")):
         body = node.get(attribute)
@@ -113,7 +113,7 @@ def _count(node: Node, *, is_counted: bool) -> Size | Value:
     found = given.integers()
     if found is None:
         if given.dtype is not I64:
-            node.refuse(f"turns counted as {given.dtype}")
+            node.refuse(f"its number of turns is {given.dtype}, expected i64")
         return given if not given.dims else node.call("reshape", given, shape=())
     if not is_counted and is_number(found[0]) and found[0] > MOST_TURNS:
         reason = f"up to {found[0]} turns until a condition ends them, expected at most {MOST_TURNS}"
@@ -193,7 +193,7 @@ def _named(infos: Sequence[TensorInfo], values: Sequence[Value]) -> Scope:
 
 def _scan(node: Node, scope: Mapping[str, Value], translate: Translate) -> Sequence[Value] | None:
     if node.opset < SCAN_WITHOUT_BATCH:
-        node.refuse(f"opset {node.opset}, whose Scan has a dim for the batch")
+        node.refuse(f"opset {node.opset}, whose Scan has a dim for the batch: export with opset 9 or later")
     body: SourceGraph = node.get("body")
     many = int(node.get("num_scan_inputs"))
     states = [node.emit.materialised(node.given(place)) for place in range(len(node.inputs) - many)]
@@ -277,7 +277,7 @@ def turns(
         title: what a comment says of the loop.
     """
     if isinstance(count, Value) and results:
-        node.refuse("as many results as there are turns, which only the running program knows")
+        node.refuse("rows for each turn, whose number only the running program knows, expected a number or a size")
     if count == 0:
         return _no_turns(node, initial, turn)
     emit = node.emit

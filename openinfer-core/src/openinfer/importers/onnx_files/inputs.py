@@ -25,7 +25,7 @@ def input_value(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any]
         ModelImportError: it has no element type that OpenInfer has, or the value does not fit it.
     """
     if info.dtype is None or info.kind != "tensor":
-        message = f"input {info.name!r} is of kind {info.kind.lower()}, which OpenInfer does not have"
+        message = f"input {info.name!r} {kind_fault(info.kind.lower())}"
         raise ModelImportError(message, code="import-unsupported")
     if info.name not in values:
         return Value(info.name, info.dtype, dimensions.of(info))
@@ -42,6 +42,15 @@ def input_value(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any]
         message = f"the value for input {info.name!r} has shape {list(array.shape)}, expected [{shown}]"
         raise ModelImportError(message, code="import-value")
     return known(array, info.dtype, info.name)
+
+
+def kind_fault(kind: str) -> str:
+    """Return what is wrong with an input of a kind, or of an element type, that OpenInfer does not have."""
+    if kind == "string":
+        return "holds text, expected numbers: encode it as integers before the model"
+    if kind in ("sequence", "optional", "map", "sparse_tensor"):
+        return f"is a value of kind {kind}, expected a tensor: export the model with tensors as inputs"
+    return f"has elements of type {kind}, which OpenInfer does not have: export the model with another type"
 
 
 def refuse_unknown(values: Mapping[str, Any], inputs: Iterable[str], dimensions: Dimensions) -> None:

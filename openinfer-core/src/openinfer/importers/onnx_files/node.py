@@ -9,7 +9,7 @@ import numpy as np
 
 from openinfer.dtypes import F64, I64
 from openinfer.importers.onnx_files.elements import array_type, scalar_of
-from openinfer.importers.onnx_files.sizes import is_number
+from openinfer.importers.onnx_files.sizes import is_number, names_of
 from openinfer.importers.onnx_files.source import Payload
 from openinfer.importers.onnx_files.values import known
 
@@ -79,13 +79,13 @@ class Node:
         """Raise `UnsupportedNodeError` if one of these inputs is given."""
         for name, position in positions.items():
             if self.input(position) is not None:
-                self.refuse(f"the input {name}")
+                self.refuse(f"the input {name} is not supported")
 
     def refuse_outputs(self, **positions: int) -> None:
         """Raise `UnsupportedNodeError` if one of these results is read or returned."""
         for name, position in positions.items():
             if self.writes(position):
-                self.refuse(f"the output {name}")
+                self.refuse(f"the output {name} is not supported")
 
     def writes(self, position: int) -> bool:
         """Whether a result has a name, by which others may read it."""
@@ -94,6 +94,10 @@ class Node:
     def refuse(self, reason: str) -> NoReturn:
         """Raise `UnsupportedNodeError` for a reason."""
         raise UnsupportedNodeError(reason)
+
+    def refuse_sizes(self, what: str, *dims: Size) -> NoReturn:
+        """Raise `UnsupportedNodeError` for what has to be a number, with the options that fix its sizes."""
+        self.refuse(f"{what} depends on sizes: fix them with {self.emit.dimensions.options(names_of(*dims))}")
 
     # Inputs
 
@@ -147,14 +151,14 @@ class Node:
             return None
         numbers = [element for element in found if is_number(element)]
         if len(numbers) != len(found):
-            self.refuse(f"input {position} depends on sizes: fix them with --set")
+            self.refuse_sizes(f"input {position}", *found)
         return numbers
 
     def shape(self, position: int) -> tuple[int, ...]:
         """Return the extents of an input, which have to be numbers."""
         found = self.given(position).shape
         if found is None:
-            self.refuse(f"the shape of input {position} depends on sizes: fix them with --set")
+            self.refuse_sizes(f"the shape of input {position}", *self.given(position).dims)
         return found
 
     def tensor_attribute(self, name: str) -> Payload | None:

@@ -40,7 +40,7 @@ def contributed(*names: str, attributes: str = "") -> Callable[[_AnyTranslator],
             for name in node.source.attributes:
                 if name not in legal:
                     shown = f"{name}={node.get(name)}"
-                    node.refuse(f"the attribute {shown}, of which OpenInfer knows: {', '.join(legal) or 'none'}")
+                    node.refuse(f"the attribute {shown} is not supported, these are: {', '.join(legal) or 'none'}")
             return translator(node)
 
         translates(*names, domain=RUNTIME)(checked)

@@ -126,7 +126,7 @@ def _of_one_scale(node: Node, axes: Sequence[ResizedAxis], policy: str) -> list[
 
 def _length(node: Node, extent: Size) -> int:
     if not is_number(extent):
-        node.refuse("an axis that is resized has a length that depends on sizes: fix them with --set")
+        node.refuse_sizes("the length of an axis that is resized", extent)
     return extent
 
 

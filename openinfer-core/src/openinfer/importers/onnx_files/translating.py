@@ -26,7 +26,9 @@ from openinfer.importers.onnx_files.expansion import expanded
 from openinfer.importers.onnx_files.folding import folded
 from openinfer.importers.onnx_files.inputs import input_value, refuse_unknown
 from openinfer.importers.onnx_files.node import NeedsValueError, Node, UnsupportedNodeError
+from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.problems import Problem, error_of
+from openinfer.importers.onnx_files.registry import RUNTIME
 from openinfer.importers.onnx_files.shape_rules import FixedSizesError
 from openinfer.importers.onnx_files.sizes import is_number, names_of
 from openinfer.importers.onnx_files.stages import stage_of
@@ -254,7 +256,7 @@ def _results(node: Node, state: _State) -> Sequence[Value | None] | None:
             return found
         body = expanded(node, state.model.opsets)
         if body is None:
-            node.refuse(_nearest(node, state.emit.environment))
+            node.refuse(_without_operator(node))
         return _inlined(node, body, state)
     made = translator(node)
     results = [made] if isinstance(made, Value) else list(made)
@@ -313,17 +315,24 @@ def _unknown_integers(node: Node) -> int | None:
 # Problems
 
 
-def _nearest(node: Node, environment: Environment) -> str:
-    names = {schema.onnx: schema.name for schema in environment.ops.values() if schema.onnx}
-    listed = {part.strip(): name for onnx, name in names.items() for part in onnx.split(",")}
-    near = difflib.get_close_matches(node.op, listed, 1, 0.5)
-    if node.source.domain:
-        return f"operators of the domain {node.source.domain!r} are unknown"
-    return (
-        f"no operator implements it; the nearest is {listed[near[0]]} ({near[0]})"
-        if near
-        else "no operator implements it"
-    )
+def _without_operator(node: Node) -> str:
+    """Return why a node that neither an operator nor a function defines cannot be imported, and what to do."""
+    domain, onnx = node.source.domain, onnx_module()
+    if domain == RUNTIME:
+        return f"no operator implements it: export the model without ONNX Runtime's operator {node.op}"
+    if domain:
+        return f"operators of the domain {domain!r} are unknown: export it as a function, or as operators of ONNX"
+    if onnx.defs.has(node.op):
+        if node.op in _RANDOM:
+            return "no operator implements it: make the random numbers an input of the model"
+        return "no operator implements it: export the model with other operators in its place"
+    near = difflib.get_close_matches(node.op, [name for domain, name in translators() if not domain], 1, 0.7)
+    return "ONNX has no such operator" + (f"; the nearest is {near[0]}" if near else "")
+
+
+_RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
 
 
 def _needs_value(node: Node, needed: NeedsValueError, scope: Mapping[str, Value], state: _State) -> _Problem:

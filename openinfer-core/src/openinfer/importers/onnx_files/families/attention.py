@@ -100,7 +100,7 @@ def _mask(node: Node, k: Value) -> Value | None:
         pads = (*[0] * (2 * mask.rank - 1), keys - columns)
         mask = node.call("pad", mask, pads=pads, value=False if mask.dtype is BOOL else -math.inf)
     elif is_number(columns) and columns not in (1, keys):
-        node.refuse(f"a mask of {columns} keys for {keys}: fix sizes with --set")
+        node.refuse(f"a mask for {columns} keys, expected {keys}")
     return node.call("unsqueeze", mask, axes=(0,)) if mask.rank == 3 else mask
 
 
@@ -175,7 +175,7 @@ def _by_products(
     q, k, v = heads
     width, groups, all_heads = q.dims[3], k.dims[1], q.dims[1]
     if not (is_number(width) and is_number(groups) and is_number(all_heads)):
-        node.refuse("as many heads, or elements of one, as a size says: fix it with --set")
+        node.refuse_sizes("the number of heads, or of elements of one,", width, groups, all_heads)
     if groups != all_heads:
         k, v = (node.call("repeat", x, axis=1, count=all_heads // groups) for x in (k, v))
     scale = node.real("scale") if node.has("scale") else 1 / math.sqrt(width)

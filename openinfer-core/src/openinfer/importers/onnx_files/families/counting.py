@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _nonzero(node: Node) -> Value:
     x = node.given(0)
     if not x.rank:
-        node.refuse("of a scalar")
+        node.refuse("its input is a scalar, expected at least one dim")
     return node.call("transpose", node.call("nonzero", x))
 
 
@@ -30,7 +30,7 @@ def _nonzero(node: Node) -> Value:
 def _compress(node: Node) -> Value:
     x, condition, axis = node.given(0), node.given(1), node.get("axis")
     if condition.rank != 1:
-        node.refuse(f"with a condition of {condition.rank} dims")
+        node.refuse(f"a condition of {condition.rank} dims, expected 1")
     if axis is None and x.rank != 1:
         x = node.call("reshape", x, shape=(-1,))
     place = 0 if axis is None else int(axis) % x.rank

@@ -50,4 +50,6 @@ def _scatter_nd(node: Node) -> Value:
 
 @translates("TensorScatter")
 def _tensor_scatter(node: Node) -> Value:
-    node.refuse("writes at a place that each sequence has; the nearest is scatter_nd (ScatterND)")
+    node.refuse(
+        "each sequence is written from an index of its own on: write with ScatterND, whose indices say all places"
+    )

@@ -298,7 +298,7 @@ def _steps_of_sizes(node: Node, start: Size | float, limit: Size | float, step: 
     """Return how many values a range between sizes has: a whole number of steps forward, since models mean so."""
     first, end, stride = (int(b) if isinstance(b, float) and b.is_integer() else b for b in (start, limit, step))
     if isinstance(first, float) or isinstance(end, float) or not is_number(stride) or stride < 1:
-        node.refuse("bounds that depend on sizes, which takes integers and a step above 0")
+        node.refuse("bounds that depend on sizes: expected integers and a step above 0")
     return node.emit.dimensions.at_least_zero((end - first + stride - 1) // stride)
 
 

@@ -82,7 +82,7 @@ def _batch_norm(node: Node) -> Value:
     node.require("training_mode", 0)
     node.require("spatial", 1)
     if any(node.source.outputs[1:]):
-        node.refuse("statistics as results, as in training")
+        node.refuse("statistics as outputs: export the model for inference (in PyTorch, after model.eval())")
     return node.call("batch_norm", *node.inputs[:5], **epsilon(node))
 
 

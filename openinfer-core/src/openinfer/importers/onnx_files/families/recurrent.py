@@ -70,12 +70,12 @@ def _check(node: Node) -> None:
     _check_weights(node, directions)
     node.require("activations", DEFAULTS[node.op] * directions)
     if node.input(7) is not None:
-        node.refuse("peepholes")
+        node.refuse("peephole weights, the input P, are not supported")
     lengths, length = node.input(4), node.given(0).dims[1 if node.flag("layout") else 0]
     if lengths is not None:
         known_lengths = node.plain_integers(4)
         if not is_number(length) or any(each != length for each in known_lengths or ()):
-            node.refuse("another length for each sequence")
+            node.refuse("sequence_lens has a length for each sequence, expected the length of the input for all")
 
 
 def _check_weights(node: Node, directions: int) -> None:
@@ -114,7 +114,7 @@ def _direction(node: Node, x: Value, direction: int, length: Size, batch: Size) 
     """Return the hidden states of all steps [T, B, H], and the last states [B, H]."""
     w, r, b = (_part(node, position, direction) for position in (1, 2, 3))
     if w is None or r is None:
-        node.refuse("weights are left out")
+        node.refuse("W or R is left out")
     hidden = r.dims[0 if _is_quantised(node) else -1]
     cell: _Cell | _QuantisedCell = _Cell(w, r, b)
     if _is_quantised(node):

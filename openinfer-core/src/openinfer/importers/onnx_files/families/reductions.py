@@ -112,7 +112,7 @@ def _topk(node: Node) -> tuple[Value, ...]:
 def _hardmax(node: Node) -> Value:
     x, axis = node.given(0), int(node.get("axis", -1 if node.opset >= 13 else 1))
     if node.opset < 13 and axis not in (-1, x.rank - 1):
-        node.refuse("of a matrix that the dims from an axis on make, as before opset 13")
+        node.refuse(f"axis={axis} before opset 13, where all dims from it on are one: export with opset 13 or later")
     if x.dims[axis] == 0:
         return node.call("identity", x)
     places = node.call("argmax_axis", x, axis=axis)
@@ -122,7 +122,7 @@ def _hardmax(node: Node) -> Value:
 @translates("GlobalLpPool")
 def _global_lp_pool(node: Node) -> Value:
     if int(node.get("p", 2)) != 2:
-        node.refuse(f"p={node.get('p')}")
+        node.refuse(f"p={node.get('p')}, expected 2")
     x = node.given(0)
     return node.call("l2_axis", x, axes=tuple(range(2, x.rank)), keepdims=True)
 

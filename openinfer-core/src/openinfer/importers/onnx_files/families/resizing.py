@@ -99,13 +99,13 @@ def _modes(node: Node) -> _Modes:
     if kernel.is_cubic and not abs(kernel.cubic_coefficient) <= LARGEST_COEFFICIENT:
         node.refuse(f"cubic_coeff_a={kernel.cubic_coefficient}: expected at most {LARGEST_COEFFICIENT:g} either way")
     if mode not in ("nearest", "linear", "cubic"):
-        node.refuse(f"mode={mode}")
+        node.refuse(f"mode={mode}, expected nearest, linear or cubic")
     if transformation not in TRANSFORMATIONS:
-        node.refuse(f"coordinate_transformation_mode={transformation}")
+        node.refuse(f"coordinate_transformation_mode={transformation}, expected {', '.join(sorted(TRANSFORMATIONS))}")
     if nearest not in NEAREST:
-        node.refuse(f"nearest_mode={nearest}")
+        node.refuse(f"nearest_mode={nearest}, expected {', '.join(sorted(filter(None, NEAREST)))}")
     if mode == "nearest" and kernel.antialias:
-        node.refuse("antialias=1 in mode nearest")
+        node.refuse("antialias=1 in mode nearest, expected linear or cubic")
     return _Modes(
         kernel=None if mode == "nearest" else kernel,
         nearest=nearest,

@@ -109,7 +109,7 @@ def _layer(
     node.require("past_present_share_buffer", 0)
     heads, columns = int(node.get("num_heads")), rows.dims[-1]
     if not is_number(columns):
-        node.refuse("as many columns of weights as a size says: fix it with --set")
+        node.refuse_sizes("the number of columns of the weights", columns)
     widths = [int(width) for width in node.get("qkv_hidden_sizes", [columns // 3] * 3)]
     q, k, v = (_by_heads(node, part, heads) for part in _parts(node, rows, widths))
     if past is not None:
@@ -185,7 +185,7 @@ def _split_bias(node: Node, bias: Value, parts: Sequence[Value]) -> list[Value |
     widths = [part.dims[-1] for part in parts if part.rank == 3]
     numbers = [width for width in widths if is_number(width)]
     if len(numbers) != len(widths):
-        node.refuse("a bias of as many elements as a size says: fix it with --set")
+        node.refuse_sizes("the length of the bias", *widths)
     if len(parts) != len(numbers):
         # Keys and values of another sequence have theirs already.
         return [node.call("narrow", bias, axis=-1, start=0, length=numbers[0]), None, None]
@@ -235,7 +235,7 @@ def _grouped(node: Node) -> tuple[Value, Value, Value]:
     if k is None or v is None:
         columns = rows.dims[-1]
         if not is_number(columns):
-            node.refuse("as many columns as a size says: fix it with --set")
+            node.refuse_sizes("the number of columns", columns)
         width = columns // (heads + 2 * groups)
         rows, k, v = _parts(node, rows, [heads * width, groups * width, groups * width])
     return _by_heads(node, rows, heads), _by_heads(node, k, groups), _by_heads(node, v, groups)
@@ -293,7 +293,7 @@ def _rotary_embedding(node: Node) -> Value:
     batch, _, columns = x.dims
     heads = int(node.get("num_heads", 0))
     if not is_number(columns) or not is_number(half):
-        node.refuse("as many columns as a size says: fix it with --set")
+        node.refuse_sizes("the number of columns", columns, half)
     heads = heads or columns // (2 * half)
     apart = node.reshaped(x, (batch, length, heads, columns // heads))
     turned = node.call("rope_cached", apart, cos, sin, positions, **settings, seq_axis=-3)

@@ -41,7 +41,7 @@ def _shown(node: Node, mask: Value, batch: Size, queries: Size, keys: Size) -> V
     if mask.rank == 3:
         return node.reshaped(shown, (batch, 1, queries, keys))
     if not is_number(queries) or not is_number(keys):
-        node.refuse("a square of all positions over sizes: fix them with --set")
+        node.refuse_sizes("the square of positions of a mask", queries, keys)
     rows = node.call("narrow", shown, axis=2, start=keys - queries, length=queries)
     return node.call("narrow", rows, axis=3, start=0, length=keys)
 
@@ -54,7 +54,7 @@ def _by_lengths(node: Node, mask: Value, batch: Size, keys: Size) -> Value:
         return node.call("lt", numbers, node.reshaped(wide, (batch, 1, 1, 1)))
     count = mask.dims[0]
     if not is_number(batch) or not is_number(count):
-        node.refuse("lengths of as many sequences as a size says: fix it with --set")
+        node.refuse_sizes("the number of sequences with a length each", batch, count)
     first = node.reshaped(node.call("narrow", wide, axis=0, start=0, length=batch), (batch, 1, 1, 1))
     shown = node.call("lt", numbers, first)
     if count == 2 * batch:

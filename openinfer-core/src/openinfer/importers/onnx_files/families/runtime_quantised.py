@@ -166,7 +166,7 @@ def _mean(node: Node, x: Value, axes: tuple[int, ...]) -> Value:
     extents = [x.dims[axis] for axis in axes]
     count = math.prod(extent for extent in extents if is_number(extent))
     if any(not is_number(extent) for extent in extents):
-        node.refuse("a mean over as many elements as a size says: fix it with --set")
+        node.refuse_sizes("the number of elements of a mean", *extents)
     total = node.call("sum_axis", _centred(node, x, of), axes=axes, keepdims=True)
     scale = combined(node, of.scale, node.number(1.0, F32), _times(node, to.scale, count))
     return requantised(node, total, scale, to.zero)
@@ -183,7 +183,7 @@ def _qlinear_average_pool(node: Node) -> Value:
     node.require("ceil_mode", 0)
     is_last, x = node.flag("channels_last"), node.given(0)
     if x.rank != 4:
-        node.refuse(f"over {x.rank - 2} dims")
+        node.refuse(f"{x.rank - 2} spatial dims, expected 2")
     of, to = _grid(node, 1, x), _grid(node, 3, x)
     image = node.call("transpose", x, perm=(0, 3, 1, 2)) if is_last else x
     total = _window_sums(node, image, of)
@@ -203,7 +203,7 @@ def _window_sums(node: Node, x: Value, of: _Grid | None) -> Value:
     """Return the sums of bytes in the windows of a pool, which are convolutions with ones, channel by channel."""
     channels = x.dims[1]
     if not is_number(channels):
-        node.refuse("as many channels as a size says: fix it with --set")
+        node.refuse_sizes("the number of channels", channels)
     kernel = known(np.ones((channels, 1, *node.get("kernel_shape")), np.int8), I8)
     settings = windows(node, 2) | ({"groups": channels} if channels > 1 else {})
     return node.call("conv_integer", x, kernel, None if of is None else of.zero, None, **settings)

@@ -32,7 +32,7 @@ def _causal_convolution(node: Node) -> tuple[Value, Value]:
     is_last, dims = node.flag("channels_last"), x.dims
     channels, kernel = w.shape[0] if w.shape else None, w.shape[-1] if w.shape else None
     if channels is None or kernel is None:
-        node.refuse("a weight whose shape depends on sizes: fix them with --set")
+        node.refuse_sizes("the shape of the weight", *w.dims)
     batch, length = dims[0], dims[1 if is_last else -1]
     dilation = int(node.get("dilation", 1))
     kept = (kernel - 1) * dilation
@@ -103,7 +103,7 @@ def _queries(node: Node, heads: int, read_heads: int) -> tuple[Value, int]:
     x = node.given(0)
     columns = x.dims[2]
     if not is_number(columns):
-        node.refuse("columns that depend on sizes: fix them with --set")
+        node.refuse_sizes("the number of columns", columns)
     width = columns // read_heads
     if read_heads >= heads:
         return _by_token(node, x, (heads, read_heads // heads)), width

@@ -56,7 +56,7 @@ def convolved(node: Node, x: Value, w: Value, bias: Value | None, settings: Sett
 
 def _number(node: Node, extent: Size) -> int:
     if not is_number(extent):
-        node.refuse("a window as deep as a size says: fix it with --set")
+        node.refuse_sizes("the depth of a window", extent)
     return extent
 
 

@@ -20,7 +20,7 @@ def spatial(node: Node, *most: int) -> int:
     """Return the number of spatial dims of the first input, which has to be one of these."""
     dims = node.given(0).rank - 2
     if dims not in most:
-        node.refuse(f"over {dims} dims")
+        node.refuse(f"{dims} spatial dims, expected {' or '.join(map(str, most))}")
     return dims
 
 
@@ -132,7 +132,7 @@ def _padding_for_shape(node: Node, dims: int, extra: list[int], *, lower: bool) 
 @translates("MaxPool")
 def _max_pool(node: Node) -> tuple[Value, ...]:
     if len(node.source.outputs) > 1 and node.source.outputs[1]:
-        node.refuse("the indices of the greatest elements")
+        node.refuse("the output Indices is not supported: OpenInfer has the greatest elements, not where they are")
     return (_pool(node, "max", node.given(0)),)
 
 
@@ -160,7 +160,7 @@ def _avg_pool(node: Node) -> Value:
 
 def _refuse_dilations(node: Node) -> None:
     if any(step != 1 for step in node.get("dilations", ())):
-        node.refuse(f"dilations={list(node.get('dilations'))}")
+        node.refuse(f"dilations={list(node.get('dilations'))}, expected 1 for each dim")
 
 
 @translates("LpPool")
@@ -169,7 +169,7 @@ def _lp_pool(node: Node) -> Value:
     _refuse_dilations(node)
     power, x = int(node.get("p", 2)), node.given(0)
     if power < 1 or node.flag("ceil_mode"):
-        node.refuse(f"p={power}" if power < 1 else "ceil_mode=1")
+        node.refuse(f"p={power}, expected at least 1" if power < 1 else "ceil_mode=1, expected 0")
     raised = node.call("square" if power == 2 else "abs", x)
     if power > 2:
         raised = node.call("pow", raised, node.number(power, x.dtype))
@@ -214,7 +214,7 @@ def _col2im(node: Node) -> Value:
     """Columns added to an image at the places where their windows lie; the padding around it is cut off."""
     image, block = node.plain_integers(1), node.plain_integers(2)
     if image is None or block is None or len(image) != 2:
-        node.refuse("over other than 2 dims")
+        node.refuse("image_shape and block_shape are not of an image, expected 2 numbers each")
     batch, columns, positions = node.shape(0)
     channels = columns // math.prod(block)
     strides, dilations = (list(node.get(name, [1, 1])) for name in ("strides", "dilations"))
@@ -222,7 +222,7 @@ def _col2im(node: Node) -> Value:
     padded = [image[axis] + pads[axis] + pads[axis + 2] for axis in range(2)]
     rows, steps = _rows_of_windows(padded, block, strides, dilations)
     if steps != positions:
-        node.refuse(f"{positions} places where the image has {steps}")
+        node.refuse(f"columns for {positions} windows, expected {steps}, as many as the image has")
     x = node.reshaped(node.given(0), (batch * channels, math.prod(block) * positions))
     zeros = node.call("expand", node.number(0, x.dtype), shape=(math.prod(padded), batch * channels))
     updates = node.call("transpose", x, perm=(1, 0))
