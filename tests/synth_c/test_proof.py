@@ -142,6 +142,66 @@ def test_sums_of_bytes_along_rows_and_channels_are_proved():
     assert synthesis.proof.alarms == ()
 
 
+def test_any_reals_that_become_integers_are_proved():
+    """Among them infinities and NaN, which no integer is."""
+    program = """
+    dynamic { x: f32[3]; z: f64[3]; v: f32[32]; }
+    volatile { a: i8[3]; b: u8[3]; c: i32[3]; d: u64[3]; e: i8[32]; f: u8[32]; }
+    block entry {
+      op log(x) >> y;
+      op cast(y, to=i8) >> a;
+      op cast(y, to=u8) >> b;
+      op cast(z, to=i32) >> c;
+      op cast(z, to=u64) >> d;
+      op cast(v, to=i8) >> e;
+      op cast(v, to=u8) >> f;
+      return a, b, c, d, e, f;
+    }
+    """
+    assert proved(program).proof.alarms == ()
+
+
+def test_windows_of_bytes_over_the_border_and_rows_in_words_are_proved():
+    program = """
+    dynamic { x: i8[1, 1, 9, 10]; z: i8[1, 64]; }
+    constant { k: i8[4, 1, 6, 4] @init(3); m: i8[64, 16] @init(-2); five: i8 @init(5); }
+    volatile { y: i32[1, 4, 5, 5]; u: i32[1, 16]; }
+    block entry {
+      op conv_integer(x, k, x_zero=five, padding="same_upper", stride=2) >> y;
+      op matmul_integer(z, m) >> u;
+      return y, u;
+    }
+    """
+    synthesis = proved(program, arch="cortex-m4")
+
+    source = synthesis.bundle.files["model.c"].decode()
+    assert "  IN_WORDS(y0);" in source
+    assert re.search(r"(n_within\d+) >= 0 \? x0\[10 \* \1", source)
+    assert " 10 < 10" not in source
+    assert synthesis.proof.alarms == ()
+
+
+def test_windows_in_rows_and_codes_without_floats_are_proved():
+    program = """
+    dynamic { x: i8[1, 1, 9, 10]; }
+    constant { k: i8[4, 1, 6, 4] @init(3); m: f32 @init(0.0125); one: f32 @init(1.0); five: i8 @init(5); }
+    volatile { y: i8[1, 4, 5, 5]; }
+    block entry {
+      op conv_integer(x, k, x_zero=five, padding="same_upper", stride=2) >> total;
+      op cast(total, to=f32) >> number;
+      op mul(number, m) >> scaled;
+      op quantize_linear(scaled, one, zero_point=five) >> y;
+      return y;
+    }
+    """
+    synthesis = proved(program, arch="rv32imc")
+
+    source = synthesis.bundle.files["model.c"].decode()
+    assert "= oi_requantise_i32(" in source
+    assert re.search(r"(n_within\d+) >= 0 \? load_i8x4\(x0 \+ 10 \* \1\)", source)
+    assert synthesis.proof.alarms == ()
+
+
 def test_vectors_are_analysed_in_plain_c_and_the_record_says_so():
     program = "dynamic { x: f32[64]; } volatile { y: f32[64]; } block entry { op relu(x) >> y; return y; }"
     synthesis = proved(program, arch="x86-64-v3", prefix="positive")

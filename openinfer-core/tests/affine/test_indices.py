@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openinfer.affine import Index, IndexSyntaxError, Interval, Quotient, Remainder, Var, parse_index
+from openinfer.affine import Index, IndexSyntaxError, Interval, Quotient, Remainder, Var, Within, parse_index
 
 ROW, J, N, M = Var("i", 6), Var("j", 4), Var("n"), Var("m")
 K = Var("k", Index.of(N))
@@ -171,3 +171,19 @@ def test_divisors_are_positive_monomials(by: int | Index) -> None:
 def test_what_is_not_an_index_is_refused(text: str, message: str) -> None:
     with pytest.raises(IndexSyntaxError, match=message):
         parse_index(text, VARS)
+
+
+@pytest.mark.parametrize(
+    ("index", "extent", "is_certain", "is_void"),
+    [
+        (0, 1, True, False),
+        (-1, 4, False, True),
+        (4, 4, False, True),
+        (2 * ROW, 11, True, False),
+        (ROW + 4, 4, False, True),
+    ],
+)
+def test_a_condition_holds_everywhere_or_nowhere_by_the_bounds_of_its_index(index, extent, is_certain, is_void):
+    condition = Within(Index.of(index), Index.of(extent))
+
+    assert (condition.is_certain, condition.is_void) == (is_certain, is_void)

@@ -8,7 +8,7 @@ from openinfer.affine import Index, Var, Within
 from openinfer.dtypes import F32
 from openinfer.expr import tree
 from openinfer.loops import Buffer, If, Load, Store, Value
-from openinfer_synth_c.loop_programs.guards import guarded
+from openinfer_synth_c.loop_programs.guards import NamedTests, guarded
 
 ROW, TAP, COLUMN = Var("i0", 25), Var("i1", 10), Var("i2", 10)
 X = Buffer("x0", F32, Index.of(490))
@@ -68,3 +68,35 @@ def test_a_test_of_one_variable_has_no_name():
 
     assert found.lines == ()
     assert found.test == "i1 - 1 >= 0 && i1 - 1 < 8"
+
+
+def bordered(address, *tests):
+    return Load(X, Index.of(address), tests, tree.literal(0.0, F32))
+
+
+def test_loads_under_one_test_share_the_name_of_its_index():
+    row, tests = Within(2 * ROW + TAP - 4, Index.of(49)), NamedTests(count(7).__next__)
+
+    lines, test, load = tests.load(bordered(20 * ROW + 10 * TAP + COLUMN - 40, row))
+    again = tests.load(bordered(20 * ROW + 10 * TAP + COLUMN - 39, row))
+
+    assert lines == ("const ptrdiff_t n_within7 = 2 * i0 + i1 - 4;",)
+    assert test == again[1] == "n_within7 >= 0 && n_within7 < 49"
+    assert str(load.address) == "i2 + 10*within7"
+    assert again[0] == ()
+    assert str(again[2].address) == "i2 + 10*within7 + 1"
+
+
+def test_a_name_ends_with_the_block_that_declares_it():
+    row, tests = Within(2 * ROW + TAP - 4, Index.of(49)), NamedTests(count().__next__)
+    load = bordered(20 * ROW + 10 * TAP - 40, row)
+
+    with tests.block():
+        assert tests.load(load)[0] == ("const ptrdiff_t n_within0 = 2 * i0 + i1 - 4;",)
+    assert tests.load(load)[0] == ("const ptrdiff_t n_within1 = 2 * i0 + i1 - 4;",)
+
+
+def test_a_load_whose_address_is_not_a_multiple_of_the_index_declares_nothing():
+    load = bordered(20 * ROW + 11 * TAP, Within(2 * ROW + TAP - 4, Index.of(49)))
+
+    assert NamedTests(count().__next__).load(load) == ((), "2 * i0 + i1 - 4 >= 0 && 2 * i0 + i1 - 4 < 49", load)

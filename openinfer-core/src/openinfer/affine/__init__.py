@@ -5,10 +5,11 @@ every variable has an extent, the bounds of an index are known, and an access ca
 """
 
 from openinfer.affine.digits import rejoined
-from openinfer.affine.index import FACTS, Facts, Index, Quotient, Remainder, Var, Within, extent_of
+from openinfer.affine.index import FACTS, Facts, Index, Quotient, Remainder, Var, extent_of
 from openinfer.affine.interval import Interval
 from openinfer.affine.radix import is_mixed_radix
 from openinfer.affine.text import IndexSyntaxError, is_identifier, parse_index
+from openinfer.affine.within import Within
 
 __all__ = [
     "FACTS",

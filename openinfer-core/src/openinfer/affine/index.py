@@ -325,22 +325,6 @@ class Index(Arithmetic):
         return total
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
-    """The condition ``0 <= index < extent``."""
-
-    index: Index
-    extent: Index
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether it holds whatever the variables are."""
-        return self.index.is_within(0, self.extent)
-
-    def __str__(self) -> str:
-        return f"0 <= {self.index} < {self.extent}"
-
-
 def variables_of(atom: Atom) -> frozenset[Var]:
     """Return the variables of an atom."""
     return frozenset((atom,)) if isinstance(atom, Var) else atom.of.variables() | atom.by.variables()

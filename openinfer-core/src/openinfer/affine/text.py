@@ -7,7 +7,8 @@ import keyword
 import re
 from typing import TYPE_CHECKING
 
-from openinfer.affine.index import Index, Within
+from openinfer.affine.index import Index
+from openinfer.affine.within import Within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

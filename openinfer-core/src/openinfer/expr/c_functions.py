@@ -346,7 +346,8 @@ def _float_to_integer(source: DType, target: DType) -> Helper:
     fraction = (f"if (x > -{one} && x < {one}) {{ return 0; }}",) if low < 0 else ()
     lines = (
         f"if (x >= {literal_text(source, float(high + 1))}) {{ return {_limit(target, 'MAX')}; }}",
-        "if (isnan(x)) { return 0; }",
+        # Not isnan(x), from which the analyser Eva learns nothing about x.
+        "if (x != x) { return 0; }",
         f"if (x <= {literal_text(source, float(low))}) {{ return {_limit(target, 'MIN')}; }}",
         *fraction,
         f"return ({type_name})x;",

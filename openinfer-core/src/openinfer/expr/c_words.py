@@ -113,7 +113,7 @@ static int32_t oi_requantise_by_float(int32_t m, int32_t x, int32_t n, int32_t z
 {
     const float y = (float)m * oi_from_bits_u32((uint32_t)(95 - n) << 23) * (float)x;
     const float near = y > 511.0f ? 511.0f : y < -512.0f ? -512.0f : y;
-    const int32_t code = oi_wrap_i32(oi_to_bits_f32(near + 12582912.0f) - 0x4B400000u);
+    const int32_t code = (int32_t)(oi_to_bits_f32(near + 12582912.0f) & 0x7FFFFFu) - 0x400000;
     return code + z < -128 ? -128 : code + z > 127 ? 127 : code + z;
 }
 
@@ -128,7 +128,8 @@ static int32_t oi_requantise_i32(int32_t m, int32_t x, int32_t n, int32_t z)
     const uint32_t fraction = (uint32_t)((uint64_t)product >> n);
     int32_t y;
     if (fraction - 0x7FFC0000u <= 0x80000u) { return oi_requantise_by_float(m, x, n, z); }
-    y = oi_shr_i32(oi_wrap_i32((uint32_t)((uint64_t)product >> 32)), n) + (int32_t)(fraction >> 31) + z;
+    y = oi_shr_i32(oi_wrap_i32((uint32_t)((uint64_t)product >> 32)), n);
+    y = oi_wrap_i32((uint32_t)y + (fraction >> 31) + (uint32_t)z);
     return y < -128 ? -128 : y > 127 ? 127 : y;
 }
 """

@@ -67,7 +67,7 @@ class Access:
         if not isinstance(self.element, Read) or self.buffer is None:
             return Number(index, self.element.dtype)
         # An address that no test lets through may lie anywhere.
-        address = Index() if any(map(fails, tests)) else index
+        address = Index() if any(test.is_void for test in tests) else index
         return Load(self.buffer, address, tests, self.element.fill if tests else None)
 
 
@@ -102,9 +102,3 @@ def places(element: Element, values: Mapping[Var, Index]) -> tuple[Index, ...]:
     """Return the indices of an element with variables replaced."""
     at = element.at if isinstance(element, Read) else (element.at,)
     return tuple(index.substituted(values) for index in at)
-
-
-def fails(test: Within) -> bool:
-    """Return whether a test holds nowhere for certain."""
-    high, slack = test.index.interval.high, (test.extent - 1 - test.index).interval.high
-    return (high is not None and high < 0) or (slack is not None and slack < 0)

@@ -10,7 +10,6 @@ from openinfer.affine import Index, Var, Within
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.loops import Across, Alloc, Bind, Buffer, For, Let, Load, Memory, Register, Set, Store, Value
-from openinfer.lower.accesses import fails
 from openinfer.lower.bodies import Body
 from openinfer.lower.copies import Copies
 from openinfer.schedule.folds import identity, joining
@@ -203,7 +202,7 @@ class Tile:
         here = Copies(copies, self._in_lane(at, lane))
         for test in self._placed.tests_of_terms():
             indices = here.indices(test.index.substituted)
-            kept = [keep and not fails(Within(i, test.extent)) for keep, i in zip(kept, indices, strict=True)]
+            kept = [keep and not Within(i, test.extent).is_void for keep, i in zip(kept, indices, strict=True)]
         return kept
 
     def _joined(self, fold: Fold, totals: Totals) -> tuple[Statement, ...]:

@@ -15,7 +15,6 @@ import numpy as np
 
 from openinfer.affine import Index
 from openinfer.loops import Bind, For, If, Load, Store
-from openinfer.lower.accesses import fails
 from openinfer.plan.accesses import members, operand_reads, reads, walk, writes
 from openinfer.plan.programs import loop_program
 from openinfer.plan.steps import ComputeStep, ValueRef
@@ -287,5 +286,5 @@ def accesses(body: Sequence[Statement]) -> Iterator[tuple[str, Index, bool]]:
             yield statement.buffer.name, statement.address, True
         value = getattr(statement, "value", None) or getattr(statement, "refused", None)
         for leaf in () if value is None else value.leaves:
-            if isinstance(leaf, Load) and not any(map(fails, leaf.guards)):
+            if isinstance(leaf, Load) and not any(test.is_void for test in leaf.guards):
                 yield leaf.buffer.name, leaf.address, False

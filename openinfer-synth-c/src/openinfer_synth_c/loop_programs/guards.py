@@ -5,7 +5,8 @@ The index of a test of several variables gets a name, and addresses in the body 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
@@ -15,10 +16,10 @@ from openinfer.loops.substitution import indices_of, rewritten
 from openinfer_synth_c.loop_programs.addresses import counter, index_text, register, tests_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from openinfer.affine import Within
-    from openinfer.loops import Statement, Value
+    from openinfer.loops import Load, Statement, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +41,63 @@ def guarded(tests: Sequence[Within], body: Sequence[Statement], fresh: Callable[
     names: dict[Index, Var] = {}
     taken = {var.name for index in indices_of(body) for var in index.variables()}
     for test in tests:
-        if len(test.index.variables()) < 2 or test.is_certain:
+        if not _needs_name(test):
             continue
         var = Var(f"within{fresh()}", test.extent.constant or test.extent)
         named = rewritten(body, lambda index, of=test.index, var=var: _written_with(index, of, var))
         if var.name not in taken and any(var in index.variables() for index in indices_of(named)):
             names[test.index], body = var, named
     return Guarded(
-        tuple(f"const ptrdiff_t {counter(var)} = {index_text(index)};" for index, var in names.items()),
+        tuple(declared(index, var) for index, var in names.items()),
         tests_text(tests, {index: counter(var) for index, var in names.items()}),
         tuple(body),
     )
+
+
+@dataclass(slots=True)
+class NamedTests:
+    """The named indices of the tests of loads, for the statements that follow their declarations.
+
+    ``fresh`` returns a number for a new name.
+    """
+
+    fresh: Callable[[], int]
+    _names: dict[Within, Var] = field(default_factory=dict["Within", Var])
+
+    @contextmanager
+    def block(self) -> Generator[None]:
+        """Forget the names that are declared meanwhile."""
+        names = dict(self._names)
+        yield
+        self._names = names
+
+    def load(self, load: Load) -> tuple[tuple[str, ...], str, Load]:
+        """Return the declarations that a load needs, its test, and the load with addresses written by them."""
+        lines: list[str] = []
+        names: dict[Index, str] = {}
+        address = load.address
+        for test in load.guards:
+            if not _needs_name(test):
+                continue
+            var = self._names.get(test) or Var(f"within{self.fresh()}", test.extent.constant or test.extent)
+            written = _written_with(address, test.index, var)
+            if var not in written.variables():
+                continue
+            if test not in self._names:
+                self._names[test] = var
+                lines.append(declared(test.index, var))
+            address, names[test.index] = written, counter(var)
+        return tuple(lines), tests_text(load.guards, names), replace(load, address=address)
+
+
+def declared(index: Index, var: Var) -> str:
+    """Return the declaration of the name of an index."""
+    return f"const ptrdiff_t {counter(var)} = {index_text(index)};"
+
+
+def _needs_name(test: Within) -> bool:
+    """Return whether a test has several variables: intervals do not carry what it says over to an address."""
+    return len(test.index.variables()) > 1 and not test.is_certain
 
 
 def out_of_range(refused: Value) -> str | None:

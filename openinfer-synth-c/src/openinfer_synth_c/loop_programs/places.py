@@ -14,6 +14,7 @@ from openinfer.expr.c_renderer import item_type
 from openinfer.expr.linear import linearise
 from openinfer.loops import Let, Load, Memory, Set, Store
 from openinfer_synth_c.loop_programs.addresses import pointer_text
+from openinfer_synth_c.loop_programs.guards import NamedTests
 from openinfer_synth_c.loop_programs.vector_functions import is_narrow, rounded_scalar
 
 if TYPE_CHECKING:
@@ -39,13 +40,18 @@ class Places:
         operands: buffers that have elements in memory.
         vectors: private buffers that are vectors, by name of the buffer.
         fresh: returns a number for a new name.
+        tests: the tests of loads whose indices have names.
     """
 
     code: Code
     operands: dict[str, Bound]
     vectors: dict[str, str]
     fresh: Callable[[], int]
+    tests: NamedTests = field(init=False)
     _pointers: _Pointers = field(default_factory=dict[tuple[str, Index], tuple[str, int]])
+
+    def __post_init__(self) -> None:
+        self.tests = NamedTests(self.fresh)
 
     def element(self, buffer: Buffer, address: Index) -> tuple[Bound, Index]:
         """Return the array that holds an element, and the index of the element in it."""

@@ -207,19 +207,26 @@ def _clipped(code: Code, result: DType, count: int) -> str:
     With vector types its result is of i32.
     """
     name = f"oi_clip_{result}_f32x{count}"
-    before, inside = _limited(result, *lanes(code, 1))
+    before, inside = _limited(result, *lanes(code, 1), is_number=not code.has_vector_types)
     to = I32 if code.has_vector_types else result
     cast = "(int32_t)" if code.has_vector_types else f"({c_type(result)})(int32_t)"
     define_by_lane(code, name, (F32,), to, count, f"{cast}({inside})", before)
     return name
 
 
-def _limited(result: DType, lane: str) -> tuple[tuple[str, ...], str]:
-    """Return statements for a lane of f32, and its value within the limits of a narrow type; NaN is 0."""
+def _limited(result: DType, lane: str, *, is_number: bool = False) -> tuple[tuple[str, ...], str]:
+    """Return statements for a lane of f32, and its value within the limits of a narrow type; NaN is 0.
+
+    Args:
+        is_number: whether the analyser Eva has to see that the value is not a NaN. Comparisons with limits do not show
+            it that, nor does comparing an element of an array with itself.
+    """
     low, high = (literal_text(F32, float(limit or 0)) for limit in (result.minimum, result.maximum))
     # In this form compilers have it as a maximum and a minimum; NaN gives the lower end, which is 0 without sign.
-    number = lane if result.minimum == 0 else f"({lane} == {lane} ? {lane} : 0.0f)"
-    before = (f"const float x = {number};", f"const float least = x > {low} ? x : {low};")
+    number = (f"const float x = {lane};",)
+    if result.minimum != 0 or is_number:
+        number = (f"const float z = {lane};", "const float x = z == z ? z : 0.0f;")
+    before = (*number, f"const float least = x > {low} ? x : {low};")
     return before, f"least < {high} ? least : {high}"
 
 

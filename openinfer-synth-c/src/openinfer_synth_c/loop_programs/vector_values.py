@@ -10,7 +10,7 @@ from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer.expr.linear import linearise
 from openinfer.loops import Load
-from openinfer_synth_c.loop_programs.addresses import counter, loop_head, tests_text
+from openinfer_synth_c.loop_programs.addresses import counter, loop_head
 from openinfer_synth_c.loop_programs.loaded_vectors import applied_to_loaded
 from openinfer_synth_c.loop_programs.places import is_plain
 from openinfer_synth_c.loop_programs.vector_functions import applied, converted_halves, is_narrow, rounded, select_of
@@ -167,6 +167,8 @@ class _VectorValue:
         vector = self.loop.vector_of(leaf)
         if vector is not None:
             return vector, False
+        if isinstance(leaf, Load) and leaf.fill is not None and self.loop.row_of(leaf) is not None:
+            return self._guarded(leaf, literal_text(leaf.fill.dtype, leaf.fill.value)), True
         row = self.loop.row_of(leaf)
         if row is None:
             row = f"v{self.loop.places.fresh()}"
@@ -175,8 +177,13 @@ class _VectorValue:
             element = f"{row}[{counter(lane)}] = {self.loop.scalar_leaf(leaf)};"
             code.line(f"{rolled(loop_head(lane))} {{ {element} }}")
             return load(code, leaf.dtype, count, row), True
-        text = load(code, leaf.dtype, count, row)
-        if isinstance(leaf, Load) and leaf.fill is not None:
-            fill = splat(code, leaf.dtype, count, literal_text(leaf.fill.dtype, leaf.fill.value))
-            text = f"({tests_text(leaf.guards)} ? {text} : {fill})"
-        return text, True
+        return load(code, leaf.dtype, count, row), True
+
+    def _guarded(self, leaf: Load, fill: str) -> str:
+        """Append the names that the tests of a row need; return its vector, or one of ``fill`` where a test fails."""
+        code, count, tests = self.loop.places.code, self.loop.count, self.loop.places.tests
+        with tests.block():  # what is appended here may be in braces of its own
+            lines, test, named = tests.load(leaf)
+        code.line(*lines)
+        row = self.loop.row_of(named) or ""
+        return f"({test} ? {load(code, leaf.dtype, count, row)} : {splat(code, leaf.dtype, count, fill)})"

@@ -102,12 +102,13 @@ class _Writer:
         self._places = Places(code, operands, {}, lambda: next(numbers))
 
     def block(self, body: Sequence[Statement]) -> None:
-        for is_vector, statements in groupby(body, self._is_vector):
-            if is_vector:
-                self._declare([s.buffer for s in statements if isinstance(s, Alloc)])
-                continue
-            for statement in statements:
-                self._statement(statement, is_alone=len(body) == 1)
+        with self._places.tests.block():
+            for is_vector, statements in groupby(body, self._is_vector):
+                if is_vector:
+                    self._declare([s.buffer for s in statements if isinstance(s, Alloc)])
+                    continue
+                for statement in statements:
+                    self._statement(statement, is_alone=len(body) == 1)
 
     def _is_vector(self, statement: Statement) -> bool:
         return isinstance(statement, Alloc) and statement.buffer.name in self._in_registers
@@ -185,7 +186,7 @@ class _Writer:
 
     def _value(self, value: Value) -> str:
         """Append what computes a value; return the text of its result."""
-        return self._places.scalar(value, self._leaf)
+        return self._places.scalar(value, self._named_leaf)
 
     def _added_product(self, name: str, value: Value) -> str | None:
         """Return the addition of a product to a total without sign as one statement; None: the value is another."""
@@ -203,16 +204,27 @@ class _Writer:
         first, second = sorted((f"{cast}{text}" for cast, text in zip(casts, texts, strict=True)), key=_has_no_cast)
         return f"{register(name)} = {register(name)} + {first} * {second};"
 
+    def _named_leaf(self, leaf: Leaf) -> str:
+        """Append the names that the tests of a load need; return its text."""
+        if not isinstance(leaf, Load) or leaf.fill is None or any(test.is_void for test in leaf.guards):
+            return self._leaf(leaf)
+        lines, test, load = self._places.tests.load(leaf)
+        self._code.line(*lines)
+        return self._loaded(load, test)
+
+    def _loaded(self, load: Load, test: str) -> str:
+        bound, index = self._places.element(load.buffer, load.address)
+        element = bound.at(address_text(load.buffer, index))
+        return (
+            element if load.fill is None else f"{test} ? {element} : {literal_text(load.fill.dtype, load.fill.value)}"
+        )
+
     def _leaf(self, leaf: Leaf) -> str:
         match leaf:
-            case Load(buffer, address, guards, fill):
-                bound, index = self._places.element(buffer, address)
-                element = bound.at(address_text(buffer, index))
-                return (
-                    element
-                    if fill is None
-                    else f"{tests_text(guards)} ? {element} : {literal_text(fill.dtype, fill.value)}"
-                )
+            case Load(_, _, guards, fill) if fill is not None and any(test.is_void for test in guards):
+                return literal_text(fill.dtype, fill.value)
+            case Load(_, _, guards, _):
+                return self._loaded(leaf, tests_text(guards))
             case Register(name, _):
                 return register(name)
             case Number(index, dtype):
