@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from openinfer.expr.c_functions import call_text
+from openinfer.expr.c_nested import nested
 from openinfer.expr.c_renderer import render
 from openinfer.synth.c_host.lines import INDENT, Lines
 from openinfer_synth_c.rolled_loops import keep_rolled
@@ -112,6 +113,13 @@ class Code(Lines):
     def compute(self, program: Program, inputs: Mapping[int, str], prefix: str) -> str:
         """Append the statements of an expression; return the text of its result."""
         fragment = render(program, inputs, prefix)
+        self.line(*fragment.statements)
+        self.helpers.update(dict.fromkeys(fragment.helpers))
+        return fragment.result
+
+    def nested(self, program: Program, inputs: Mapping[int, str], prefix: str) -> str:
+        """Append the statements of an expression; return its result, which may be an expression of operators."""
+        fragment = nested(program, inputs, prefix)
         self.line(*fragment.statements)
         self.helpers.update(dict.fromkeys(fragment.helpers))
         return fragment.result

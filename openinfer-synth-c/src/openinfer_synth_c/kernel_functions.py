@@ -12,6 +12,7 @@ from openinfer.loops import Fail
 from openinfer.synth.identifiers import Identifiers
 from openinfer_synth_c.code import Code
 from openinfer_synth_c.elements import Bound
+from openinfer_synth_c.function_parts import in_parts
 from openinfer_synth_c.loop_programs import counter, operand_name, write_kernel
 from openinfer_synth_c.polls import with_polls
 from openinfer_synth_c.repeated_statements import with_loops
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.loops import Buffer, Kernel, Statement
+    from openinfer_synth_c.function_parts import Part
 
 _WORD = re.compile(r"\w+")
 
@@ -82,6 +84,7 @@ class KernelFunction:
         has_status: whether it returns a status; others return nothing.
         scratch_nbytes: bytes that it works in, at the address of its last parameter; it has none where they are 0.
         work: an estimate of what it does.
+        parts: the functions that only it calls, in the order of their definitions.
     """
 
     name: str
@@ -93,6 +96,7 @@ class KernelFunction:
     has_status: bool
     work: int
     scratch_nbytes: int = 0
+    parts: tuple[KernelFunction, ...] = ()
 
     @property
     def head(self) -> str:
@@ -134,7 +138,9 @@ class KernelFunctions:
         return self._numbers[id(kernel)][1]
 
     def __iter__(self) -> Iterator[KernelFunction]:
-        return iter(self._found.values())
+        for function in self._found.values():
+            yield from function.parts
+            yield function
 
     def _made(self, kernel: Kernel, parameters: tuple[Parameter, ...]) -> KernelFunction:
         code = Code(depth=1, has_vector_types=self._has_vector_types, scratch="scratch")
@@ -148,22 +154,42 @@ class KernelFunctions:
         moves_words = any("i8x4(" in line for line in code.lines)
         words_of = [f"    IN_WORDS({p.name});" for p in parameters if moves_words and p.is_in_words and p.name in words]
         has_status = _may_fail(kernel.body) or (self._polls and lines != code.lines)
+        name, sizes = self._names.name("k_", kernel.name), tuple(counter(var) for var in kernel.parameters)
+        whole = (
+            *unused,
+            *words_of,
+            *with_loops(body, code.helpers, has_vector_types=self._has_vector_types),
+            *(("    return MODEL_OK;",) if has_status else ()),
+        )
+        names = [*(p.name for p in parameters), *sizes]
+        whole, parts = in_parts(whole, names, lambda: self._names.name("k_", f"{name[2:]}_part"))
         return KernelFunction(
-            name=self._names.name("k_", kernel.name),
+            name=name,
             parameters=tuple(p for p in parameters if p.name in words),
-            sizes=tuple(counter(var) for var in kernel.parameters),
-            lines=(
-                *unused,
-                *words_of,
-                *with_loops(body, code.helpers, has_vector_types=self._has_vector_types),
-                *(("    return MODEL_OK;",) if has_status else ()),
-            ),
+            sizes=sizes,
+            lines=whole,
             helpers=tuple(code.helpers),
             definitions=tuple(code.definitions.items()),
             has_status=has_status,
             work=work,
             scratch_nbytes=code.scratch_nbytes,
+            parts=tuple(_function(part, parameters) for part in parts),
         )
+
+
+def _function(part: Part, parameters: Sequence[Parameter]) -> KernelFunction:
+    """Return the function of a part, whose work and helpers are those of the function that it is a part of."""
+    by_name = {parameter.name: parameter for parameter in parameters}
+    return KernelFunction(
+        name=part.name,
+        parameters=tuple(by_name[name] for name in part.names if name in by_name),
+        sizes=tuple(name for name in part.names if name not in by_name),
+        lines=part.lines,
+        helpers=(),
+        definitions=(),
+        has_status=False,
+        work=0,
+    )
 
 
 def _bound(parameter: Parameter, code: Code) -> Bound:

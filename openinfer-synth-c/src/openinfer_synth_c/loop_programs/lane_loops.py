@@ -206,7 +206,7 @@ class LaneLoop(Lanes):
 
     def _uniform(self, value: Value) -> str:
         """Append what computes a value that is the same in all lanes; return its text."""
-        return self.places.scalar(value, self.scalar_leaf)
+        return self.places.named_scalar(value, self.scalar_leaf)
 
     def _over_lanes(self, value: Value, tests: tuple[Within, ...], last: Callable[[str], str]) -> None:
         """Append a loop that computes a value for each lane; ``last`` is the statement that uses its text."""

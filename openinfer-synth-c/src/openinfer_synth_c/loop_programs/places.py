@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index
 from openinfer.expr import tree
-from openinfer.expr.c_renderer import item_type
+from openinfer.expr.c_renderer import c_type, item_type
 from openinfer.expr.linear import linearise
 from openinfer.loops import Let, Load, Memory, Set, Store
 from openinfer_synth_c.loop_programs.addresses import pointer_text
@@ -91,16 +91,21 @@ class Places:
         self._pointers.clear()
 
     def scalar(self, value: Value, leaf_text: Callable[[Leaf], str]) -> str:
-        """Append what computes a value of one element; return the text of its result."""
+        """Append what computes a value of one element; return the text of its result, which is used once."""
         rounding = _rounding(value.expr)
         program = linearise(value.expr if rounding is None else rounding)
         inputs = {number: leaf_text(leaf) for number, leaf in enumerate(value.leaves)}
-        if rounding is not None:
-            text = self.code.compute(program, inputs, f"v{self.fresh()}_")
-            return rounded_scalar(self.code, value.dtype, text)
-        if len(program.instructions) == 1 and program.inputs and is_plain(inputs[program.inputs[0]]):
-            return inputs[program.inputs[0]]
-        return self.code.compute(program, inputs, f"v{self.fresh()}_")
+        text = self.code.nested(program, inputs, f"v{self.fresh()}_")
+        return text if rounding is None else rounded_scalar(self.code, value.dtype, text)
+
+    def named_scalar(self, value: Value, leaf_text: Callable[[Leaf], str]) -> str:
+        """Append what computes a value of one element; return a name or an element that has it."""
+        text = self.scalar(value, leaf_text)
+        if is_plain(text):
+            return text
+        name = f"v{self.fresh()}"
+        self.code.line(f"const {c_type(value.dtype)} {name} = {text};")
+        return name
 
 
 def _rounding(expr: Expr) -> Expr | None:

@@ -136,11 +136,12 @@ class _Writer:
                 with code.braces(f"if ({under.test})"):
                     self.block(under.body)
             case Let() | Set() | Lookup():
-                code.line(self._named(statement))
+                code.line(self._scalar(statement))
             case Fail(refused, _):
-                code.refuse(out_of_range(refused) or self._value(refused))
+                code.refuse(out_of_range(refused) or self._named_value(refused))
             case Store(buffer, address, value):
-                self._operands[buffer.name].store(address_text(buffer, address), self._value(value))
+                text = (self._named_value if buffer.dtype.is_packed else self._value)(value)
+                self._operands[buffer.name].store(address_text(buffer, address), text)
             case Prefetch(buffer, address):
                 code.definitions.setdefault("prefetch", _PREFETCH)
                 code.line(f"PREFETCH({pointer_text(self._operands[buffer.name].name, address)});")
@@ -149,14 +150,14 @@ class _Writer:
             case Barrier() | Join() | TileAlloc() | TileFill() | TileLoad() | TileStore() | TileFma():
                 raise SynthesisError("a loop program with threads or matrix units has no form in C")
 
-    def _named(self, statement: Let | Set | Lookup) -> str:
+    def _scalar(self, statement: Let | Set | Lookup) -> str:
         match statement:
             case Let(name, value):
                 return f"{c_type(value.dtype)} {register(name)} = {self._value(value)};"
             case Set(name, value):
                 return self._added_product(name, value) or f"{register(name)} = {self._value(value)};"
             case Lookup(var, value):
-                return f"const ptrdiff_t {counter(var)} = (ptrdiff_t){self._value(value)};"
+                return f"const ptrdiff_t {counter(var)} = (ptrdiff_t){self._named_value(value)};"
 
     def _loop(self, var: Var, body: Sequence[Statement]) -> None:
         lanes = in_more_lanes(var, body)
@@ -185,8 +186,11 @@ class _Writer:
         self._operands[buffer.name] = Bound(name, TensorType(buffer.dtype, (size,)), self._code)
 
     def _value(self, value: Value) -> str:
-        """Append what computes a value; return the text of its result."""
+        """Append what computes a value; return the text of its result, which is used once."""
         return self._places.scalar(value, self._named_leaf)
+
+    def _named_value(self, value: Value) -> str:
+        return self._places.named_scalar(value, self._named_leaf)
 
     def _added_product(self, name: str, value: Value) -> str | None:
         """Return the addition of a product to a total without sign as one statement; None: the value is another."""
