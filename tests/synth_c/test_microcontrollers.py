@@ -140,6 +140,9 @@ def expected(model: Model, image: np.ndarray) -> np.ndarray:
     return found
 
 
+HELIUM = {"fpu": "single", "dsp": True, "mve": True, "dialect": "mve"}
+
+
 def device(**target: object) -> DeviceArch:
     processor = {"lanes": 1, "registers": 32, "integer_registers": 12, "multiply_adds": 1, "loads": 1, **target}
     return DeviceArch.load({"version": 2, "device": {"type": "cpu", "api": "c", "name": "m"}, "target": processor})
@@ -150,6 +153,7 @@ def device(**target: object) -> DeviceArch:
     "target",
     [
         {"fpu": "single", "dsp": True},
+        HELIUM,
         {"fpu": "single", "dsp": False},
         {"fpu": "none"},
         {"fpu": "single", "lanes": 4, "dot4": True, "dialect": "vector"},
@@ -257,7 +261,7 @@ block entry {
 
 
 @needs_gcc
-@pytest.mark.parametrize("target", [{"fpu": "none"}, {"fpu": "single", "dsp": True}], ids=str)
+@pytest.mark.parametrize("target", [{"fpu": "none"}, {"fpu": "single", "dsp": True}, HELIUM], ids=str)
 def test_windows_read_columns_without_borders(target: dict[str, object]) -> None:
     numbers = np.random.default_rng(8)
     shapes = {"depth": (4, 1, 3, 3), "wide": (6, 4, 3, 2), "full": (5, 6, 2, 3)}

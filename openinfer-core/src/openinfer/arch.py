@@ -104,6 +104,8 @@ class TargetInfo:
         dot4: whether four products of 8-bit integers are added to a 32-bit one by one instruction.
         dsp: whether two products of 16-bit integers are added to a 32-bit one by one instruction, and pairs of bytes
             widened to these by one.
+        mve: whether sixteen products of 8-bit integers are added to a total in a core register by one instruction, and
+            vectors of 16 bytes have arithmetic of 32 bits, on a processor that is else one without vectors.
         plain: whether the compiler makes vectors of loops over elements instead of words for vectors of bytes; so it is
             where nothing is known.
         extra: unknown keys, for a target's own use.
@@ -121,6 +123,7 @@ class TargetInfo:
     fpu: str | None = None
     dot4: bool = False
     dsp: bool = False
+    mve: bool = False
     plain: bool = True
     extra: Mapping[str, Any] = field(default_factory=_none, compare=False)
 
@@ -160,13 +163,18 @@ class Compiler:
     """What compiles the source that is written for the device.
 
     Attributes:
-        dialect: ``"c99"`` for plain C, ``"vector"`` where the compiler has the vector types of GCC and Clang. Results
-            are the same.
+        dialect: ``"c99"`` for plain C, ``"vector"`` where the compiler has the vector types of GCC and Clang, ``"mve"``
+            where it has these and Arm's functions for Helium. Results are the same.
         flags: for the processor, in addition to those for every program.
     """
 
     dialect: str = "c99"
     flags: tuple[str, ...] = ()
+
+    @property
+    def has_vector_types(self) -> bool:
+        """Whether the compiler has the vector types of GCC and Clang."""
+        return self.dialect != "c99"
 
 
 @public_methods
@@ -208,7 +216,13 @@ class DeviceArch:
         """What schedules are chosen by: the processor without instructions that the dialect has no words for."""
         is_plain = self.compiler.dialect != "vector"
         processor = self.processor
-        return replace(processor, dot4=processor.dot4 and not is_plain, dsp=processor.dsp and is_plain, plain=is_plain)
+        return replace(
+            processor,
+            dot4=processor.dot4 and not is_plain,
+            dsp=processor.dsp and is_plain,
+            mve=processor.mve and self.compiler.dialect == "mve",
+            plain=is_plain,
+        )
 
     @staticmethod
     def load(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = False) -> DeviceArch:

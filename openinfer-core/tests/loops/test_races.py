@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openinfer.affine import Index, Var, Within
-from openinfer.dtypes import F32
+from openinfer.dtypes import F32, I8, I32
 from openinfer.expr import tree
-from openinfer.loops import Bind, Buffer, For, If, Load, Store, value_of
+from openinfer.loops import Bind, Buffer, For, If, Load, Register, Set, Store, value_of
 from openinfer.loops.races import find_race
 
 steps, extents = st.integers(1, 12), st.integers(1, 4)
@@ -60,3 +60,21 @@ def test_one_element_may_be_stored_by_the_first_iteration_alone() -> None:
     assert find_race(i, Bind.LOCAL, (first, into)) is not None
     assert find_race(i, Bind.LOCAL, (first, Store(buffer, Index.of(i), one))) is not None
     assert find_race(i, Bind.LOCAL, (first, Store(buffer, Index.of(i) + 1, one))) is None
+
+
+def test_lanes_may_be_added_to_an_integer_that_nothing_else_uses() -> None:
+    lane, total = Var("l", 16), Register("total", I32)
+    x = value_of(tree.cast(tree.Input(0, I8), I32), {0: Load(Buffer("x", I8, Index.of(16)), Index.of(lane))})
+
+    def added(expr: tree.Expr) -> Set:
+        return Set("total", value_of(tree.substitute(expr, {1: x.expr}), {0: x.leaves[0], ~0: total}))
+
+    term = tree.Input(1, I32)
+    joined = added(tree.add(tree.Input(~0, I32), term))
+    read = Store(Buffer("y", I32, Index.of(16)), Index.of(lane), value_of(tree.Input(0, I32), {0: total}))
+
+    assert find_race(lane, Bind.LANES, (joined, joined)) is None
+    assert find_race(lane, Bind.LANES, (joined, read)) is not None
+    assert find_race(lane, Bind.LANES, (added(tree.sub(tree.Input(~0, I32), term)),)) is not None
+    assert find_race(lane, Bind.LANES, (added(tree.add(tree.Input(~0, I32), tree.mul(tree.Input(~0, I32), term))),))
+    assert find_race(lane, Bind.LOCAL, (joined,)) is not None

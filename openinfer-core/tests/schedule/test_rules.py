@@ -36,6 +36,7 @@ def schedule(text: str, stage: Stage) -> Schedule:
         "i j k m=unroll stream=1",
         "i j k m stream=1 skip=0",
         "i j k m skip=1",
+        "i j:4 k m:2 j=unroll m=joined",
         "",
     ],
 )
@@ -84,6 +85,7 @@ def test_schedules_that_fit(text: str) -> None:
         ("unordered", "i j=partial k m", "partial totals are copies along a folded axis"),
         ("sequential", "i j k=partial m", "allows no partial totals"),
         ("sequential", "i j k m:2 m=lanes", "allows no partial totals"),
+        ("unordered", "i j k m:2 m=joined", "joined lanes are those of a folded axis, along which integers"),
         ("sequential", "i j m k", "a sequential fold visits its terms"),
         ("sequential", "i j m k=unroll stream=0", "a sequential fold visits its terms"),
     ],
@@ -104,6 +106,7 @@ def products(x: i32[6, 4], /, y: i32[6]):
             total0 = total0 + term0
         y[i] = total0
 """).stages[0]
+    verify(schedule("i k:4 k=joined", stage), stage)
     wide = schedule("i:6 k i=unroll", stage)
     verify(wide, stage, TargetInfo(registers=5, integer_registers=6))
     with pytest.raises(ScheduleError, match="6 totals at once, the target has 5 registers"):

@@ -37,10 +37,18 @@ class Code(Lines):
     ``loop_turns`` has the turns of the program's loops, as far as they are known, by the numbers of their lines;
     ``keeps_memory``: whether the lines have static memory, which is there for one thread at a time;
     ``scratch_nbytes`` how much of the memory at ``scratch`` they work in, where there is any in place of static memory;
-    ``has_vector_types`` whether vectors have the types of GCC and Clang, with the same results as those of plain C99.
+    ``has_vector_types`` whether vectors have the types of GCC and Clang, with the same results as those of plain C99;
+    ``has_helium`` whether functions on them have Arm's instructions for microcontrollers too.
     """
 
-    def __init__(self, depth: int = 0, *, has_vector_types: bool = False, scratch: str | None = None) -> None:
+    def __init__(
+        self,
+        depth: int = 0,
+        *,
+        has_vector_types: bool = False,
+        has_helium: bool = False,
+        scratch: str | None = None,
+    ) -> None:
         super().__init__(depth)
         self.helpers: dict[str, None] = {}
         self.definitions: dict[str, str] = {}
@@ -51,6 +59,7 @@ class Code(Lines):
         self._scratch = scratch
         self._scratch_at = 0
         self.has_vector_types = has_vector_types
+        self.has_helium = has_helium
 
     def mark(self) -> tuple[int, int, int]:
         """Return how far the text has come, for `cut`."""

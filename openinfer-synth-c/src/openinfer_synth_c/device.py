@@ -78,7 +78,7 @@ class CDevice:
             raise DeviceError(f"there is one device c, number 0; found number {ordinal}")
         here = _host()
         self._machine = None if here is None else here.machine
-        self._has_vector_types = here is not None and here.compiler.dialect == "vector"
+        self._has_vector_types = here is not None and here.compiler.has_vector_types
         self._calls = StepCalls(() if here is None else here.compiler.flags)
 
     @property

@@ -43,7 +43,7 @@ def results_of(step: ComputeStep | LoopProgramStep) -> tuple[int, ...]:
 
 def has_vector_types(plan: ExecutionPlan) -> bool:
     """Return whether vectors have the types of GCC and Clang: where the compiler of the device has them."""
-    return plan.arch is not None and plan.arch.compiler.dialect == "vector"
+    return plan.arch is not None and plan.arch.compiler.has_vector_types
 
 
 def write_call(

@@ -112,12 +112,14 @@ class KernelFunctions:
 
     Args:
         has_vector_types: whether vectors have the types of GCC and Clang, not those of plain C99.
+        has_helium: whether they have Arm's instructions for microcontrollers.
         polls: whether long loops test the flag that a step is left by.
     """
 
-    def __init__(self, *, has_vector_types: bool = False, polls: bool = False) -> None:
+    def __init__(self, *, has_vector_types: bool = False, has_helium: bool = False, polls: bool = False) -> None:
         self._names = Identifiers()
         self._has_vector_types = has_vector_types
+        self._has_helium = has_helium
         self._polls = polls
         self._found: dict[tuple[object, ...], KernelFunction] = {}
         self._bodies: dict[tuple[object, ...], int] = {}
@@ -143,7 +145,7 @@ class KernelFunctions:
             yield function
 
     def _made(self, kernel: Kernel, parameters: tuple[Parameter, ...]) -> KernelFunction:
-        code = Code(depth=1, has_vector_types=self._has_vector_types, scratch="scratch")
+        code = Code(depth=1, has_vector_types=self._has_vector_types, has_helium=self._has_helium, scratch="scratch")
         operands = {p.buffer.name: _bound(p, code) for p in parameters}
         write_kernel(code, kernel, operands)
         code.keep_rolled(0)

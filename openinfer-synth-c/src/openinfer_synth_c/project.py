@@ -328,7 +328,11 @@ def _body(
 ) -> _Body:
     _check(plan)
     names = Names(plan, weights_apart=blob is not None)
-    kernels = KernelFunctions(has_vector_types=has_vector_types(plan), polls=polls)
+    kernels = KernelFunctions(
+        has_vector_types=has_vector_types(plan),
+        has_helium=plan.arch is not None and plan.arch.machine.mve,
+        polls=polls,
+    )
     blocks: list[tuple[dict[str, object], list[str]]] = []
     helpers: dict[str, None] = {}
     definitions: dict[str, str] = {}

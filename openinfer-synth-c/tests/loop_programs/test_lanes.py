@@ -191,6 +191,22 @@ def test_a_number_between_minus_one_and_zero_is_zero_as_an_integer(in_vectors: b
     assert_bits([kernel], in_vectors=in_vectors)
 
 
+@dialects
+def test_lanes_are_added_to_totals(in_vectors: bool) -> None:
+    kernel = parse_kernel(
+        "def joined(a: GLOBAL[i8, 32], b: GLOBAL[i8, 32], y: GLOBAL[i32, 2]):\n"
+        "    t: i32 = i32(3)\n"
+        "    u: i32 = i32(2147483647)\n"
+        "    for k in SERIAL(2):\n"
+        "        for l in LANES(16):\n"
+        "            t = t + cast(a[16*k + l], i32) * cast(b[16*k + l], i32)\n"
+        "            u = cast(a[16*k + l], i32) * cast(a[16*k + l], i32) + u\n"
+        "    y[0] = t\n"
+        "    y[1] = u\n"
+    )
+    assert_bits([kernel], in_vectors=in_vectors)
+
+
 # --- Random programs ------------------------------------------------------------------------------------------------
 
 

@@ -63,6 +63,15 @@ class InByteColumns:
 
 def byte_columns_of(stage: Stage) -> ByteColumns | None:
     """Return the parts of a stage with windows over an image of bytes; None: it is another one."""
+    parts = sum_of_bytes(stage)
+    image = None if parts is None else stage.elements[parts.image]
+    if parts is None or not isinstance(image, Read) or not parts.places:
+        return None
+    return parts if any(len(index.variables()) > 1 for index in image.at) else None
+
+
+def sum_of_bytes(stage: Stage) -> ByteColumns | None:
+    """Return the parts of a stage that adds products of an image of bytes; None: it is another one."""
     fold = stage.fold
     if fold is None or fold.running or len(fold.totals) != 1 or stage.lookups or stage.checks or stage.is_sequential:
         return None
@@ -87,11 +96,10 @@ def _parts(stage: Stage, fold: Fold, image: int, weight: int) -> ByteColumns | N
     of_image, of_weight = ({axis for index in read.at for axis in index.variables()} for read in (x, w))
     channels = [axis for axis in stage.axes if axis in of_weight]
     places = tuple(axis for axis in stage.axes if axis in of_image and axis not in channels)
-    if len(channels) != 1 or not places or {*channels, *places} != {*stage.axes}:
+    if len(channels) != 1 or {*channels, *places} != {*stage.axes}:
         return None
     is_whole = all(Index.of(axis) in w.at for axis in (*channels, *fold.axes))
-    has_windows = any(len(index.variables()) > 1 for index in x.at)
-    if not is_whole or not {*fold.axes} <= of_image or not has_windows:
+    if not is_whole or not {*fold.axes} <= of_image:
         return None
     return ByteColumns(image, weight, channels[0], places, channels[0] in of_image)
 

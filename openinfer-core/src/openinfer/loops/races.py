@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Within, is_mixed_radix
 from openinfer.expr import tree
 from openinfer.loops.bounds import under
+from openinfer.loops.joined_lanes import joined_lanes
 from openinfer.loops.nodes import (
     Across,
     Alloc,
@@ -44,7 +45,8 @@ def find_race(var: Var, bind: Bind, body: Sequence[Statement]) -> str | None:
     What one iteration writes outside of itself no other may write or read. That is certain where the address of a
     store is a mixed-radix number of ``var`` and the variables within, and other accesses have the same address, or one
     that differs from it by a distance that no two iterations have. A store under ``0 <= var < 1`` is one iteration's.
-    Barriers part the accesses of the threads of a group; groups do not wait for one another.
+    Barriers part the accesses of the threads of a group; groups do not wait for one another. Lanes may all be added to
+    one integer, whose order is free, where nothing else uses it (`joined_lanes`).
     """
     if var.extent in (0, 1):
         return None
@@ -56,6 +58,8 @@ def find_race(var: Var, bind: Bind, body: Sequence[Statement]) -> str | None:
         parts = phases(body)
         held = prod(axis.extent if isinstance(axis.extent, int) else 0 for axis in (var, *others))
     own = set(_named(body))
+    if bind is Bind.LANES:
+        own |= joined_lanes(body)
     for part in parts:
         found = _Accesses(var, others, own, part, held).race()
         if found is not None:

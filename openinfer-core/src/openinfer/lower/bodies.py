@@ -40,10 +40,15 @@ class _Form:
 
 
 class Body:
-    """Collects statements that store values; equal leaves are one object."""
+    """Collects statements that store values; equal leaves are one object.
 
-    def __init__(self, names: Names) -> None:
+    Args:
+        is_shared: whether loads that several statements share have names.
+    """
+
+    def __init__(self, names: Names, *, is_shared: bool = True) -> None:
         self._names = names
+        self._is_shared = is_shared
         self._forms: dict[int, tuple[Expr, _Form]] = {}
         self._entries: list[tuple[Callable[[Value], Statement], _Form, tuple[tuple[Leaf, ...], ...]]] = []
         self._numbered: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[Expr, Expr]] = {}
@@ -68,7 +73,7 @@ class Body:
             named: list[int] = []
             for place, (operand, given) in enumerate(zip(form.operands, leaves, strict=True)):
                 key, loads = _key(operand, given), [leaf for leaf in given if isinstance(leaf, Load)]
-                if uses[key] > 1 and len(loads) == len(given):
+                if self._is_shared and uses[key] > 1 and len(loads) == len(given):
                     if key not in known:
                         known[key] = Register(self._names.new(loads[0].buffer.name), operand.expr.dtype)
                         yield Let(known[key].name, _value(operand.expr, list(given)))

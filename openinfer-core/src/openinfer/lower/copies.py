@@ -88,3 +88,17 @@ class Copies:
 
     def _place(self, copy: Copy) -> Mapping[Var, Index]:
         return {**self._at, **{axis: self._at[axis] + move for axis, move in copy.moves.items() if move}}
+
+
+def neighbours(copies: Sequence[Copy], axis: Var | None, count: int) -> list[list[int]]:
+    """Return the numbers of copies that lie next to one another along an axis, so many in a row."""
+    rows: dict[tuple[tuple[Var, int], ...], dict[int, int]] = {}
+    for number, copy in enumerate(copies):
+        others = tuple((other, move) for other, move in copy.moves.items() if other != axis)
+        rows.setdefault(others, {})[copy.moves.get(axis, 0) if axis else 0] = number
+    return [
+        [row[begin + place] for place in range(count)]
+        for row in rows.values()
+        for begin in sorted(row)
+        if begin % count == 0 and all(begin + place in row for place in range(count))
+    ]

@@ -58,6 +58,12 @@ class PlacedStage:
         return loop is not None and loop.axis in self.folded
 
     @property
+    def is_joined(self) -> bool:
+        """Whether lanes are added to one total in each iteration."""
+        loop = self.schedule.lanes
+        return loop is not None and loop.joined
+
+    @property
     def lanes(self) -> int:
         """Lanes of a whole vector register."""
         loop = self.schedule.lanes

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from openinfer.affine import Index, Var, Within
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
-from openinfer.loops import Across, Alloc, Bind, Buffer, For, Let, Load, Memory, Register, Set, Store, Value
+from openinfer.loops import Across, Alloc, Bind, Buffer, For, Let, Load, Memory, Register, Set, Store, Value, value_of
 from openinfer.lower.bodies import Body
-from openinfer.lower.copies import Copies
+from openinfer.lower.copies import Copies, neighbours
+from openinfer.lower.placed import NARROWEST
 from openinfer.schedule.folds import identity, joining
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Tile:
         self._left = left
         lanes = stage.lanes_of(left)
         self._lane = Var(names.new("l"), lanes) if lanes > 1 else None
+        # Of totals: those to which all lanes are added are scalars.
+        self._own_lane = None if stage.is_joined else self._lane
         loops = stage.schedule.loops
         self._copied = [number for number, loop in enumerate(loops) if loop.is_copied]
         self._own = [number for number in self._copied if loops[number].axis not in stage.folded]
@@ -91,6 +94,10 @@ class Tile:
         statements += terms(lambda at, left: self._advanced(fold, totals, at, left))
         statements += self._joined(fold, totals)
         first = {out: parts[0] for out, parts in enumerate(self._by_out(totals))}
+        if self._placed.is_joined:
+            joined = [total for (total,) in first.values()]
+            statements += self._placed.terms_without_lanes(lambda at: self._one_by_one(fold.totals[0], joined, at))
+            return (*statements, *self._stored_in_rows(joined))
         if not self._placed.is_across:
             given = [{~t: total.leaf(self._lane) for t, total in enumerate(first[out])} for out in first]
             return (*statements, *self._stored(given, self._before_terms(), self._lane))
@@ -123,9 +130,9 @@ class Tile:
 
     def _accumulator(self, dtype: DType) -> Accumulator:
         name = self._names.new("total")
-        if self._lane is None:
+        if self._own_lane is None:
             return Accumulator(name, dtype)
-        return Accumulator(name, dtype, Buffer(name, dtype, Index.of(self._lane.extent or 0), Memory.PRIVATE))
+        return Accumulator(name, dtype, Buffer(name, dtype, Index.of(self._own_lane.extent or 0), Memory.PRIVATE))
 
     def _in_lanes(self, statements: Iterator[Statement], lane: Var | None) -> tuple[Statement, ...]:
         body = tuple(statements)
@@ -152,7 +159,7 @@ class Tile:
         return {**self._at, **{axis: Index() for axis in self._placed.folded}}
 
     def _started(self, fold: Fold, totals: Totals) -> Iterator[Statement]:
-        body, lane = Body(self._names), self._lane
+        body, lane = Body(self._names), self._own_lane
         firsts = [_first(total) for total in fold.totals]
         # Lanes of partial totals begin with the same value.
         place = self._leaves(self._outs, self._before_terms(), None if self._placed.is_across else lane, firsts)
@@ -161,7 +168,7 @@ class Tile:
                 for total, first, accumulator in zip(fold.totals, firsts, accumulators, strict=True):
                     if accumulator.buffer is not None:
                         yield Alloc(accumulator.buffer)
-                    begins = part == 0 and not self._placed.is_across
+                    begins = part == 0 and (self._placed.is_joined or not self._placed.is_across)
                     body.put(accumulator.started(lane), first if begins else identity(total), leaves)
         yield from self._in_lanes(body.statements(), lane)
 
@@ -188,7 +195,8 @@ class Tile:
         )
         statements: list[Statement] = []
         for group in groups:
-            body = Body(self._names)
+            # Vectors of bytes have no names of their own: what is shared of them are conversions.
+            body = Body(self._names, is_shared=not self._placed.is_joined)
             for copy, leaves in group:
                 accumulators = totals[copy.of(self._own), copy.of(self._parts)]
                 given = {**leaves, **{~number: total.leaf(lane) for number, total in enumerate(accumulators)}}
@@ -207,7 +215,7 @@ class Tile:
 
     def _joined(self, fold: Fold, totals: Totals) -> tuple[Statement, ...]:
         """Return the combination of partial totals, neighbours first."""
-        body, lane = Body(self._names), self._lane
+        body, lane = Body(self._names), self._own_lane
         for parts in self._by_out(totals):
             step = 1
             while step < len(parts):
@@ -257,15 +265,42 @@ class Tile:
         return (*self._advanced(fold, totals, at, left), *self._stored(given, at, lane))
 
     def _stored(
-        self, totals: Sequence[Mapping[int, Leaf]], at: Mapping[Var, Index], lane: Var | None
+        self,
+        totals: Sequence[Mapping[int, Leaf]],
+        at: Mapping[Var, Index],
+        lane: Var | None,
+        outs: Sequence[Copy] | None = None,
     ) -> tuple[Statement, ...]:
-        """Return the statements that store the value of each copy."""
-        body = Body(self._names)
-        addresses = Copies(self._outs, self._in_lane(at, lane)).indices(self._placed.address)
-        leaves = self._leaves(self._outs, at, lane, [self._stage.value])
+        """Return the statements that store the value of each copy, or of some of them."""
+        body, copies = Body(self._names), self._outs if outs is None else outs
+        addresses = Copies(copies, self._in_lane(at, lane)).indices(self._placed.address)
+        leaves = self._leaves(copies, at, lane, [self._stage.value])
         for place, address, total in zip(leaves, addresses, totals, strict=True):
             body.put(_store(self._placed.buffer, address), self._stage.value, {**place, **total})
         return self._in_lanes(body.statements(), lane)
+
+    def _stored_in_rows(self, totals: Sequence[Accumulator]) -> tuple[Statement, ...]:
+        """Return the statements that store the value of each copy, those of neighbours in lanes."""
+        address = self._placed.address({})
+        axis = next((axis for axis in self._stage.axes if address.coefficient(axis) == 1), None)
+        rows = neighbours(self._outs, axis, NARROWEST)
+        statements: list[Statement] = []
+        vectors: list[Buffer] = []
+        for row in rows:
+            vectors.append(Buffer(self._names.new("totals"), totals[0].dtype, Index.of(NARROWEST), Memory.PRIVATE))
+            statements.append(Alloc(vectors[-1]))
+            for place, out in enumerate(row):
+                total = totals[out].leaf(None)
+                statements.append(Store(vectors[-1], Index.of(place), value_of(tree.Input(0, total.dtype), {0: total})))
+        if axis is not None and rows:
+            lane = Var(self._names.new("l"), NARROWEST)
+            at = {**self._before_terms(), axis: self._before_terms()[axis] + lane}
+            given = [{~0: Load(vector, Index.of(lane))} for vector in vectors]
+            stored = self._stored(given, at, None, [self._outs[row[0]] for row in rows])
+            statements += self._in_lanes(iter(stored), lane)
+        alone = [out for out in range(len(totals)) if not any(out in row for row in rows)]
+        given = [{~0: totals[out].leaf(None)} for out in alone]
+        return (*statements, *self._stored(given, self._before_terms(), None, [self._outs[out] for out in alone]))
 
 
 def _advance(

@@ -23,6 +23,7 @@ from openinfer.plan.columns import with_columns
 from openinfer.plan.dot_products import in_bytes, in_words, unaligned_images, with_dot_products
 from openinfer.plan.exact_sums import with_exact_sums
 from openinfer.plan.halos import is_narrow, room
+from openinfer.plan.joined_products import with_joined_products
 from openinfer.plan.layouts import layouts_of, movable
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.overlap import advancing
@@ -104,6 +105,7 @@ def arranged(
     if found is not None:
         procedures, laid_out = over_their_images(procedures, laid_out, wanted, found.limit, target)
     data = PlanData(list(laid_out), list(weights), list(tables))
+    procedures = with_joined_products(procedures, data, target)
     procedures = with_byte_columns(with_columns(procedures, data, target), data, target)
     given = GivenSchedules(schedules or ScheduleFile(()), procedures, target)
     arranging = _Arranging(data.values, data.weights, data.tables, target, given, overlaps=overlaps, room=found)
@@ -142,7 +144,8 @@ class _Arranging:
 
     def _computed(self, given_step: ComputeStep) -> ComputeStep:
         step = replace(given_step, arrangement=self._given.under(given_step))
-        if (self._target.dot4 or self._target.dsp) and not step.arrangement.fusion:
+        is_free = not (step.arrangement.fusion or step.arrangement.schedules)
+        if (self._target.dot4 or self._target.dsp) and is_free:
             step = with_dot_products(step, self._data, signed=self._target.dsp, are_made=not self._target.dsp)
         if self._target.dot4 and not step.arrangement.fusion:
             step = with_word_results(step, self.values)

@@ -70,7 +70,10 @@ def with_columns(procedures: Sequence[Procedure], data: PlanData, target: Target
 def is_alone(step: ComputeStep) -> bool:
     """Whether a step has one stage of known extents, which it does not share loops with others for."""
     computation = step.computation
-    if step.arrangement.fusion or step.temporaries or step.arguments or len(computation.stages) != 1:
+    arrangement = step.arrangement
+    if arrangement.fusion or arrangement.schedules or step.temporaries or step.arguments:
+        return False
+    if len(computation.stages) != 1:
         return False
     return all(isinstance(axis.extent, int) for axis in computation.stages[0].all_axes)
 

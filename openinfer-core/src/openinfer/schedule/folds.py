@@ -10,6 +10,7 @@ from openinfer.expr import tree
 if TYPE_CHECKING:
     from openinfer.compute import Fold, Total
     from openinfer.expr.tree import Expr
+    from openinfer.schedule.loops import Schedule
 
 _IDEMPOTENT = frozenset(("minimum", "maximum"))
 
@@ -45,6 +46,15 @@ def has_parts(fold: Fold) -> bool:
     (total,) = fold.totals
     function = joining(total)
     return function is not None and (total.start is not None or function in _IDEMPOTENT)
+
+
+def is_joined(schedule: Schedule, fold: Fold) -> bool:
+    """Return whether the lanes of a schedule are added to one total in each iteration: integers, in any order."""
+    lanes = schedule.lanes
+    if lanes is None or not lanes.joined or lanes.axis not in fold.axes or len(fold.totals) != 1:
+        return False
+    (total,) = fold.totals
+    return total.dtype.is_integer and joining(total) == "add"
 
 
 def is_tileable(fold: Fold) -> bool:

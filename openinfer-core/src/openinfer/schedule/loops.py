@@ -23,12 +23,15 @@ class Loop:
             each iteration a lane of a vector register.
         partial: each iteration has totals of its own, which are combined after the loops over the folded axes. Lanes
             along a folded axis are partial without it.
+        joined: lanes along a folded axis are added to one total in each iteration, as an instruction does that adds up
+            products.
     """
 
     axis: Var
     step: int = 1
     bind: Bind = Bind.SERIAL
     partial: bool = False
+    joined: bool = False
 
     @property
     def is_copied(self) -> bool:

@@ -1,8 +1,9 @@
 """The text of a schedule: one word for each loop, outermost first, such as ``o:32 i:2 c i=unroll o:16=unroll o=lanes``.
 
 A word is an axis, ``:`` and the step where it is not 1, ``=`` and how the loop is carried out where it is not serial:
-``unroll``, ``partial`` (written out, each copy with totals of its own) or ``lanes``. ``stream=2`` after the loops
-names the element that passes by, ``skip=1`` the one past whose border terms are left out.
+``unroll``, ``partial`` (written out, each copy with totals of its own), ``lanes`` or ``joined`` (lanes that are added
+to one total at once). ``stream=2`` after the loops names the element that passes by, ``skip=1`` the one past whose
+border terms are left out.
 """
 
 from __future__ import annotations
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Var
 
-_WORD = re.compile(r"(?P<axis>[A-Za-z_]\w*)(:(?P<step>[1-9]\d*))?(=(?P<manner>unroll|partial|lanes))?")
+_WORD = re.compile(r"(?P<axis>[A-Za-z_]\w*)(:(?P<step>[1-9]\d*))?(=(?P<manner>unroll|partial|lanes|joined))?")
 _NUMBER = re.compile(r"(stream|skip)=(\d+)")
-_MANNERS = {"unroll": (Bind.UNROLL, False), "partial": (Bind.UNROLL, True), "lanes": (Bind.LANES, False)}
+_MANNERS = {
+    "unroll": (Bind.UNROLL, False, False),
+    "partial": (Bind.UNROLL, True, False),
+    "lanes": (Bind.LANES, False, False),
+    "joined": (Bind.LANES, False, True),
+}
 
 
 def schedule_text(schedule: Schedule) -> str:
@@ -51,7 +57,7 @@ def parse_schedule(text: str, axes: Iterable[Var]) -> Schedule:
 
 def _word(loop: Loop) -> str:
     step = f":{loop.step}" if loop.step != 1 else ""
-    manners = (name for name, manner in _MANNERS.items() if manner == (loop.bind, loop.partial))
+    manners = (name for name, manner in _MANNERS.items() if manner == (loop.bind, loop.partial, loop.joined))
     manner = next(manners, "")
     return f"{loop.axis.name}{step}{'=' if manner else ''}{manner}"
 
@@ -59,8 +65,8 @@ def _word(loop: Loop) -> str:
 def _loop(word: str, axes: Mapping[str, Var]) -> Loop:
     found = _WORD.fullmatch(word)
     if found is None:
-        raise ScheduleError(f"{word!r} is not a loop: expected axis, axis:step or axis:step=unroll|partial|lanes")
+        raise ScheduleError(f"{word!r} is not a loop: expected axis, axis:step or axis:step={'|'.join(_MANNERS)}")
     if found["axis"] not in axes:
         raise ScheduleError(f"the loop {word!r} is over an unknown axis; known: {', '.join(sorted(axes)) or 'none'}")
-    bind, partial = _MANNERS.get(found["manner"] or "", (Bind.SERIAL, False))
-    return Loop(axes[found["axis"]], int(found["step"] or 1), bind, partial)
+    manner = _MANNERS.get(found["manner"] or "", (Bind.SERIAL, False, False))
+    return Loop(axes[found["axis"]], int(found["step"] or 1), *manner)

@@ -89,7 +89,7 @@ def _read_lanes(value: object) -> int:
     return number
 
 
-_DIALECTS = ("c99", "vector")
+_DIALECTS = ("c99", "vector", "mve")
 _FPUS = ("none", "single", "double")
 _FLAG = r"-[A-Za-z0-9][A-Za-z0-9_=+.,-]*"
 """A flag of a compiler, without what a shell or make reads otherwise."""
@@ -116,7 +116,7 @@ def _read_caches(value: object) -> tuple[int, ...]:
 _TARGET: dict[str, Form[Any]] = {
     "lanes": Form(int, _read_lanes, _LANES.schema),
     **dict.fromkeys(("registers", "integer_registers", "multiply_adds", "loads", "line"), _POSITIVE),
-    **dict.fromkeys(("fma", "dot4", "dsp"), BOOLEAN),
+    **dict.fromkeys(("fma", "dot4", "dsp", "mve"), BOOLEAN),
     "fpu": Form(str, lambda value: one_of(value, _FPUS, "a floating-point unit"), {"enum": list(_FPUS)}),
     "caches": Form(list, _read_caches, {**_CACHES.schema, "maxItems": _MOST_CACHES}),
     "dialect": Form(str, lambda value: one_of(value, _DIALECTS, "a dialect"), {"enum": list(_DIALECTS)}),

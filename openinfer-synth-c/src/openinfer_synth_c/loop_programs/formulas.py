@@ -58,7 +58,7 @@ def formula(code: Code, program: Program, count: int) -> str:
     lines, text = program_text(program, {number: f"x{number}" for number in types}, lambda: next(names))
     name = f"oi_{of}_{crc32(' '.join((*lines, text, *map(str, types.values()))).encode()):08x}_{result}x{count}"
     operands = [types[number] for number in program.inputs]
-    if _has_narrow(program) or (_has_halves(program) and code.has_vector_types):
+    if code.has_helium or _has_narrow(program) or (_has_halves(program) and code.has_vector_types):
         _define_by_function(code, name, program, count)
         return name
     fragment = render(program, inputs, "v")

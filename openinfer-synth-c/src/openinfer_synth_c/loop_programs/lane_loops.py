@@ -8,19 +8,23 @@ lanes is computed before it, once.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import I8, I32
 from openinfer.expr import tree
+from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type
 from openinfer.expr.linear import linearise
 from openinfer.loops import If, Let, Load, Memory, Register, Set, Store, Value
+from openinfer.loops.joined_lanes import joined_lanes, joined_term
 from openinfer_synth_c.loop_programs.addresses import address_text, counter, loop_head, register, tests_text
 from openinfer_synth_c.loop_programs.formulas import formula, repeated_formulas
+from openinfer_synth_c.loop_programs.helium import WORDS, dot_product_of_bytes, narrow_store
 from openinfer_synth_c.loop_programs.lane_names import Form, Lanes
 from openinfer_synth_c.loop_programs.lane_values import lane_value
-from openinfer_synth_c.loop_programs.lanes import has_vector_type, is_set, sum_of_product, tests_vary
+from openinfer_synth_c.loop_programs.lanes import bytes_of_sum, has_vector_type, is_set, sum_of_product, tests_vary
 from openinfer_synth_c.loop_programs.vector_functions import added_product
 from openinfer_synth_c.loop_programs.vector_types import store, vector_type
 from openinfer_synth_c.loop_programs.vector_values import is_choice, roundings, vector_value
@@ -39,11 +43,26 @@ class LaneLoop(Lanes):
     """Writes the body of one loop over lanes."""
 
     _repeated: frozenset[Program] = field(init=False)
+    _joined: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         # Not by super(): the decorator makes another class, with slots, and super() would look for the first one.
         Lanes.__post_init__(self)
-        self._repeated = repeated_formulas(self.body, self.count)
+        stored = [self._widened_store(statement) for statement in self.body]
+        self._repeated = repeated_formulas(stored, self.count)
+        self._joined = joined_lanes(self.body)
+
+    def _widened(self, value: Value) -> Value | None:
+        """Return the vector of i32 of which a value has the low bytes, where one instruction stores these."""
+        match value.expr:
+            case tree.Apply("cast", (wide,), dtype) if dtype is I8 and wide.dtype is I32:
+                return Value(wide, value.leaves) if self.places.code.has_helium and self.count == WORDS else None
+            case _:
+                return None
+
+    def _widened_store(self, statement: Statement) -> Statement:
+        wide = self._widened(statement.value) if isinstance(statement, Store) else None
+        return statement if wide is None or not isinstance(statement, Store) else replace(statement, value=wide)
 
     def write(self, *, in_braces: bool = True) -> None:
         """Append the statements, in braces if they name anything and others are next to them."""
@@ -128,6 +147,9 @@ class LaneLoop(Lanes):
 
     def _set(self, name: str, value: Value, tests: tuple[Within, ...]) -> None:
         code, place = self.places.code, register(name)
+        if name in self._joined:
+            self._join(name, value, tests)
+            return
         if name not in self.varying:
             code.line(f"{place} = {self._uniform(value)};")
             return
@@ -137,12 +159,36 @@ class LaneLoop(Lanes):
         element = f"{place}[{counter(self.lane)}]"
         self._over_lanes(value, tests, lambda text: f"{element} = {text};")
 
+    def _join(self, name: str, value: Value, tests: tuple[Within, ...]) -> None:
+        """Append the addition of all lanes to a total."""
+        factors = None if tests else bytes_of_sum(value)
+        vectors = () if factors is None else tuple(self._vector(factor) for factor in factors)
+        function = dot_product_of_bytes(self.places.code, self.count) if all(vectors) and vectors else None
+        if function is not None:
+            self.places.code.line(f"{register(name)} = {function}({register(name)}, {', '.join(map(str, vectors))});")
+            return
+        total, term = register(name), joined_term(value, name)
+        if term is None:
+            raise AssertionError(f"{name} is not one to which lanes are added")
+        types = (value.dtype, value.dtype)
+
+        def added(text: str) -> str:
+            return self.places.code.noted(call_text("add", types, value.dtype, (total, text)))
+
+        self._over_lanes(term, tests, lambda text: f"{total} = {added(text)};")
+
     def _store(self, buffer: Buffer, address: Index, value: Value, tests: tuple[Within, ...]) -> None:
         vector = self.places.vectors.get(buffer.name)
         if vector is not None:
             self._assign(vector, value, tests)
             return
         row = None if self._is_plain(value) else self.row(buffer, address)
+        wide = self._widened(value)
+        if not tests and row is not None and wide is not None:
+            text = self._vector(wide)
+            if text is not None:
+                self.places.code.line(narrow_store(self.places.code, row, text))
+                return
         if not tests and row is not None and has_vector_type(value.dtype, self.count):
             text = self._vector(value)
             if text is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
-from openinfer.dtypes import BF16, F8, F16, F32, F64, SINT, UINT, DType
+from openinfer.dtypes import BF16, F8, F16, F32, F64, I8, I32, SINT, UINT, DType
 from openinfer.expr import tree
 from openinfer.loops import Alloc, Bind, For, If, Let, Load, Memory, Number, Register, Set, Store, Value
+from openinfer.loops.joined_lanes import joined_lanes
 from openinfer.loops.substitution import indices_of, substituted
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ def tests_vary(tests: Sequence[Within], lane: Var) -> bool:
 
 def varying_registers(body: Sequence[Statement], lane: Var) -> frozenset[str]:
     """Return the registers of a loop over lanes that may have another value in each lane."""
-    found: frozenset[str] = frozenset()
+    found, joined = frozenset[str](), joined_lanes(body)
     while True:
-        more = found | frozenset(_varying(body, lane, found, guarded=False))
+        more = found | frozenset(_varying(body, lane, found, guarded=False)) - joined
         if more == found:
             return found
         found = more
@@ -162,6 +163,18 @@ def sum_of_product(value: Value) -> tuple[Value, Value, Value] | None:
     if a is None or b is None or total is None or not isinstance(total.expr, tree.Input):
         return None
     return a, b, total
+
+
+def bytes_of_sum(value: Value) -> tuple[Value, Value] | None:
+    """Return the bytes a and b of ``total + cast(a) * cast(b)`` in i32; None: it is something else."""
+    parts = sum_of_product(value) if value.dtype is I32 else None
+    if parts is None:
+        return None
+    factors = [factor.leaves[0] for factor in parts[:2]]
+    if any(leaf.dtype is not I8 for leaf in factors):
+        return None
+    a, b = (Value(tree.Input(0, I8), (leaf,)) for leaf in factors)
+    return a, b
 
 
 def _part(value: Value, expr: Expr) -> Value | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import I8, I32
 from openinfer.expr.c_renderer import c_type
+from openinfer_synth_c.loop_programs.helium import WORDS, in_helium
 from openinfer_synth_c.loop_programs.vector_functions import applied
 from openinfer_synth_c.loop_programs.vector_types import define, load, splat, vector_type
 
@@ -59,7 +61,10 @@ def _call(
     vectors += [splat(code, dtype, count, "0") for dtype in operands[len(pointers) :]]
     value = applied(code, function, operands, result, count, vectors)
     parameters = f"const {c_type(operands[0])} *p{'' if step is None else ', ptrdiff_t step'}"
-    head = f"VECTOR_FUNCTION {vector_type(code, result, count)} {name}({parameters})"
-    define(code, name, head, [f"return {value};"])
+    kind = vector_type(code, result, count)
+    lines = [f"return {value};"]
+    if code.has_helium and (function, operands[0], result, count) == ("cast", I8, I32, WORDS):
+        lines = in_helium(code, [f"return ({kind})vldrbq_s32(p);"], lines)
+    define(code, name, f"VECTOR_FUNCTION {kind} {name}({parameters})", lines)
     pointer = loaded.partition("(")[2].removesuffix(")")
     return f"{name}({pointer}{'' if step is None else f', {step}'})"

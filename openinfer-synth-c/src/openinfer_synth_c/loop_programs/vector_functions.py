@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL, F16, F32, I32, U8, U32, DType, Kind, dtype_named
@@ -10,6 +11,7 @@ from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, rounded_16, widened, word
 from openinfer_synth_c.loop_programs.half_vectors import narrowed
 from openinfer_synth_c.loop_programs.half_vectors import widened as widened_halves
+from openinfer_synth_c.loop_programs.helium import call, in_helium
 from openinfer_synth_c.loop_programs.vector_types import (
     PARAMETERS,
     define,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 _WHOLE_FROM = literal_text(F32, 1.5 * 2**23)
+
+_CONSTANT = re.compile(r"oi_splat_[iu]\d+x\d+\((\d+)\)")
 
 FEW = 4
 """Largest number of narrow lanes for which GCC compiles unrolled conversions better than a loop."""
@@ -98,6 +102,22 @@ def applied(
         if function == "cast" and is_narrow(operands[0], result) and count <= FEW:
             return f"{_written_out(code, operands[0], result, count)}({texts[0]})"
         return _by_lane(code, function, operands, result, count, texts)
+    written = _written(code, function, operands, result, count, texts)
+    if written is not None:
+        return written
+    if function == "dot4":
+        return f"{dot4(code, count)}({', '.join(texts)})"
+    if function == "word":
+        return f"{_word(code, operands[0], count)}({', '.join(texts)})"
+    if function == "cast":
+        return _converted(code, operands[0], result, count, texts[0])
+    return _by_lane(code, function, operands, result, count, texts)
+
+
+def _written(
+    code: Code, function: str, operands: Sequence[DType], result: DType, count: int, texts: Sequence[str]
+) -> str | None:
+    """Return a function on vectors that C has an operator or a cast for; None: it has none."""
     if function in _BITS:
         return f"{texts[0]} {_BITS[function]} {texts[1]}"
     if function in _OPERATORS:
@@ -108,17 +128,24 @@ def applied(
         kind = vector_type(code, result, count)
         wrapping = vector_type(code, dtype_named(f"u{result.bits}"), count)
         return f"({kind})({text.format(*(f'({wrapping}){operand}' for operand in texts))})"
-    if function in ("to_bits", "from_bits"):
+    if function in ("shl", "shr"):
+        return _shifted(code, function, result, count, texts)
+    if function in ("to_bits", "from_bits") or (function == "cast" and {operands[0], result} == {I32, U32}):
         return f"({vector_type(code, result, count)}){texts[0]}"
-    if function == "dot4":
-        return f"{dot4(code, count)}({', '.join(texts)})"
-    if function == "word":
-        return f"{_word(code, operands[0], count)}({', '.join(texts)})"
     if function == "div" and result.is_float:
         return f"{texts[0]} / {texts[1]}"
-    if function == "cast":
-        return _converted(code, operands[0], result, count, texts[0])
-    return _by_lane(code, function, operands, result, count, texts)
+    return None
+
+
+def _shifted(code: Code, function: str, dtype: DType, count: int, texts: Sequence[str]) -> str | None:
+    """Return the shift of a vector by a constant below the width of its elements; None: it is another one."""
+    constant = _CONSTANT.fullmatch(texts[1])
+    if constant is None or int(constant[1]) >= dtype.bits:
+        return None
+    if function == "shr":
+        return f"{texts[0]} >> {constant[1]}"
+    kind, wrapping = (vector_type(code, t, count) for t in (dtype, dtype_named(f"u{dtype.bits}")))
+    return f"({kind})(({wrapping}){texts[0]} << {constant[1]})"
 
 
 def _by_lane(
@@ -333,7 +360,12 @@ def _looped(code: Code, function: str, operands: Sequence[DType], result: DType,
     of = f"{operands[0]}_{result}" if function in ("cast", "word") else f"{result}"
     name = f"oi_{function}_{of}x{count}{suffix}"
     value = code.noted(call_text(function, operands, result, lanes(code, len(operands))))
-    define_by_lane(code, name, operands, result, count, value)
+    instruction = call(code, function, operands, result, count)
+
+    def with_instruction(lines: Sequence[str]) -> Sequence[str]:
+        return lines if instruction is None else in_helium(code, [f"return {instruction};"], lines)
+
+    define_by_lane(code, name, operands, result, count, value, around=with_instruction)
     return name
 
 

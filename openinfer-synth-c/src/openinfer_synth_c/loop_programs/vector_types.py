@@ -15,7 +15,7 @@ from openinfer.expr.c_renderer import c_type
 from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from openinfer.dtypes import DType
     from openinfer_synth_c.code import Code
@@ -110,10 +110,12 @@ def define_by_lane(
     count: int,
     value: str,
     before: Sequence[str] = (),
+    *,
+    around: Callable[[Sequence[str]], Sequence[str]] = tuple,
 ) -> None:
     """Define a function on vectors by its value in one lane, in terms of `lanes`.
 
-    ``before`` has statements of one lane that the value uses.
+    ``before`` has statements of one lane that the value uses, ``around`` makes the body of one over all lanes.
     """
     kinds = [vector_type(code, dtype, count) for dtype in operands]
     kind = vector_type(code, result, count)
@@ -130,7 +132,7 @@ def define_by_lane(
     else:
         lines = [f"{kind} y = {{{{0}}}};", *lane_statements(count, (*before, f"y.lane[l] = {value};"))]
     head = ", ".join(f"{kind} {letter}" for kind, letter in zip(kinds, letters, strict=True))
-    define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", [*lines, "return y;"])
+    define(code, name, f"VECTOR_FUNCTION {kind} {name}({head})", around([*lines, "return y;"]))
 
 
 def lane_statements(count: int, statements: Sequence[str]) -> list[str]:

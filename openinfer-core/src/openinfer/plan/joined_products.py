@@ -1,0 +1,153 @@
+"""Products of bytes in rows, on machines that add a whole vector of them to a total by one instruction.
+
+A tile has four channels and two places: each vector of weights is multiplied with two rows, each vector of a row with
+four. Four totals of a place become codes at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openinfer.affine import Index, extent_of
+from openinfer.compute import Read, Tensor
+from openinfer.compute.byte_columns import sum_of_bytes
+from openinfer.compute.columns import without_single_places
+from openinfer.compute.joined_products import VECTOR, copied_rows, rows_of_image
+from openinfer.ir.types import TensorType
+from openinfer.layout import row_major
+from openinfer.loops import Bind
+from openinfer.plan.columns import free_name, is_alone, layouts_of_step
+from openinfer.plan.rewriting import with_steps
+from openinfer.plan.steps import Arrangement, ComputeStep
+from openinfer.plan.values import NoMemory, PlanValue, Role
+from openinfer.schedule import Loop, Schedule
+from openinfer.schedule.merging import merged_places
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import numpy.typing as npt
+
+    from openinfer.arch import TargetInfo
+    from openinfer.compute import Stage
+    from openinfer.compute.byte_columns import ByteColumns
+    from openinfer.compute.joined_products import InRows
+    from openinfer.plan.plan_data import PlanData
+    from openinfer.plan.steps import Procedure, Step
+
+    Array = npt.NDArray[Any]
+
+CHANNELS, PLACES = 4, 2
+"""The channels and places of a tile: eight totals are what core registers hold next to addresses."""
+
+LEAST_TERMS = 8
+"""Fewest terms of a sum that are worth a vector."""
+
+
+def with_joined_products(procedures: Sequence[Procedure], data: PlanData, target: TargetInfo) -> tuple[Procedure, ...]:
+    """Return the program whose products of bytes are added up in vectors; the data of its plan grows by what they read.
+
+    The layouts of values are known.
+    """
+    if not target.mve:
+        return tuple(procedures)
+
+    def changed(step: Step) -> Step:
+        return (_rewritten(step, data) or step) if isinstance(step, ComputeStep) else step
+
+    return with_steps(procedures, lambda step: (changed(step),))
+
+
+def _rewritten(step: ComputeStep, data: PlanData) -> ComputeStep | None:
+    """Return a step with products in rows; None: its products are not of this form."""
+    if not is_alone(step):
+        return None
+    layouts = layouts_of_step(step, data)
+    stage = merged_places(without_single_places(step.computation.stages[0]), layouts)
+    parts = sum_of_bytes(stage)
+    if parts is None or parts.is_depthwise or stage.fold is None:
+        return None
+    image, weight = stage.elements[parts.image], stage.elements[parts.weight]
+    if not isinstance(image, Read) or not isinstance(weight, Read) or extent_of(parts.channels) < CHANNELS:
+        return None
+    names = [tensor.name for tensor in step.computation.inputs]
+    inputs, tensors = list(step.inputs), list(step.computation.inputs)
+    position = names.index(weight.tensor)
+    terms = prod(map(extent_of, stage.fold.axes))
+    if terms < LEAST_TERMS or data.arrays(inputs[position]) is None or image.tensor not in names:
+        return None
+    layout = layouts[image.tensor]
+    # Rows of a copy are read before results, which may take the place of the image, are stored.
+    if parts.places:
+        made = copied_rows(stage, parts, layout, free_name(step.computation))
+    else:
+        made = rows_of_image(stage, parts, layout)
+    if made is None:
+        return None
+    inputs[position] = data.constant([inputs[position]], partial(padded_rows, made.order, made.shape), weight.dtype)
+    tensors[position] = Tensor(weight.tensor, weight.dtype, tuple(map(Index.of, made.shape)))
+    computation = replace(step.computation, inputs=tuple(tensors), stages=(made.products,))
+    schedule = _products(made, parts)
+    step = replace(step, computation=computation, inputs=tuple(inputs), arrangement=Arrangement(schedules=(schedule,)))
+    return step if made.copy is None or made.rows is None else _with_copy(step, made.copy, made.rows, parts, data)
+
+
+def _with_copy(step: ComputeStep, copy: Stage, rows: Tensor, parts: ByteColumns, data: PlanData) -> ComputeStep:
+    """Return a step that copies the rows of a tile before its products."""
+    places = parts.places
+    loops = tuple(Loop(axis, PLACES if axis == places[-1] else 1) for axis in places)
+    schedules = (_copied(copy), *step.arrangement.schedules)
+    return replace(
+        step,
+        computation=replace(step.computation, temporaries=(rows,), stages=(copy, *step.computation.stages)),
+        temporaries=(_value(rows, step, data),),
+        arrangement=Arrangement(fusion=loops, schedules=schedules),
+    )
+
+
+def padded_rows(order: Sequence[int], shape: Sequence[int], array: Array) -> Array:
+    """Return weights with their dimensions in another order, and zeros after the elements of each row."""
+    rest = [dim for dim in range(array.ndim) if dim not in order]
+    rows = array.transpose(*order, *rest).reshape(*shape[:-1], -1)
+    return np.pad(rows, [(0, new - old) for new, old in zip(shape, rows.shape, strict=True)])
+
+
+def _products(made: InRows, parts: ByteColumns) -> Schedule:
+    """Return the schedule of a tile: a vector of each row at a time."""
+    fold, places, channels = made.products.fold, parts.places, parts.channels
+    if fold is None:
+        raise TypeError("products are the terms of a fold")
+    *outer, row = fold.axes
+    own = (*(Loop(axis, PLACES if axis == places[-1] else 1) for axis in places), Loop(channels, CHANNELS))
+    copies = (Loop(axis, 1, Bind.UNROLL) for axis in (*places[-1:], channels))
+    return Schedule((*own, *map(Loop, outer), Loop(row, VECTOR), *copies, Loop(row, 1, Bind.LANES, joined=True)))
+
+
+def _copied(copy: Stage) -> Schedule:
+    """Return the schedule of a copy, in vectors where a row has whole ones along its last axis."""
+    *outer, last = copy.axes
+    if extent_of(last) % VECTOR:
+        return Schedule(tuple(map(Loop, copy.axes)))
+    return Schedule((*map(Loop, outer), Loop(last, VECTOR), Loop(last, 1, Bind.LANES)))
+
+
+def _value(rows: Tensor, step: ComputeStep, data: PlanData) -> int:
+    """Return the number of the value that rows are."""
+    (result,) = step.outputs
+    data.values.append(
+        PlanValue(
+            number=len(data.values),
+            name=f"{data.values[result].name}.columns",
+            type=TensorType(rows.dtype, tuple(extent.constant or 0 for extent in rows.shape)),
+            role=Role.TEMPORARY,
+            memory=NoMemory(),
+            layout=row_major(rows.shape),
+        )
+    )
+    return len(data.values) - 1
