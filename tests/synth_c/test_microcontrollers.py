@@ -210,9 +210,16 @@ block entry {
 """
 
 
+PLANE_AND_COLUMNS = (8 * 7, 4 * 32 * 2)
+RING_AND_ROWS = (3 * 7 * 16, 2 * 32)
+
+
 @needs_gcc
-def test_layers_are_computed_in_place() -> None:
-    """Depthwise from a plane of one channel, pointwise from columns of few places: one image and these are enough."""
+@pytest.mark.parametrize(
+    ("target", "scratch"), [({"fpu": "single", "dsp": True}, PLANE_AND_COLUMNS), (HELIUM, RING_AND_ROWS)], ids=str
+)
+def test_layers_are_computed_in_place(target: dict[str, object], scratch: tuple[int, ...]) -> None:
+    """Depthwise from a plane or a ring, pointwise from columns of few places: one image and these are enough."""
     numbers = np.random.default_rng(7)
     kinds = {"depth": (32, 1, 3, 3), "point": (32, 32, 1, 1)}
     arrays = {f"{k}.{n}": numbers.integers(-127, 128, s).astype(np.int8) for k, s in kinds.items() for n in range(2)}
@@ -222,10 +229,9 @@ def test_layers_are_computed_in_place() -> None:
     expected = np.asarray(executor.fetch("y"))
     assert len(np.unique(expected)) > 9
 
-    synthesis = Synthesizer("c", arch=device(fpu="single", dsp=True)).synthesize(model, graph(SEPARABLE))
+    synthesis = Synthesizer("c", arch=device(**target)).synthesize(model, graph(SEPARABLE))
 
-    plane, columns = 8 * 7, 4 * 32 * 2
-    assert synthesis.plan.arena_nbytes <= x.size + 64 + -(-max(plane, columns) // 64) * 64
+    assert synthesis.plan.arena_nbytes <= x.size + 64 + -(-max(scratch) // 64) * 64
     np.testing.assert_array_equal(run_sanitised(synthesis, {"image": x})["y"].reshape(expected.shape), expected)
 
 

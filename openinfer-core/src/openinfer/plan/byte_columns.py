@@ -18,6 +18,7 @@ from openinfer.dtypes import I32
 from openinfer.ir.types import TensorType
 from openinfer.layout import row_major
 from openinfer.plan.columns import free_name, is_alone, layouts_of_step, tile_of
+from openinfer.plan.depthwise_lanes import copied_in_lanes, is_contiguous, sums_in_lanes
 from openinfer.plan.rewriting import with_steps
 from openinfer.plan.steps import Arrangement, ComputeStep
 from openinfer.plan.values import NoMemory, PlanValue, Role
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from openinfer.layout import Layout
     from openinfer.plan.plan_data import PlanData
     from openinfer.plan.steps import Procedure, Step
+    from openinfer.schedule import Schedule
 
     Array = npt.NDArray[Any]
 
@@ -78,6 +80,9 @@ def _copied(step: ComputeStep, data: PlanData, target: TargetInfo) -> ComputeSte
         return None
     inputs[position] = data.constant([inputs[position]], partial(_moved, made.order, made.shape), weight.dtype)
     tensors[position] = Tensor(weight.tensor, weight.dtype, tuple(map(Index.of, made.shape)))
+    schedules: tuple[Schedule, ...] = ()
+    if target.mve and parts.is_depthwise and is_contiguous(stage, parts, layouts_of_step(step, data)):
+        schedules = (copied_in_lanes(made.copy, made.copy.axes[-1]), sums_in_lanes(made.products, parts.channels))
     # The totals of a tile of one channel are what registers have room for, with their products.
     most = max(1, target.for_totals(I32).registers // 2) if parts.is_depthwise else PLACES
     last = parts.places[-1]
@@ -90,7 +95,7 @@ def _copied(step: ComputeStep, data: PlanData, target: TargetInfo) -> ComputeSte
         computation=computation,
         inputs=tuple(inputs),
         temporaries=(_value(made.columns, step, data),),
-        arrangement=Arrangement(fusion=loops),
+        arrangement=Arrangement(fusion=loops, schedules=schedules),
     )
 
 

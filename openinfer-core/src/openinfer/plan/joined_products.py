@@ -22,6 +22,7 @@ from openinfer.ir.types import TensorType
 from openinfer.layout import row_major
 from openinfer.loops import Bind
 from openinfer.plan.columns import free_name, is_alone, layouts_of_step
+from openinfer.plan.depthwise_lanes import has_border, is_contiguous, sums_in_lanes
 from openinfer.plan.rewriting import with_steps
 from openinfer.plan.steps import Arrangement, ComputeStep
 from openinfer.plan.values import NoMemory, PlanValue, Role
@@ -71,8 +72,11 @@ def _rewritten(step: ComputeStep, data: PlanData) -> ComputeStep | None:
     layouts = layouts_of_step(step, data)
     stage = merged_places(without_single_places(step.computation.stages[0]), layouts)
     parts = sum_of_bytes(stage)
-    if parts is None or parts.is_depthwise or stage.fold is None:
+    if parts is None or stage.fold is None:
         return None
+    if parts.is_depthwise:
+        is_inside = is_contiguous(stage, parts, layouts) and has_border(stage, parts, layouts)
+        return _with_schedule(step, stage, sums_in_lanes(stage, parts.channels)) if is_inside else None
     image, weight = stage.elements[parts.image], stage.elements[parts.weight]
     if not isinstance(image, Read) or not isinstance(weight, Read) or extent_of(parts.channels) < CHANNELS:
         return None
@@ -96,6 +100,11 @@ def _rewritten(step: ComputeStep, data: PlanData) -> ComputeStep | None:
     schedule = _products(made, parts)
     step = replace(step, computation=computation, inputs=tuple(inputs), arrangement=Arrangement(schedules=(schedule,)))
     return step if made.copy is None or made.rows is None else _with_copy(step, made.copy, made.rows, parts, data)
+
+
+def _with_schedule(step: ComputeStep, stage: Stage, schedule: Schedule) -> ComputeStep:
+    computation = replace(step.computation, stages=(stage,))
+    return replace(step, computation=computation, arrangement=Arrangement(schedules=(schedule,)))
 
 
 def _with_copy(step: ComputeStep, copy: Stage, rows: Tensor, parts: ByteColumns, data: PlanData) -> ComputeStep:

@@ -19,6 +19,7 @@ from openinfer.expr.linear import linearise
 from openinfer.layout import Digit, Layout
 from openinfer.loops import Bind
 from openinfer.plan.accesses import mask, members, reads, writes
+from openinfer.plan.depthwise_lanes import TOTALS, block_of, copied_in_lanes, sums_in_lanes
 from openinfer.plan.layouts import slides
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.places import ALIGNMENT
@@ -39,6 +40,9 @@ LEAST_GAIN = 32
 
 SMALL_PLANE = 16
 """A plane of one channel takes at most one part in so many of an image."""
+
+SMALL_RING = 2
+"""A ring of rows of some channels takes at most one part in so many of an image."""
 
 MOVING = 3
 """Registers for an element of a plane, its product and its address."""
@@ -146,7 +150,7 @@ class _Sliding:
         if [Index.of(axis) for (axis, *_) in axes[1:]] != list(stage.at[1:]) or not _is_zero(stage.at[0]):
             return None
         (channels,), (rows,) = axes[1], axes[_ROWS]
-        lanes = self._target.lanes(max(tensor.dtype.bits // 8, 1))
+        lanes = TOTALS if self._target.mve else self._target.lanes(max(tensor.dtype.bits // 8, 1))
         row = element.at[_ROWS]
         reach = [(index.interval.low, index.interval.high) for index in element.at[_ROWS:]]
         lows, highs = ([end for end in ends if end is not None] for ends in zip(*reach, strict=True))
@@ -166,6 +170,8 @@ class _Sliding:
         after = self._live.after(step) & self._free
         if after >> windows.operand & 1:
             return False
+        if self._target.mve:
+            return self._ring_nbytes(windows) * SMALL_RING <= self.values[windows.operand].stored.nbytes
         if self._target.is_scalar:
             return prod(windows.count) * SMALL_PLANE <= self.values[windows.operand].stored.nbytes
         itemsize = max(windows.tensor.dtype.bits // 8, 1)
@@ -178,16 +184,19 @@ class _Sliding:
         """Return the bytes of the rows that a window reads, of the channels that are computed at a time."""
         *_, columns = self.values[windows.operand].type.shape
         height = windows.count[0] - (windows.rows.extent if isinstance(windows.rows.extent, int) else 0) + 1
+        if self._target.mve:
+            return height * windows.count[1] * block_of(windows.channels)
         return height * columns * self._target.vector_nbytes
 
     def _slid(self, step: ComputeStep, windows: _Windows) -> ComputeStep:
         """Return a step that copies rows into a ring, or a channel into a plane, and computes from there."""
         (stage,), value = step.computation.stages, self.values[windows.operand]
-        is_plane = self._target.is_scalar
-        first = (0, 0, *windows.first) if is_plane else (0, 0, windows.first[0], 0)
+        is_plane = self._target.is_scalar and not self._target.mve
+        has_border = is_plane or self._target.mve
+        first = (0, 0, *windows.first) if has_border else (0, 0, windows.first[0], 0)
         shape = list(value.type.shape)
         shape[_ROWS] = windows.count[0]
-        if is_plane:
+        if has_border:
             shape[_ROWS + 1] = windows.count[1]
         ring = Tensor("plane" if is_plane else "ring", windows.tensor.dtype, tuple(map(Index.of, shape)))
         axes = tuple(Var(f"r{dim}", extent) for dim, extent in enumerate(shape))
@@ -226,6 +235,11 @@ class _Sliding:
         if is_plane:
             schedules = (_copied(copy), _sums(stage, windows, self._target))
             arrangement = Arrangement(fusion=(Loop(windows.channels),), schedules=schedules)
+        elif self._target.mve:
+            rows = (Loop(windows.channels, block_of(windows.channels)), Loop(windows.rows))
+            sums = sums_in_lanes(computation.stages[1], windows.channels)
+            schedules = (copied_in_lanes(copy, axes[1]), sums)
+            arrangement = Arrangement(fusion=rows, sliding=True, schedules=schedules)
         return replace(step, computation=computation, temporaries=(made.number,), arrangement=arrangement)
 
 

@@ -12,7 +12,7 @@ from openinfer.expr.linear import linearise
 from openinfer.expr.text import program_text
 from openinfer.loops import Memory, Store
 from openinfer_synth_c.loop_programs.lanes import has_vector_type
-from openinfer_synth_c.loop_programs.vector_functions import applied, converted_halves, is_narrow, rounded
+from openinfer_synth_c.loop_programs.vector_functions import applied, converted_halves, is_narrow, rounded, shifted
 from openinfer_synth_c.loop_programs.vector_types import (
     PARAMETERS,
     apart,
@@ -27,7 +27,7 @@ from openinfer_synth_c.loop_programs.vector_values import WHOLE, roundings, wide
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openinfer.expr.linear import Program
+    from openinfer.expr.linear import Instruction, Program
     from openinfer.loops import Statement
     from openinfer_synth_c.code import Code
 
@@ -75,7 +75,7 @@ def _define_by_function(code: Code, name: str, program: Program, count: int) -> 
     for number, step in enumerate(instructions):
         kind = vector_type(code, step.dtype, count)
         if step.value is not None:
-            texts.append(splat(code, step.dtype, count, literal_text(step.dtype, step.value)))
+            texts.append(literal_text(step.dtype, step.value))
         elif step.function == "input":
             texts.append(letters[step.index])
             parameters[letters[step.index]] = kind
@@ -92,12 +92,20 @@ def _define_by_function(code: Code, name: str, program: Program, count: int) -> 
             texts.append(f"v{number}")
         else:
             types = [instructions[operand].dtype for operand in step.operands]
-            given = [texts[operand] for operand in step.operands]
-            lines.append(f"const {kind} v{number} = {applied(code, step.function, types, step.dtype, count, given)};")
+            text = shifted(code, step, instructions, count, texts[step.operands[0]])
+            if text is None:
+                given = [_vector(code, instructions[operand], count, texts[operand]) for operand in step.operands]
+                text = applied(code, step.function, types, step.dtype, count, given)
+            lines.append(f"const {kind} v{number} = {text};")
             texts.append(f"v{number}")
     kind = vector_type(code, instructions[-1].dtype, count)
     head = ", ".join(f"{parameters[letter]} {letter}" for letter in letters.values())
     define(code, name, f"{apart(code)} {kind} {name}({head})", [*lines, f"return {texts[-1]};"])
+
+
+def _vector(code: Code, step: Instruction, count: int, text: str) -> str:
+    """Return the vector of the result of a step, which may be a constant."""
+    return text if step.value is None else splat(code, step.dtype, count, text)
 
 
 def _has_narrow(program: Program) -> bool:

@@ -52,6 +52,17 @@ def call(code: Code, function: str, operands: Sequence[DType], result: DType, co
     return f"({vector_type(code, result, count)}){template.format(*given)}"
 
 
+def in_order(code: Code, count: int) -> list[str]:
+    """Return what keeps GCC from computing a total ``*y`` later than where it stands.
+
+    GCC 12 computes what one statement uses right before it: all products of a chain of sums after all loads, so that
+    it stores half of what it loaded on the stack.
+    """
+    if not code.has_helium or count != WORDS:
+        return []
+    return ["#if defined(__ARM_FEATURE_MVE) && !defined(__clang__)", '__asm__("" : "+w"(*y));', "#endif"]
+
+
 def dot_product_of_bytes(code: Code, count: int) -> str | None:
     """Return the name of a function that adds the products of two vectors of bytes to an i32, modulo 2^32.
 

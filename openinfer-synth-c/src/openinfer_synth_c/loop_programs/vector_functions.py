@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from openinfer.dtypes import BOOL, F16, F32, I32, U8, U32, DType, Kind, dtype_named
@@ -11,7 +10,7 @@ from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, rounded_16, widened, word
 from openinfer_synth_c.loop_programs.half_vectors import narrowed
 from openinfer_synth_c.loop_programs.half_vectors import widened as widened_halves
-from openinfer_synth_c.loop_programs.helium import call, in_helium
+from openinfer_synth_c.loop_programs.helium import call, in_helium, in_order
 from openinfer_synth_c.loop_programs.vector_types import (
     PARAMETERS,
     define,
@@ -26,13 +25,12 @@ from openinfer_synth_c.rolled_loops import rolled
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from openinfer.expr.linear import Instruction
     from openinfer_synth_c.code import Code
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 _WHOLE_FROM = literal_text(F32, 1.5 * 2**23)
-
-_CONSTANT = re.compile(r"oi_splat_[iu]\d+x\d+\((\d+)\)")
 
 FEW = 4
 """Largest number of narrow lanes for which GCC compiles unrolled conversions better than a loop."""
@@ -59,7 +57,7 @@ def added_product(code: Code, dtype: DType, count: int, *, is_fused: bool, is_sc
             (*factors, "*y"),
             is_fused=is_fused,
         )
-        lines = [f"*y = {result};"]
+        lines = [f"*y = {result};", *in_order(code, count)]
     else:
         result = _sum_of_product(
             lambda function, texts: code.noted(call_text(function, (dtype,) * len(texts), dtype, texts)),
@@ -128,8 +126,6 @@ def _written(
         kind = vector_type(code, result, count)
         wrapping = vector_type(code, dtype_named(f"u{result.bits}"), count)
         return f"({kind})({text.format(*(f'({wrapping}){operand}' for operand in texts))})"
-    if function in ("shl", "shr"):
-        return _shifted(code, function, result, count, texts)
     if function in ("to_bits", "from_bits") or (function == "cast" and {operands[0], result} == {I32, U32}):
         return f"({vector_type(code, result, count)}){texts[0]}"
     if function == "div" and result.is_float:
@@ -137,15 +133,15 @@ def _written(
     return None
 
 
-def _shifted(code: Code, function: str, dtype: DType, count: int, texts: Sequence[str]) -> str | None:
-    """Return the shift of a vector by a constant below the width of its elements; None: it is another one."""
-    constant = _CONSTANT.fullmatch(texts[1])
-    if constant is None or int(constant[1]) >= dtype.bits:
+def shifted(code: Code, step: Instruction, instructions: Sequence[Instruction], count: int, text: str) -> str | None:
+    """Return the shift of a vector by a constant below the width of its elements; None: a step is something else."""
+    by = instructions[step.operands[-1]].value if step.function in ("shl", "shr") else None
+    if not code.has_vector_types or by is None or not 0 <= by < step.dtype.bits:
         return None
-    if function == "shr":
-        return f"{texts[0]} >> {constant[1]}"
-    kind, wrapping = (vector_type(code, t, count) for t in (dtype, dtype_named(f"u{dtype.bits}")))
-    return f"({kind})(({wrapping}){texts[0]} << {constant[1]})"
+    if step.function == "shr":
+        return f"{text} >> {by}"
+    kind, wrapping = (vector_type(code, t, count) for t in (step.dtype, dtype_named(f"u{step.dtype.bits}")))
+    return f"({kind})(({wrapping}){text} << {by})"
 
 
 def _by_lane(

@@ -13,7 +13,14 @@ from openinfer.loops import Load
 from openinfer_synth_c.loop_programs.addresses import counter, loop_head
 from openinfer_synth_c.loop_programs.loaded_vectors import applied_to_loaded
 from openinfer_synth_c.loop_programs.places import is_plain
-from openinfer_synth_c.loop_programs.vector_functions import applied, converted_halves, is_narrow, rounded, select_of
+from openinfer_synth_c.loop_programs.vector_functions import (
+    applied,
+    converted_halves,
+    is_narrow,
+    rounded,
+    select_of,
+    shifted,
+)
 from openinfer_synth_c.loop_programs.vector_types import load, splat, vector_type
 from openinfer_synth_c.rolled_loops import rolled
 
@@ -146,6 +153,9 @@ class _VectorValue:
                 return self._select(step, instructions, texts), True
             either = [self._vector(texts[n], n, step.dtype) for n in (a, b)]
             return f"{texts[condition]} ? {either[0]} : {either[1]}", True
+        written = shifted(code, step, instructions, self.loop.count, texts[step.operands[0]])
+        if written is not None:
+            return written, True
         vectors = [self._vector(texts[n], n, instructions[n].dtype) for n in step.operands]
         if code.has_vector_types and widens_rounded(step, instructions):
             return f"{converted_halves(code, F32, self.loop.count, is_rounded=True)}({vectors[0]})", True
