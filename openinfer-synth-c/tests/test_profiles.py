@@ -72,7 +72,7 @@ EXPECTED = {
     "cortex-m4": Expected(ARM, has=(r"\bsmlad\b", r"vfma\.f32", r"\bsxtb16\b")),
     "cortex-m7": Expected(ARM, has=(r"\bsmlad\b", r"vfma\.f32")),
     "cortex-m33": Expected(ARM, has=(r"\bsmlad\b", r"vfma\.f32")),
-    "cortex-m55": Expected(ARM, has=(r"\bvmladava\.s8\b", r"\bvcvt\.f32\.s32\s+q", r"vfma\.f32")),
+    "cortex-m55": Expected(ARM, has=(r"\bvmladava\.s8\b", r"\bvcvt\.f32\.s32\s+q", r"\bvfma\.f32\s+q")),
     "rv32imc": Expected(RISC_V, has=(r"\bmul\b",), lacks=(r"\bfmadd", r"\bamo")),
     "rv32imac": Expected(RISC_V, has=(r"\bmul\b",), lacks=(r"\bfmadd",)),
     "esp32-c3": Expected(RISC_V, has=(r"\bmul\b",), lacks=(r"\bfmadd", r"\bamo")),

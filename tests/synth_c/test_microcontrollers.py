@@ -23,6 +23,7 @@ from openinfer.synth import Synthesizer
 from openinfer.testing.waiting import limit_s
 
 BOARD = Path(__file__).parents[2] / "examples" / "cortex-m4"
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "mcu"
 TOOLS = ("arm-none-eabi-gcc", "qemu-system-arm")
 
 NETWORK = """
@@ -339,7 +340,8 @@ block entry {
 
 
 @needs_gcc
-def test_a_residual_is_not_an_image_that_windows_slide_over() -> None:
+@pytest.mark.parametrize("target", [{"fpu": "single", "dsp": True}, HELIUM], ids=str)
+def test_a_residual_is_not_an_image_that_windows_slide_over(target: dict[str, object]) -> None:
     numbers = np.random.default_rng(10)
     arrays = {name: numbers.normal(size=(8, 8, 3, 3)).astype(np.float32) for name in "ab"}
     model, x = Model.from_arrays(arrays), numbers.normal(size=(1, 8, 6, 6)).astype(np.float32)
@@ -347,7 +349,7 @@ def test_a_residual_is_not_an_image_that_windows_slide_over() -> None:
     executor.step(image=x)
     expected = np.asarray(executor.fetch("y"))
 
-    synthesis = Synthesizer("c", arch=device(fpu="single", dsp=True)).synthesize(model, graph(RESIDUAL))
+    synthesis = Synthesizer("c", arch=device(**target)).synthesize(model, graph(RESIDUAL))
 
     result = run_sanitised(synthesis, {"image": x})["y"].reshape(expected.shape)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-2)
@@ -390,11 +392,26 @@ def test_other_devices_keep_their_form(model: Model) -> None:
 
 
 @pytest.mark.skipif(any(shutil.which(tool) is None for tool in TOOLS), reason=f"not installed: {' or '.join(TOOLS)}")
-def test_a_board_computes_the_same(model: Model, image: np.ndarray, expected: np.ndarray, tmp_path: Path) -> None:
-    synthesis = Synthesizer("c", arch="cortex-m4").synthesize(model, graph(NETWORK))
+@pytest.mark.parametrize(
+    ("arch", "script", "machine", "instructions"),
+    [
+        ("cortex-m4", BOARD / "link.ld", "mps2-an386", ("smlad", "sxtb16", "ssat")),
+        ("cortex-m55", BENCHMARK / "cortex-m55.ld", "mps3-an547", ("vcvt.f32.s32", "vmul.i32", "vmin.s32")),
+    ],
+)
+def test_a_board_computes_the_same(
+    model: Model,
+    image: np.ndarray,
+    expected: np.ndarray,
+    arch: str,
+    script: Path,
+    machine: str,
+    instructions: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    synthesis = Synthesizer("c", arch=arch).synthesize(model, graph(NETWORK))
     synthesis.emit(tmp_path / "digits")
-    for name in ("board.c", "link.ld"):
-        shutil.copy(BOARD / name, tmp_path)
+    shutil.copy(BOARD / "board.c", tmp_path)
     header = synthesis.bundle.files["model.h"].decode()
     arenas = re.findall(r"void \*(arena_\w+)", re.search(r"model_init\((.*?)\);", header)[1])
     declared = (f"MODEL_ALIGNED static unsigned char {name}[MODEL_{name.upper()}_BYTES];" for name in arenas)
@@ -415,11 +432,11 @@ def test_a_board_computes_the_same(model: Model, image: np.ndarray, expected: np
 
     run(*compiler, "-c", "digits/model.c")
     linked = [flag for flag in compiler if flag not in ("-Wpedantic", "-Werror", "-Wconversion")]
-    linked += ["-T", "link.ld", "-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections"]
+    linked += ["-T", str(script), f"-L{script.parent}", "-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections"]
     run(*linked, "-o", "net.elf", "board.c", "main.c", "model.o", "-lm")
-    emulator = ["qemu-system-arm", "-M", "mps2-an386", "-semihosting", "-nographic", "-kernel", "net.elf"]
+    emulator = ["qemu-system-arm", "-M", machine, "-semihosting", "-nographic", "-kernel", "net.elf"]
     said = run(*emulator)
 
     assert bytes.fromhex(re.search(r"[0-9a-f]{14}", said)[0]) == expected.tobytes()
     listing = run("arm-none-eabi-objdump", "-d", "model.o")
-    assert all(re.search(rf"\t{name}\b", listing) for name in ("smlad", "sxtb16", "ssat"))
+    assert all(re.search(rf"\t{name}\b", listing) for name in instructions)

@@ -136,6 +136,16 @@ class TargetInfo:
         """Whether this is the core of a microcontroller without vectors: arithmetic and loads take turns."""
         return self.fpu is not None and self.lanes(WORD_NBYTES) == 1
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether this is the core of a microcontroller, which does one thing after the other."""
+        return self.fpu is not None
+
+    @property
+    def in_vectors(self) -> TargetInfo:
+        """The machine as loops see it that compute in its vectors of Helium: eight registers of 16 bytes."""
+        return replace(self, vector_nbytes=16, registers=8, integer_registers=None) if self.mve else self
+
     def for_totals(self, dtype: DType) -> TargetInfo:
         """Return the machine as sums of a type see it: ``registers`` are those that hold their totals."""
         if self.integer_registers is None or not dtype.is_integer:

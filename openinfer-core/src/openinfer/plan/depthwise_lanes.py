@@ -33,7 +33,7 @@ def block_of(channels: Var) -> int:
 
 def copied_in_lanes(copy: Stage, channels: Var) -> Schedule:
     """Return the schedule of a copy with channels in lanes."""
-    block = block_of(channels)
+    block = gcd(extent_of(channels), BYTES * 8 // copy.value.dtype.bits)
     others = (Loop(axis) for axis in copy.axes if axis != channels)
     return Schedule((*others, Loop(channels, block), Loop(channels, 1, Bind.LANES)))
 

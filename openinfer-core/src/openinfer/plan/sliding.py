@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var, Within, extent_of
 from openinfer.compute import Read, Stage, Tensor
-from openinfer.dtypes import I32
+from openinfer.dtypes import I8, I32
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.layout import Digit, Layout
@@ -237,8 +237,9 @@ class _Sliding:
             arrangement = Arrangement(fusion=(Loop(windows.channels),), schedules=schedules)
         elif self._target.mve:
             rows = (Loop(windows.channels, block_of(windows.channels)), Loop(windows.rows))
-            sums = sums_in_lanes(computation.stages[1], windows.channels)
-            schedules = (copied_in_lanes(copy, axes[1]), sums)
+            schedules = (copied_in_lanes(copy, axes[1]),)
+            if ring.dtype is I8:
+                schedules = (*schedules, sums_in_lanes(computation.stages[1], windows.channels))
             arrangement = Arrangement(fusion=rows, sliding=True, schedules=schedules)
         return replace(step, computation=computation, temporaries=(made.number,), arrangement=arrangement)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from openinfer.compute import Read
 from openinfer.compute.stage import expressions_of
+from openinfer.dtypes import F32
 from openinfer.expr.linear import linearise
 from openinfer.schedule.elementwise import by_address, in_lanes
 from openinfer.schedule.loops import Loop, Schedule, plain, usual_extent
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from openinfer.arch import TargetInfo
     from openinfer.compute import Stage
     from openinfer.layout import Layout
+
+_Target = TypeVar("_Target", "TargetInfo", "TargetInfo | None")
 
 STRIP = 16
 """Elements of a strip: those of f32 that a cache line of 64 bytes holds."""
@@ -51,6 +54,7 @@ def choose(
         skip: number of an element past whose border terms may be left out (`openinfer.schedule.borders`).
     """
     counted = () if within is None else tuple(within.items())
+    target = _machine(stage, target)
     return _chosen(stage, used_layouts(stage, layouts), target, counted, skip)
 
 
@@ -104,6 +108,7 @@ def estimate(
     """
     if not _is_regular(stage):
         return None
+    target = _machine(stage, target)
     lanes = target.lanes(_itemsize(stage))
     if stage.fold is not None:
         schedule = choose(stage, layouts, target, within, skip)
@@ -121,7 +126,7 @@ def equals(
     Args:
         share: the part of its time by which the others may be slower.
     """
-    return _equals(stage, used_layouts(stage, layouts), target, skip, share) or (
+    return _equals(stage, used_layouts(stage, layouts), _machine(stage, target), skip, share) or (
         choose(stage, layouts, target, None, skip),
     )
 
@@ -149,12 +154,20 @@ def compared(
     """
     if not _is_regular(stage):
         return None
+    target = _machine(stage, target)
     lanes = target.lanes(_itemsize(stage))
     cycles = estimated(stage, layouts, target, lanes, schedule, within)
     if cycles is None:
         return None
     others = (found for found in ranked(stage, layouts, target, lanes, schedule.skip, within) if found[1] != schedule)
     return cycles, next(others, None)
+
+
+def _machine(stage: Stage, target: _Target) -> _Target:
+    """Return the machine that computes a stage: sums of f32 are worth vectors where these are for inner loops alone."""
+    if target is None or not target.mve or stage.fold is None:
+        return target
+    return target.in_vectors if all(total.dtype is F32 for total in stage.fold.totals) else target
 
 
 def _is_regular(stage: Stage) -> bool:

@@ -290,7 +290,7 @@ def _tile(work: Work, tiling: Tiling, size: Mapping[Var, int], target: TargetInf
     loads *= taps if tiling.stream is None else 1
     # Instructions of a core without vectors take turns; others overlap.
     apart, together = arithmetic + loads + STEPPING, max(arithmetic, loads / target.loads, LATENCY * taps)
-    body = apart if target.is_scalar else together
+    body = apart if target.takes_turns else together
     walked = tiling.walked * steps
     across = LATENCY * 5.0 * copies if tiling.lane in work.folded else 0.0
     busy = max(walked * body, _far(work, tiling, size, walked, target))

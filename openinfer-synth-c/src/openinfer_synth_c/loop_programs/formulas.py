@@ -12,7 +12,14 @@ from openinfer.expr.linear import linearise
 from openinfer.expr.text import program_text
 from openinfer.loops import Memory, Store
 from openinfer_synth_c.loop_programs.lanes import has_vector_type
-from openinfer_synth_c.loop_programs.vector_functions import applied, converted_halves, is_narrow, rounded, shifted
+from openinfer_synth_c.loop_programs.vector_functions import (
+    applied,
+    converted_halves,
+    is_narrow,
+    rounded,
+    select_of,
+    shifted,
+)
 from openinfer_synth_c.loop_programs.vector_types import (
     PARAMETERS,
     apart,
@@ -22,7 +29,7 @@ from openinfer_synth_c.loop_programs.vector_types import (
     splat,
     vector_type,
 )
-from openinfer_synth_c.loop_programs.vector_values import WHOLE, roundings, widens_rounded, within_roundings
+from openinfer_synth_c.loop_programs.vector_values import WHOLE, is_choice, roundings, widens_rounded, within_roundings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +65,8 @@ def formula(code: Code, program: Program, count: int) -> str:
     lines, text = program_text(program, {number: f"x{number}" for number in types}, lambda: next(names))
     name = f"oi_{of}_{crc32(' '.join((*lines, text, *map(str, types.values()))).encode()):08x}_{result}x{count}"
     operands = [types[number] for number in program.inputs]
-    if code.has_helium or _has_narrow(program) or (_has_halves(program) and code.has_vector_types):
+    in_vectors = (code.has_helium and _has_vectors(program)) or (code.has_vector_types and _has_halves(program))
+    if in_vectors or _has_narrow(program):
         _define_by_function(code, name, program, count)
         return name
     fragment = render(program, inputs, "v")
@@ -73,12 +81,17 @@ def _define_by_function(code: Code, name: str, program: Program, count: int) -> 
     instructions, texts, lines, parameters = program.instructions, list[str](), list[str](), dict[str, str]()
     rounding, unused = roundings(instructions), within_roundings(instructions)
     for number, step in enumerate(instructions):
-        kind = vector_type(code, step.dtype, count)
+        kind = "" if step.dtype is BOOL else vector_type(code, step.dtype, count)
         if step.value is not None:
             texts.append(literal_text(step.dtype, step.value))
         elif step.function == "input":
             texts.append(letters[step.index])
             parameters[letters[step.index]] = kind
+        elif is_choice(instructions, number):
+            texts.append("")
+        elif step.function == "select":
+            lines.append(f"const {kind} v{number} = {_selected(code, step, instructions, count, texts)};")
+            texts.append(f"v{number}")
         elif number not in unused and step.function == "trunc" and instructions[step.operands[0]].function in WHOLE:
             texts.append(texts[step.operands[0]])
         elif number in unused:
@@ -106,6 +119,23 @@ def _define_by_function(code: Code, name: str, program: Program, count: int) -> 
 def _vector(code: Code, step: Instruction, count: int, text: str) -> str:
     """Return the vector of the result of a step, which may be a constant."""
     return text if step.value is None else splat(code, step.dtype, count, text)
+
+
+def _selected(
+    code: Code, step: Instruction, instructions: Sequence[Instruction], count: int, texts: Sequence[str]
+) -> str:
+    """Return a choice by a comparison."""
+    condition, *either = step.operands
+    compared = instructions[condition].operands
+    vectors = [_vector(code, instructions[operand], count, texts[operand]) for operand in (*compared, *either)]
+    function, dtype = instructions[condition].function, instructions[compared[0]].dtype
+    return select_of(code, function, dtype, step.dtype, count, vectors)
+
+
+def _has_vectors(program: Program) -> bool:
+    """Return whether all results of a program but those that vectors are chosen by have vector types."""
+    instructions = program.instructions
+    return all(step.dtype is not BOOL or is_choice(instructions, number) for number, step in enumerate(instructions))
 
 
 def _has_narrow(program: Program) -> bool:

@@ -27,12 +27,26 @@ BYTES, WORDS = 16, 4
 
 _TYPES = {F32: "float32x4_t", I32: "int32x4_t", I8: "int8x16_t"}
 
+_ENDS = {F32: "f32", I32: "s32"}
+
+_COMPARED = {
+    "eq": ("eq", "a", "b"),
+    "ne": ("ne", "a", "b"),
+    "gt": ("gt", "a", "b"),
+    "ge": ("ge", "a", "b"),
+    "lt": ("gt", "b", "a"),
+    "le": ("ge", "b", "a"),
+}
+"""Comparisons by their instruction and its operands."""
+
 _CALLS: Mapping[tuple[str, DType, DType], str] = {
     ("cast", I32, F32): "vcvtq_f32_s32({})",
     ("clip8", I32, I32): "vminq_s32(vmaxq_s32({}, vdupq_n_s32(-128)), vdupq_n_s32(127))",
     ("maximum", I32, I32): "vmaxq_s32({}, {})",
     ("minimum", I32, I32): "vminq_s32({}, {})",
     ("fma", F32, F32): "vfmaq_f32({2}, {0}, {1})",
+    ("maximum", F32, F32): "vpselq_f32({1}, {0}, vcmpgtq_f32({1}, {0}) | vcmpneq_f32({0}, {0}))",
+    ("minimum", F32, F32): "vpselq_f32({1}, {0}, vcmpgtq_f32({0}, {1}) | vcmpneq_f32({0}, {0}))",
 }
 """Calls for functions of `openinfer.expr.tree`, by the types of the first operand and of the result."""
 
@@ -52,8 +66,22 @@ def call(code: Code, function: str, operands: Sequence[DType], result: DType, co
     return f"({vector_type(code, result, count)}){template.format(*given)}"
 
 
+def choice(code: Code, comparison: str, compared: DType, result: DType, count: int) -> list[str] | None:
+    """Return the body of a choice of ``c`` where ``a`` and ``b`` compare, else of ``d``; None: it has no instructions.
+
+    "Less than" of floats holds for NaN in these instructions: operands are exchanged.
+    """
+    if not code.has_helium or count != WORDS or compared not in _ENDS or result not in _ENDS:
+        return None
+    name, first, second = _COMPARED[comparison]
+    given = (f"({_TYPES[compared]}){letter}" for letter in (first, second))
+    test = f"vcmp{name}q_{_ENDS[compared]}({', '.join(given)})"
+    either = f"({_TYPES[result]})c, ({_TYPES[result]})d"
+    return [f"return ({vector_type(code, result, count)})vpselq_{_ENDS[result]}({either}, {test});"]
+
+
 def in_order(code: Code, count: int) -> list[str]:
-    """Return what keeps GCC from computing a total ``*y`` later than where it stands.
+    """Return what keeps GCC from computing a total ``*y`` later than where it is written.
 
     GCC 12 computes what one statement uses right before it: all products of a chain of sums after all loads, so that
     it stores half of what it loaded on the stack.
@@ -61,6 +89,14 @@ def in_order(code: Code, count: int) -> list[str]:
     if not code.has_helium or count != WORDS:
         return []
     return ["#if defined(__ARM_FEATURE_MVE) && !defined(__clang__)", '__asm__("" : "+w"(*y));', "#endif"]
+
+
+def axpy(code: Code, dtype: DType, count: int, plain: Sequence[str], *, is_fused: bool) -> Sequence[str]:
+    """Return the body of a function that adds the product of a number ``a`` and a vector ``x`` to ``*y``."""
+    if not code.has_helium or count != WORDS or dtype is not F32 or not is_fused:
+        return plain
+    kind = vector_type(code, dtype, count)
+    return in_helium(code, [f"*y = ({kind})vfmaq_n_f32((float32x4_t)*y, (float32x4_t)x, a);"], plain)
 
 
 def dot_product_of_bytes(code: Code, count: int) -> str | None:

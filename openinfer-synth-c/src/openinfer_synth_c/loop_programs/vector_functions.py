@@ -10,7 +10,7 @@ from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, rounded_16, widened, word
 from openinfer_synth_c.loop_programs.half_vectors import narrowed
 from openinfer_synth_c.loop_programs.half_vectors import widened as widened_halves
-from openinfer_synth_c.loop_programs.helium import call, in_helium, in_order
+from openinfer_synth_c.loop_programs.helium import axpy, call, choice, in_helium, in_order
 from openinfer_synth_c.loop_programs.vector_types import (
     PARAMETERS,
     define,
@@ -57,7 +57,9 @@ def added_product(code: Code, dtype: DType, count: int, *, is_fused: bool, is_sc
             (*factors, "*y"),
             is_fused=is_fused,
         )
-        lines = [f"*y = {result};", *in_order(code, count)]
+        plain = [f"*y = {result};"]
+        lines = axpy(code, dtype, count, plain, is_fused=is_fused) if is_scalar else plain
+        lines = [*lines, *in_order(code, count)]
     else:
         result = _sum_of_product(
             lambda function, texts: code.noted(call_text(function, (dtype,) * len(texts), dtype, texts)),
@@ -86,7 +88,13 @@ def select_of(code: Code, comparison: str, compared: DType, result: DType, count
     a, b, c, d = lanes(code, 4)
     condition = code.noted(call_text(comparison, (compared, compared), BOOL, (a, b)))
     value = call_text("select", (BOOL, result, result), result, (f"({condition})", c, d))
-    define_by_lane(code, name, (compared, compared, result, result), result, count, code.noted(value))
+    lines = choice(code, comparison, compared, result, count)
+
+    def with_instruction(plain: Sequence[str]) -> Sequence[str]:
+        return plain if lines is None else in_helium(code, lines, plain)
+
+    types = (compared, compared, result, result)
+    define_by_lane(code, name, types, result, count, code.noted(value), around=with_instruction)
     return f"{name}({', '.join(texts)})"
 
 
@@ -382,6 +390,18 @@ def across(code: Code, function: str, dtype: DType, count: int) -> str:
     return name
 
 
+def _across_elements(code: Code, function: str, dtype: DType, count: int) -> str:
+    """Return the name of `across_vector` in terms of elements."""
+    name, elements = f"oi_across_{function}_vector_{dtype}x{count}", [f"v[{lane}]" for lane in range(count)]
+    while len(elements) > 1:
+        half = len(elements) // 2
+        pairs = zip(elements[:half], elements[half:], strict=True)
+        elements = [f"({code.noted(call_text(function, (dtype, dtype), dtype, pair))})" for pair in pairs]
+    head = f"VECTOR_FUNCTION {c_type(dtype)} {name}({vector_type(code, dtype, count)} v)"
+    define(code, name, head, [f"return {elements[0]};"])
+    return name
+
+
 def across_vector(code: Code, function: str, dtype: DType, count: int) -> str:
     """Return the name of the same function of a vector, of 2, 4, 8... lanes: halves are combined as vectors.
 
@@ -391,6 +411,9 @@ def across_vector(code: Code, function: str, dtype: DType, count: int) -> str:
     if name in code.definitions:
         return name
     whole, last, lines = vector_type(code, dtype, count), "v", list[str]()
+    if code.has_helium:
+        # There are no vectors of half the size; elements are registers of their own.
+        return _across_elements(code, function, dtype, count)
     while count > 1:
         count //= 2
         kind = vector_type(code, dtype, count) if count > 1 else c_type(dtype)
