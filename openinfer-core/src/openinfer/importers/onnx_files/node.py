@@ -95,6 +95,10 @@ class Node:
         """Raise `UnsupportedNodeError` for a reason."""
         raise UnsupportedNodeError(reason)
 
+    def refuse_training(self, what: str) -> NoReturn:
+        """Raise `UnsupportedNodeError` for what a node computes in training alone."""
+        self.refuse(f"{what}: export the model for inference (in PyTorch, after model.eval())")
+
     def refuse_sizes(self, what: str, *dims: Size) -> NoReturn:
         """Raise `UnsupportedNodeError` for what has to be a number, with the options that fix its sizes."""
         self.refuse(f"{what} depends on sizes: fix them with {self.emit.dimensions.options(names_of(*dims))}")

@@ -327,9 +327,9 @@ def _dropout(node: Node) -> tuple[Value, Value | None]:
     if training is not None and (training.payload is None or bool(training.array())):
         ratio = node.known_scalar(1)
         if ratio != 0 and (training.payload is None or ratio is None):
-            node.refuse("training_mode=1: export the model for inference (in PyTorch, after model.eval())")
+            node.refuse_training("training_mode=1")
         if ratio:
-            node.refuse("training_mode=1: export the model for inference (in PyTorch, after model.eval())")
+            node.refuse_training("training_mode=1")
     x = node.given(0)
     if len(node.source.outputs) < 2 or not node.source.outputs[1]:
         return x, None

@@ -79,10 +79,11 @@ def _mean_variance_norm(node: Node) -> Value:
 
 @translates("BatchNormalization")
 def _batch_norm(node: Node) -> Value:
-    node.require("training_mode", 0)
+    if node.flag("training_mode"):
+        node.refuse_training("training_mode=1")
     node.require("spatial", 1)
     if any(node.source.outputs[1:]):
-        node.refuse("statistics as outputs: export the model for inference (in PyTorch, after model.eval())")
+        node.refuse_training("statistics as outputs")
     return node.call("batch_norm", *node.inputs[:5], **epsilon(node))
 
 
