@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import openinfer as oi
+from openinfer.affine import Index, Var
 from openinfer.errors import PluginError
 from openinfer.ir.types import TensorType
 from openinfer.plan.execution_plan import ExecutionPlan
@@ -131,6 +132,10 @@ WRONG = {
     "a call of nothing": (
         with_step(lambda step: CallStep(origin=step.origin, procedure="nowhere")),
         "a call of 'nowhere', which does not precede its caller",
+    ),
+    "a length of no step": (
+        with_step(lambda step: CopyStep(origin=step.origin, source=ValueRef(0), output=1, count=Index.of(Var("n")))),
+        r"an entry of an entry of an entry of terms of Index is .*, expected Symbol or Let",
     ),
 }
 

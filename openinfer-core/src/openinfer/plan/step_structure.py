@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from openinfer.affine import Index
 from openinfer.arch import TargetInfo
 from openinfer.compute import Computation
+from openinfer.dims import Let
 from openinfer.expr.tree import Expr
 from openinfer.ir.types import TensorType
 from openinfer.layout import Layout
@@ -15,7 +17,6 @@ from openinfer.plan import operands, regions, setting_ranges, steps
 from openinfer.plugins.structure import Structure
 from openinfer.plugins.types import KernelSpec
 from openinfer.schedule import Loop, Schedule
-from openinfer.symbolic import IntExpr
 
 _STEPS = Structure(
     *(
@@ -24,11 +25,12 @@ _STEPS = Structure(
         for part in vars(module).values()
         if dataclasses.is_dataclass(part) and isinstance(part, type) and part.__module__ == module.__name__
     ),
+    *(Index, Let),
     names={
         **{each.__name__: each for each in (TargetInfo, Computation, TensorType, Layout, Kernel, OpCall, KernelSpec)},
         **{each.__name__: each for each in (Loop, Schedule)},
         "Expr": Expr,
-        "IntExpr": IntExpr,
+        "Term": tuple[tuple[operands.Symbol | Let, ...], int],
         "Scalar": int | float | bool,
     },
 )

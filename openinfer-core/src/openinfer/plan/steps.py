@@ -13,6 +13,7 @@ from openinfer.expr.linear import linearise
 from openinfer.plan.operands import LoopIndex as LoopIndex
 from openinfer.plan.operands import Operand as Operand
 from openinfer.plan.operands import Register as Register
+from openinfer.plan.operands import Symbol as Symbol
 from openinfer.plan.operands import TableRef as TableRef
 from openinfer.plan.operands import ValueRef as ValueRef
 
