@@ -34,6 +34,11 @@ def flat_places(
     return found, [check, scale, partial(np.add, found, base, out=found)]
 
 
+def tuples_of(indices: Array) -> Array:
+    """Return indices with tuples in their last dim: a scalar is a tuple of one."""
+    return indices if indices.ndim else indices.reshape(1)
+
+
 def tuple_places(
     shape: tuple[int, ...], indices: Array, batch: int, what: str, workspace: Workspace
 ) -> tuple[Array, list[BoundCall]]:

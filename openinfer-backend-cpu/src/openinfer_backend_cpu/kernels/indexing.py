@@ -13,7 +13,7 @@ from openinfer.ops.catalog.indexing import hot_value
 from openinfer.ops.shapes import axis_of, integer
 from openinfer_backend_cpu.indices import places
 from openinfer_backend_cpu.registration import kernel
-from openinfer_backend_cpu.targets import flat_places, reshaped, tuple_places
+from openinfer_backend_cpu.targets import flat_places, reshaped, tuple_places, tuples_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def gather_elements(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Arr
 @kernel("gather_nd")
 def gather_nd(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Slices of x at tuples of places."""
-    x, indices, out = inputs[0], inputs[1], outputs[0]
+    x, indices, out = inputs[0], tuples_of(inputs[1]), outputs[0]
     batch, length = integer(call.settings.get("batch_dims"), "batch_dims"), indices.shape[-1]
     found, check = tuple_places(x.shape, indices, batch, f"gather_nd in {call.inputs[0]}", workspace)
     count, rest = math.prod(x.shape[: batch + length]), math.prod(x.shape[batch + length :])

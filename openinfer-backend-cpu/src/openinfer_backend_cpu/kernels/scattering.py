@@ -11,7 +11,7 @@ import numpy as np
 from openinfer.ops.shapes import axis_of, integer
 from openinfer_backend_cpu.registration import kernel
 from openinfer_backend_cpu.staging import Staging, compute_dtype, copy_into, quieted
-from openinfer_backend_cpu.targets import flat_places, tuple_places
+from openinfer_backend_cpu.targets import flat_places, tuple_places, tuples_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,7 @@ def scatter(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], wor
 def scatter_nd(call: OpCall, inputs: Sequence[Array], outputs: Sequence[Array], workspace: Workspace) -> BoundCall:
     """Slices replaced at tuples of places."""
     x, indices, updates = inputs
+    indices = tuples_of(indices)
     found, check = tuple_places(x.shape, indices, 0, f"scatter_nd in {call.inputs[0]}", workspace)
     rest = math.prod(x.shape[indices.shape[-1] :])
     return _updated(call, x, check, (found.reshape(-1), rest), updates, outputs[0], workspace)

@@ -57,7 +57,8 @@ def check_alongside(x: TensorType, indices: TensorType, axis: int) -> None:
 def tuple_dims(x: TensorType, indices: TensorType, batch: int = 0) -> slice:
     """Return the dims of x that the tuples in the last dim of ``indices`` name, after ``batch`` common ones.
 
-    Their numbers decide the form of the result: those that are known at run time only are followed to every dim.
+    A scalar is a tuple of one. Their numbers decide the form of the result: those that are known at run time only are
+    followed to every dim.
 
     Raises:
         OpTypeError: there is no such dim, it is longer than x has dims, or the common dims differ.
@@ -69,7 +70,7 @@ def tuple_dims(x: TensorType, indices: TensorType, batch: int = 0) -> slice:
     batch = one_of(batch, range(most + 1))
     if indices.shape[:batch] != x.shape[:batch]:
         raise OpTypeError(f"x is {x} and indices are {indices}: their first {batch} dims must be the same")
-    length = indices.shape[-1] if indices.shape else 0
+    length = indices.shape[-1] if indices.shape else 1
     if not 1 <= length <= len(x.shape) - batch:
         raise OpTypeError(
             f"indices are {indices}: their last dim, the length of a tuple, must be 1 to {len(x.shape) - batch} "
@@ -192,6 +193,8 @@ def _gather_nd(k: Builder, call: OpCall) -> None:
 
 def looked_up_tuple(k: Builder, indices: Tensor, at: Sequence[Var], extents: Sequence[int]) -> tuple[Var, ...]:
     """Return the places in dims of ``extents`` that the tuple at a position of ``indices`` names."""
+    if not indices.shape:
+        return (looked_up(k, indices[()], extents[0]),)
     return tuple(looked_up(k, indices[(*at, number)], extent) for number, extent in enumerate(extents))
 
 
@@ -267,7 +270,7 @@ GATHER_ELEMENTS = OpSchema(
 )
 GATHER_ND = OpSchema(
     name="gather_nd",
-    summary="slices of x at the places that tuples in the last dim of indices name",
+    summary="slices of x at the places that tuples in the last dim of indices, or a scalar, name",
     category=CATEGORY,
     inputs=(InputSpec(name="x"), _INDICES),
     dtypes=EVERY,
@@ -283,6 +286,7 @@ GATHER_ND = OpSchema(
         OpExample(inputs=(Operand(shape=(5, 3, 2)), _index((2, 2, 1), -5, 4, "i8"))),
         OpExample(inputs=(Operand(shape=(2, 5, 6)), _index((2, 3, 1), 0, 4)), settings={"batch_dims": 1}),
         OpExample(inputs=(Operand(shape=(5, 3)), _index((0, 2), 0, 2))),
+        OpExample(inputs=(Operand(shape=(5, 3)), _index((), -5, 4))),
     ),
 )
 ONE_HOT = OpSchema(

@@ -178,7 +178,7 @@ SCATTER = OpSchema(
 )
 SCATTER_ND = OpSchema(
     name="scatter_nd",
-    summary="x with slices replaced at the places that tuples in the last dim of indices name",
+    summary="x with slices replaced at the places that tuples in the last dim of indices, or a scalar, name",
     category=CATEGORY,
     inputs=_INPUTS,
     dtypes=EVERY,
@@ -194,5 +194,6 @@ SCATTER_ND = OpSchema(
         _example((5, 3), (4, 1), (4, 3), 0, 4, reduction="max"),
         _example((5, 3), (4, 1), (4, 3), 0, 4, reduction="min"),
         _example((5,), (0, 1), (0,), 0, 4),
+        _example((5, 3), (), (3,), -5, 4),
     ),
 )

@@ -54,9 +54,14 @@ def _replaced(place: Place, axis: int, index: object) -> Place:
     return tuple(changed)
 
 
+def _tuples(indices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return indices with tuples in their last dim: a scalar is a tuple of one."""
+    return indices if indices.ndim else indices.reshape(1)
+
+
 def _gathered_nd(inputs: Given, call: OpCall) -> Elements:
     settings: Mapping[str, Any] = call.settings
-    x, indices, batch = np.asarray(inputs[0]), np.asarray(inputs[1]), settings["batch_dims"]
+    x, indices, batch = np.asarray(inputs[0]), _tuples(np.asarray(inputs[1])), settings["batch_dims"]
     outer, named = indices.ndim - 1, batch + indices.shape[-1]
 
     def rule(place: Place) -> Any:
@@ -78,7 +83,7 @@ def _scattered(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
 
 def _scattered_nd(inputs: Given, call: OpCall) -> tuple[Exact, ...]:
     settings: Mapping[str, Any] = call.settings
-    found, indices, updates = np.array(inputs[0]), np.asarray(inputs[1]), np.asarray(inputs[2])
+    found, indices, updates = np.array(inputs[0]), _tuples(np.asarray(inputs[1])), np.asarray(inputs[2])
     for place in np.ndindex(*updates.shape) if found.size else ():
         named = indices[place[: indices.ndim - 1]]
         target = (*(int(index) for index in named), *place[indices.ndim - 1 :])
@@ -136,7 +141,7 @@ def _outside_a_table(call: OpCall) -> Iterator[Element]:
 def _outside_dims(call: OpCall) -> Iterator[Element]:
     """Yield indices past each of the dims that the last tuple names."""
     settings: Mapping[str, Any] = call.settings
-    length, batch = _shape(call, 1)[-1], settings.get("batch_dims", 0)
+    length, batch = (_shape(call, 1) or (1,))[-1], settings.get("batch_dims", 0)
     for number, extent in enumerate(_shape(call, 0)[batch : batch + length]):
         yield from past_the_ends(1, extent, place=number - length)
 
