@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx_models import agrees, info, model, node, saved, weights
 
-from openinfer import ModelImportError, Simulator
+from openinfer import Model, ModelImportError, Simulator, graph
 from openinfer.importers import load, verify
 from openinfer.plugins.environment import Environment
 
@@ -43,7 +46,47 @@ def test_a_recurrent_layer_is_a_loop_over_its_cell(op: str, direction: str, tmp_
     )
     imported = load(saved(proto, tmp_path))
     assert imported.text.count("loop time") == many
+    written = re.findall(r"op scatter_nd\((steps\w*), (\w+), h\w*\) >> \1;", imported.text)
+    assert [place.rstrip("_0123456789") for _, place in written] == {
+        "forward": ["t"],
+        "reverse": ["range"],
+        "bidirectional": ["t", "range"],
+    }[direction]
     agrees(proto, imported, {"x": rand(5, 2, 3)})
+
+
+@settings(deadline=None, max_examples=20)
+@given(rows=st.integers(1, 5), row=st.lists(st.integers(1, 3), max_size=2), start=st.integers(0, 4))
+def test_a_row_that_is_written_by_its_number_is_that_of_a_list_of_one_place(
+    rows: int, row: list[int], start: int
+) -> None:
+    """One statement, and the three that cut a place out of a list."""
+    shape = ", ".join(map(str, (rows, *row)))
+    text = f"""
+    dynamic {{ x: i32[{shape}]; }}
+    constant {{ zero: i32 @init(0); }}
+    block entry {{
+      op expand(zero, shape=[{shape}]) >> whole;
+      op expand(zero, shape=[{shape}]) >> apart;
+      assign numbers: i64[{rows}];
+      op range(limit={rows}) >> numbers;
+      op unsqueeze(numbers, axes=[1]) >> places;
+      loop time (t in {min(start, rows)}..{rows}) {{
+        op select(x, axis=0, index=t) >> value;
+        op scatter_nd(whole, t, value) >> whole;
+        op narrow(places, axis=0, start=t, length=1) >> place;
+        op unsqueeze(value, axes=[0]) >> values;
+        op scatter_nd(apart, place, values) >> apart;
+      }}
+      return whole, apart;
+    }}
+    """
+    x = RNG.integers(1, 99, (rows, *row), np.int32)
+    with Simulator(Model.from_arrays({}), graph(text)).make_executor() as executor:
+        executor.step(x=x)
+        found = executor.outputs()
+    x[:start] = 0
+    assert found["whole"].tolist() == found["apart"].tolist() == x.tolist()
 
 
 def test_a_single_step_needs_no_loop(tmp_path: Path) -> None:

@@ -282,7 +282,6 @@ def turns(
         return _no_turns(node, initial, turn)
     emit = node.emit
     dim = 0 if isinstance(count, Value) else count
-    places = node.call("unsqueeze", emit.typed("range", I64, (dim,)), axes=(1,)) if results else None
     taken = [Value("", state.dtype, state.dims) for state in initial]
     collected: list[Value] = []
     filled: list[Value] = []
@@ -293,11 +292,9 @@ def turns(
         states = [emit.materialised(state) for state in made[0]]
         _check_states(node, taken, states)
         for row in made[1]:
-            value = node.call("unsqueeze", emit.materialised(row.value), axes=(0,))
-            filled.append(Value("", value.dtype, (dim, *value.dims[1:])))
-            place = _place(index, 0 if isinstance(count, Value) else count, is_backward=row.is_backward)
-            start = node.call("narrow", places, axis=0, start=place, length=1)
-            collected.append(node.call("scatter_nd", filled[-1], start, value))
+            value = emit.materialised(row.value)
+            filled.append(Value("", value.dtype, (dim, *value.dims)))
+            collected.append(emit.with_row(filled[-1], _place(index, dim, is_backward=row.is_backward), value))
         written = [*_apart(node, list(calls), states), *collected]
         if any(str(index) in names_of(*value.dims) for call in calls for value in call.outputs):
             node.refuse("shapes that differ from turn to turn")

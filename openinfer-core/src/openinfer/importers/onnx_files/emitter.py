@@ -14,7 +14,7 @@ from openinfer.importers.onnx_files.branches import branch_call
 from openinfer.importers.onnx_files.loops import loop_call
 from openinfer.importers.onnx_files.shape_rules import ShapeRules
 from openinfer.importers.onnx_files.sizes import is_number, largest_number, names_of, size_text
-from openinfer.importers.onnx_files.values import Call, Value, index_of, known
+from openinfer.importers.onnx_files.values import Call, Value, index_of, known, of_elements
 from openinfer.ir.types import TensorType
 from openinfer.ops.counting import COUNT, counted_places
 from openinfer.symbolic import INT64
@@ -159,6 +159,11 @@ class Emitter:
         call = branch_call(condition, then, otherwise, self._branches, self.stage)
         self.calls.append(call)
         return call.outputs
+
+    def with_row(self, rows: Value, place: Size, row: Value) -> Value:
+        """Return rows of which the one at a place is another; the index of a loop is read by its name."""
+        shape = () if str(place) in self.indices else (1,)
+        return self.op("scatter_nd", rows, of_elements((place,), shape), row)
 
     def loop(self, loop: Loop) -> None:
         """Append a loop."""

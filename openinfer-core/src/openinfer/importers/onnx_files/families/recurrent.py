@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.dtypes import I64
 from openinfer.importers.onnx_files.families.runtime_quantised import scaled
 from openinfer.importers.onnx_files.loops import Carried, Loop
 from openinfer.importers.onnx_files.node import Node
@@ -206,16 +205,13 @@ def _loop(
 ) -> tuple[Value, ...]:
     dims = (length, *states[0].dims)
     zero = node.number(0, x.dtype)
-    numbers = node.emit.typed("range", I64, (length,), start=0, limit=length)
-    places = node.call("unsqueeze", numbers, axes=(1,))
     rows = node.call("expand", zero, shape=dims)
     taken = [Value("", state.dtype, state.dims) for state in states]
     filled = Value("", x.dtype, dims)
     with node.emit.body(length) as (index, calls):
         place = length - 1 - index if is_reverse else index
         made = _step(node, cell, node.call("select", x, axis=0, index=place), taken)
-        row = node.call("unsqueeze", made[0], axes=(0,))
-        written = node.call("scatter_nd", filled, node.call("narrow", places, axis=0, start=place, length=1), row)
+        written = node.emit.with_row(filled, place, made[0])
     after = [Value("", state.dtype, state.dims) for state in states]
     sequence = Value("", x.dtype, dims)
     carried = [Carried(*each) for each in zip(states, taken, made, after, ("h", "c"), strict=False)]
