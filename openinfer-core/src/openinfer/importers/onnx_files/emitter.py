@@ -14,7 +14,7 @@ from openinfer.importers.onnx_files.branches import branch_call
 from openinfer.importers.onnx_files.loops import loop_call
 from openinfer.importers.onnx_files.shape_rules import ShapeRules
 from openinfer.importers.onnx_files.sizes import is_number, largest_number, names_of, size_text
-from openinfer.importers.onnx_files.values import Call, Value, index_of, known, of_elements
+from openinfer.importers.onnx_files.values import Call, Program, Value, index_of, known, of_elements
 from openinfer.ir.types import TensorType
 from openinfer.ops.counting import COUNT, counted_places
 from openinfer.symbolic import INT64
@@ -127,6 +127,25 @@ class Emitter:
         numbers = {name: _for_types(value) for name, value in settings.items()}
         made = self._rules.types(schema, types, numbers, [_type(dtype, dims) for dtype, dims in declared])
         return tuple(Value("", kind.dtype, kind.shape) for kind in made)
+
+    def program(self, name: str, inputs: Sequence[Value], outputs: list[tuple[str, Value]]) -> Program:
+        """Return the calls made as a program, whose inputs are those that are not fixed.
+
+        Raises:
+            ModelImportError: no sizes are legal, see `Dimensions.least`.
+        """
+        return Program(
+            name,
+            [value for value in inputs if value.payload is None],
+            outputs,
+            self.calls,
+            self.dimensions.least(),
+            self.dimensions.space,
+            dict(self.dimensions.origins),
+            self.indices,
+            counts=self.counts,
+            notes=self.notes,
+        )
 
     # Loops
 

@@ -12,18 +12,28 @@ from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.values import Value, known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from openinfer.importers.onnx_files.dimensions import Dimensions
     from openinfer.importers.onnx_files.source import TensorInfo
 
 
-def input_value(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any]) -> Value:
-    """Return an input, or its value where it is fixed, which is taken out of ``values``.
+def input_values(infos: Sequence[TensorInfo], dimensions: Dimensions, values: dict[str, Any]) -> list[Value]:
+    """Return the inputs of a model in their order, those that are fixed as constants.
+
+    Args:
+        values: what inputs are fixed to; those are taken out.
 
     Raises:
-        ModelImportError: it has no element type that OpenInfer has, or the value does not fit it.
+        ModelImportError: an input has no element type that OpenInfer has, or does not fit its value; or values are left
+            that belong to no input or dimension.
     """
+    inputs = [_input_value(info, dimensions, values) for info in infos]
+    _refuse_unknown(values, (info.name for info in infos), dimensions)
+    return inputs
+
+
+def _input_value(info: TensorInfo, dimensions: Dimensions, values: dict[str, Any]) -> Value:
     if info.dtype is None or info.kind != "tensor":
         message = f"input {info.name!r} {kind_fault(info.kind.lower())}"
         raise ModelImportError(message, code="import-unsupported")
@@ -53,12 +63,7 @@ def kind_fault(kind: str) -> str:
     return f"has elements of type {kind}, which OpenInfer does not have: export the model with another type"
 
 
-def refuse_unknown(values: Mapping[str, Any], inputs: Iterable[str], dimensions: Dimensions) -> None:
-    """Raise where values are left over that belong to no input or dimension.
-
-    Raises:
-        ModelImportError: there are.
-    """
+def _refuse_unknown(values: Mapping[str, Any], inputs: Iterable[str], dimensions: Dimensions) -> None:
     if values:
         listed = ", ".join(map(repr, values))
         available = ", ".join([*inputs, *dimensions.names]) or "none"

@@ -24,7 +24,7 @@ from openinfer.importers.onnx_files.evaluating import (
 )
 from openinfer.importers.onnx_files.expansion import expanded
 from openinfer.importers.onnx_files.folding import folded
-from openinfer.importers.onnx_files.inputs import input_value, refuse_unknown
+from openinfer.importers.onnx_files.inputs import input_values
 from openinfer.importers.onnx_files.node import NeedsValueError, Node, UnsupportedNodeError
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.problems import Problem, error_of
@@ -33,13 +33,14 @@ from openinfer.importers.onnx_files.shape_rules import FixedSizesError
 from openinfer.importers.onnx_files.sizes import is_number, names_of
 from openinfer.importers.onnx_files.stages import stage_of
 from openinfer.importers.onnx_files.translators import translators
-from openinfer.importers.onnx_files.values import Program, Value
+from openinfer.importers.onnx_files.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.importers.imported import ImportOptions
     from openinfer.importers.onnx_files.source import SourceGraph, SourceModel, SourceNode, TensorInfo
+    from openinfer.importers.onnx_files.values import Program
     from openinfer.plugins.environment import Environment
 
 _MALFORMED = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
@@ -120,32 +121,13 @@ def _translated(model: SourceModel, values: dict[str, Any], environment: Environ
     dimensions = Dimensions(model.graph, values)
     emit = Emitter(environment, dimensions)
     state = _State(model, emit)
-    scope: dict[str, Value] = {}
-    inputs: list[Value] = []
-    for info in model.graph.inputs:
-        value = input_value(info, dimensions, values)
-        scope[info.name] = value
-        if value.payload is None:
-            inputs.append(value)
-    refuse_unknown(values, (info.name for info in model.graph.inputs), dimensions)
+    inputs = input_values(model.graph.inputs, dimensions, values)
+    scope = {value.name: value for value in inputs}
     translate_graph(model.graph, scope, state)
     if state.problems:
         return state.problems
     outputs = [(info.name, _output(info, scope, state)) for info in model.graph.outputs]
-    sizes, origins = dimensions.least(), dict(dimensions.origins)
-    program = Program(
-        model.name,
-        inputs,
-        outputs,
-        emit.calls,
-        sizes,
-        dimensions.space,
-        origins,
-        emit.indices,
-        counts=emit.counts,
-        notes=emit.notes,
-    )
-    return Translation(program, state.nodes, state.folded)
+    return Translation(emit.program(model.name, inputs, outputs), state.nodes, state.folded)
 
 
 def _output(info: TensorInfo, scope: Mapping[str, Value], state: _State) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +14,11 @@ from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.failures import broken
-from openinfer.importers.onnx_files.inputs import input_value, refuse_unknown
+from openinfer.importers.onnx_files.inputs import input_values
 from openinfer.importers.onnx_files.problems import Problem, error_of
 from openinfer.importers.onnx_files.sizes import size_text
 from openinfer.importers.onnx_files.source import SourceGraph, TensorInfo
-from openinfer.importers.onnx_files.values import Program, Value
+from openinfer.importers.onnx_files.values import Value
 from openinfer.importers.tflite_files.folding import folded
 from openinfer.importers.tflite_files.image_order import ImageOrder
 from openinfer.importers.tflite_files.naming import module_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from openinfer.importers.imported import ImportOptions
-    from openinfer.importers.onnx_files.values import Call
+    from openinfer.importers.onnx_files.values import Call, Program
     from openinfer.importers.tflite_files.source import Operator, Subgraph, Tensor, TfliteModel
     from openinfer.importers.tflite_files.variables import Variable
     from openinfer.plugins.environment import Environment
@@ -154,52 +154,27 @@ def translate(model: TfliteModel, options: ImportOptions, environment: Environme
     """
     values = dict(options.values)
     main = model.main
-    dimensions = Dimensions(_inputs_as_graph(model), values)
+    infos = tuple(_info(main.tensors[position]) for position in dict.fromkeys(main.inputs))
+    dimensions = Dimensions(SourceGraph(model.name, (), infos, (), {}), values)
     emit = Emitter(environment, dimensions)
     shared = _Shared(model, emit, ImageOrder(emit), Variables(variable_names(model)), options.requantize)
     state = _Graph(0, main, shared)
-    inputs: list[Value] = []
-    for position in dict.fromkeys(main.inputs):
-        tensor = main.tensors[position]
-        state.scope[position] = _input(tensor, dimensions, values)
-        if tensor.name not in options.values:
-            inputs.append(state.scope[position])
-    refuse_unknown(values, (main.tensors[position].name for position in main.inputs), dimensions)
+    inputs = input_values(infos, dimensions, values)
+    state.scope.update(zip(dict.fromkeys(main.inputs), inputs, strict=True))
     state.translate()
     if shared.problems:
         raise error_of("operator", shared.problems)
     outputs = [(main.tensors[n].name, _output(n, state)) for n in dict.fromkeys(main.outputs)]
-    sizes, origins = dimensions.least(), dict(dimensions.origins)
-    program = Program(
-        model.name,
-        inputs,
-        outputs,
-        emit.calls,
-        sizes,
-        dimensions.space,
-        origins,
-        emit.indices,
-        counts=emit.counts,
-        notes=emit.notes,
-    )
+    program = emit.program(model.name, inputs, outputs)
     return program, shared.variables.finish(program)
 
 
-def _inputs_as_graph(model: TfliteModel) -> SourceGraph:
-    infos = tuple(_info(model.main.tensors[position]) for position in dict.fromkeys(model.main.inputs))
-    return SourceGraph(model.name, (), infos, (), {})
-
-
 def _info(tensor: Tensor) -> TensorInfo:
+    if tensor.payload is not None:
+        raise broken(f"input {tensor.name!r} has numbers in the file")
     # Converters leave the batch open in every input: it is one size.
     dims = tuple(extent if extent is not None else None if axis else "batch" for axis, extent in enumerate(tensor.dims))
     return TensorInfo(tensor.name, tensor.dtype, dims)
-
-
-def _input(tensor: Tensor, dimensions: Dimensions, values: dict[str, Any]) -> Value:
-    if tensor.payload is not None:
-        raise broken(f"input {tensor.name!r} has numbers in the file")
-    return input_value(_info(tensor), dimensions, values)
 
 
 def _output(position: int, state: _Graph) -> Value:

@@ -15,7 +15,7 @@ from openinfer.importers.onnx_files.demands import take
 from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.failures import broken
-from openinfer.importers.onnx_files.inputs import input_value, refuse_unknown
+from openinfer.importers.onnx_files.inputs import input_values
 from openinfer.importers.onnx_files.node import NeedsValueError, UnsupportedNodeError
 from openinfer.importers.onnx_files.problems import Problem, error_of
 from openinfer.importers.onnx_files.sizes import is_number, shape_text, size_text
@@ -67,10 +67,9 @@ def translate(source: TorchProgram, options: ImportOptions, environment: Environ
         name: Value(weight.name, weight.payload.dtype, weight.payload.shape, weight.payload)
         for name, weight in source.weights.items()
     }
-    inputs = [input_value(info, dimensions, values) for info in source.inputs]
-    scope.update(zip((info.name for info in source.inputs), inputs, strict=True))
+    inputs = input_values(source.inputs, dimensions, values)
+    scope.update((value.name, value) for value in inputs)
     _limit(dimensions, source.ranges)
-    refuse_unknown(values, (info.name for info in source.inputs), dimensions)
     for name, buffer in source.buffers.items():
         scope[name] = kept = Value(buffer.name, buffer.payload.dtype, buffer.payload.shape)
         inputs.append(kept)
@@ -84,21 +83,10 @@ def translate(source: TorchProgram, options: ImportOptions, environment: Environ
     outputs = [(name, _output(name, argument, state)) for name, argument in source.outputs]
     initial = {b.name: b.payload for b in source.buffers.values() if np.asarray(b.payload.load()).any()}
     outputs += [(next_name(b.name), _output(b.name, b.result, state)) for b in source.buffers.values()]
-    sizes, origins = dimensions.least(), dict(dimensions.origins)
-    return Program(
-        source.name,
-        [value for value in inputs if value.payload is None],
-        outputs,
-        emit.calls,
-        sizes,
-        dimensions.space,
-        origins,
-        emit.indices,
-        counts=emit.counts,
-        notes=emit.notes,
-        initial=initial,
-        internal={next_name(buffer.name) for buffer in source.buffers.values()},
-    )
+    program = emit.program(source.name, inputs, outputs)
+    program.initial = initial
+    program.internal = {next_name(buffer.name) for buffer in source.buffers.values()}
+    return program
 
 
 def next_name(buffer: str) -> str:
