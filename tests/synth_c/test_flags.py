@@ -14,6 +14,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from openinfer.array_types import dtype_of_array
 from openinfer.dtypes import BUILTIN, BY_NAME
 from openinfer.ir.types import TensorType
 from openinfer.model import Model
@@ -186,20 +187,35 @@ def test_packed_results_are_the_same_at_every_level(optimised):
             np.testing.assert_array_equal(found[f"y_{dtype}"], values, err_msg=f"{level}: {dtype}")
 
 
-LENGTHS = (36, 58, 64, 67, 72, 80, 98, 120, 128, 150, 178, 240, 262)
+LENGTHS = (40, 64, 72, 112, 128, 176, 264)
+"""Bytes of constants that are copied."""
 
 
-def test_copies_of_constant_bytes_are_the_same_at_every_level(optimised):
-    # GCC 12 with vectors of 64 bytes copied ones where zeros follow them, in programs that know the bytes.
-    declared = " ".join(f"b_{n}: u8[{n}]; y_{n}: u8[{n}];" for n in LENGTHS)
-    statements = " ".join(f"op identity(b_{n}) >> y_{n};" for n in LENGTHS)
+def of_ones(dtype, nbytes, zeros):
+    """Return ones, the last of which are zeros, in so many bytes."""
+    array = np.ones(nbytes // np.dtype(dtype).itemsize, dtype)
+    array[array.size - zeros // array.itemsize :] = 0
+    return array
+
+
+def test_copies_of_constants_are_the_same_at_every_level(optimised):
+    # GCC 12 with vectors of 64 bytes copied ones where zeros follow them, in programs that know the elements.
+    expected = {
+        f"{dtype}_{nbytes}_{zeros}": of_ones(dtype, nbytes, zeros)
+        for dtype in ("u1", "i2", "i8", "f4", "f8")
+        for nbytes in LENGTHS
+        for zeros in (8, nbytes // 24 * 16)
+    }
+    types = {name: f"{dtype_of_array(array)}[{array.size}]" for name, array in expected.items()}
+    declared = " ".join(f"b_{name}: {type_}; y_{name}: {type_};" for name, type_ in types.items())
+    statements = " ".join(f"op identity(b_{name}) >> y_{name};" for name in types)
     text = f"volatile {{ {declared} }} block entry {{ {statements} }}"
-    expected = {n: np.uint8([1] * (n // 3) + [0] * (n - n // 3)) for n in LENGTHS}
-    synthesis = Synthesizer("c").synthesize(Model.from_arrays({f"b_{n}": ones for n, ones in expected.items()}), text)
+    model = Model.from_arrays({f"b_{name}": array for name, array in expected.items()})
+    synthesis = Synthesizer("c").synthesize(model, text)
 
     for level, flags in optimised.items():
         found = synthesis.target.build_and_run(
             synthesis.plan, synthesis.bundle, {}, flags=flags, timeout=limit_s(100)
         ).outputs
-        for n, values in expected.items():
-            np.testing.assert_array_equal(found[f"y_{n}"], values, err_msg=f"{level}: {n}")
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found[f"y_{name}"], values, err_msg=f"{level}: {name}")

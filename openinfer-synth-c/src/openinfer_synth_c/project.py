@@ -49,7 +49,7 @@ from openinfer_synth_c.rolled_loops import DEFINITION, uses_rolled
 from openinfer_synth_c.statements import MARK, StatementWriter, no_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Statement
@@ -75,8 +75,11 @@ MEASURED_NAME = "measured.c"
 PROOF_NAME = "proof.c"
 """What an analyser starts at, in bundles that it checks."""
 
-BYTES = frozenset({"bool", "int8_t", "uint8_t"})
-"""C types of one byte, in which GCC 12 takes constant arrays for strings."""
+MOST_COPIED_NBYTES = 32
+"""Bytes up to which GCC 12 with AVX-512 copies constant arrays right: those that fit no vector of 64 bytes.
+
+It takes the constants of such a vector for equal where all but the last 8 bytes are, and these are 0 (GCC 12.2).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,11 +441,7 @@ def _weights(plan: ExecutionPlan, names: Names, blob: Blob | None) -> dict[str, 
         shown = {"count": max(items(weight.stored), 1), "comment": comment(f"{weight.source}: {weight.type}")}
         weights.append({**place, **named, **shown, "is_aligned": _is_aligned(plan, weight)})
     tables = [_table(table, names, blob) for table in plan.tables if table.number in names.used_tables]
-    hidden = [
-        {"name": each["name"], "c_type": f"const {each['c_type']} *{const}"}
-        for each, const in [*((each, "") for each in weights), *((each, "const *") for each in tables)]
-        if each["c_type"] in BYTES
-    ]
+    hidden = list(_hidden_from_gcc_12(plan, names))
     return {"weights_apart": blob is not None, "weights": weights, "tables": tables, "hidden": hidden}
 
 
@@ -453,6 +452,16 @@ def _is_aligned(plan: ExecutionPlan, weight: PackedWeight) -> bool:
     from two lines, which takes twice as long.
     """
     return plan.arch is not None and ALIGNMENT == plan.arch.machine.vector_nbytes <= len(weight.data)
+
+
+def _hidden_from_gcc_12(plan: ExecutionPlan, names: Names) -> Iterator[dict[str, str]]:
+    """Yield the arrays whose elements GCC 12 must not know, as it copies some wrongly, with the types of pointers."""
+    for weight in plan.weights:
+        if weight.number in names.used_weights and weight.stored.nbytes > MOST_COPIED_NBYTES:
+            yield {"name": names.weights[weight.number], "c_type": f"const {item_type(weight.type.dtype)} *"}
+    for table in plan.tables:
+        if table.number in names.used_tables and table.type.nbytes > MOST_COPIED_NBYTES:
+            yield {"name": names.tables[table.number], "c_type": f"const {item_type(table.type.dtype)} *const *"}
 
 
 def _table(table: WeightTable, names: Names, blob: Blob | None) -> dict[str, object]:
