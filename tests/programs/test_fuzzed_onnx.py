@@ -265,3 +265,35 @@ def test_an_exponential_less_1_is_compared_where_it_does_not_cancel(graphs: Any,
 
         assert not graphs("examining").examine_graphs({0: drawn}, plan(graphs), tally)
         assert tally.values["nearly"] > 50
+
+
+def differing(graphs: Any, node: Any, result: Any, *inputs: Any) -> Any:
+    """Return which elements of a result of onnxruntime are not compared."""
+    mask, _ = graphs("known_differences").unreliable(node, 17, inputs, np.asarray(result), 0)
+    return np.zeros(np.shape(result), bool) if mask is None else mask
+
+
+def test_what_onnxruntime_rounds_or_divides_otherwise_is_not_compared(graphs: Any) -> None:
+    make = onnx.helper.make_node
+    total, norm = make("ReduceL1", ["x"], ["y"]), make("MeanVarianceNormalization", ["x"], ["y"], axes=[1])
+
+    assert differing(graphs, total, np.int64(1 << 60), np.array([(1 << 60) + 1])).all()
+    assert not differing(graphs, total, np.int64(1 << 53), np.array([1 << 53])).any()
+    rows = np.array([[0.1, 0.1, 0.1], [0.1, 0.2, 0.3]], np.float32)
+    assert differing(graphs, norm, np.zeros_like(rows), rows).tolist() == [[True] * 3, [False] * 3]
+
+
+def test_elements_that_are_made_unique_are_not_nan(graphs: Any) -> None:
+    calls, recipes = graphs("calls"), graphs("recipe_registry").registered()
+    values = {"x": np.array([1.0, np.nan, 1.0], np.float32)}
+    random = graphs("drawing").Random("unique")
+    nodes = 0
+    for _ in range(40):
+        call = calls.Call(onnx.defs.get_schema("Unique"), random, values, set(), False, "v")
+        try:
+            recipes["Unique"](call)
+        except calls.ImpossibleError:
+            continue
+        nodes += 1
+        assert call.node().input[0] != "x"
+    assert nodes

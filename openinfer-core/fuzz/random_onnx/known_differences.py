@@ -18,6 +18,12 @@ from random_onnx.graphs import Array
 LARGE = 1e3
 """Magnitude from which on a running sum is inexact."""
 
+LARGEST_EXACT = 1 << 53
+"""Magnitude up to which f64 holds all integers."""
+
+NEARLY_EQUAL = 1e-3
+"""Share of the greatest magnitude up to which a deviation is one of rounding in great part."""
+
 NEAR_ZERO = 1 / 32
 """Magnitude below which an exponential less 1, each rounded, is further off than results may be: by a unit of 1."""
 
@@ -88,14 +94,14 @@ def _meets_nan(case: Case) -> bool:
 
 
 def _overflows(case: Case) -> Array | bool:
-    """Reductions of integers that may leave the range of their type on the way."""
+    """Reductions of integers that may leave the range of their type, or that of exact f64, on the way."""
     x = case.inputs[0]
     if x is None or x.dtype.kind not in "iu":
         return False
-    limits, wide = np.iinfo(x.dtype), [abs(number) for number in x.reshape(-1).tolist()]
+    most, wide = min(np.iinfo(x.dtype).max, LARGEST_EXACT), [abs(number) for number in x.reshape(-1).tolist()]
     if case.node.op_type == "ReduceProd":
-        return math.prod(max(number, 1) for number in wide) > limits.max
-    return sum(number * number if "Square" in case.node.op_type else number for number in wide) > limits.max
+        return math.prod(max(number, 1) for number in wide) > most
+    return sum(number * number if "Square" in case.node.op_type else number for number in wide) > most
 
 
 def _power_overflows(case: Case) -> Array | bool:
@@ -143,6 +149,16 @@ def _is_near_zero(case: Case) -> Array | bool:
     return np.asarray(np.abs(x.astype(np.float64) / divisor) < NEAR_ZERO)
 
 
+def _hardly_deviates(case: Case) -> Array | bool:
+    """Rows whose elements are equal, or nearly so."""
+    x = case.inputs[0]
+    if x is None:
+        return False
+    axes, wide = tuple(case.attribute("axes", (0, 2, 3))), x.astype(np.float64)
+    greatest = np.abs(wide).max(axes, keepdims=True, initial=0)
+    return np.asarray(~(wide.std(axes, keepdims=True) > NEARLY_EQUAL * greatest))
+
+
 def _sums_nothing(case: Case) -> bool:
     """Whether a product or convolution of integers has no terms: there are no columns, or no channels."""
     if "MatMul" in case.node.op_type:
@@ -165,7 +181,8 @@ DIFFERENCES = (
     ),
     Difference(
         frozenset({"ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare"}),
-        "integers that overflow are saturated or wrapped, depending on the layout; ONNX says nothing about them",
+        "integers go through f64, which rounds large ones, and those that overflow are saturated or wrapped, depending "
+        "on the layout; ONNX says nothing about them",
         _overflows,
     ),
     Difference(
@@ -212,6 +229,11 @@ DIFFERENCES = (
         frozenset({"GroupNormalization"}),
         "rows of f64 are computed in f32, as the function with stash_type=1 is written, and not in f64",
         lambda case: case.result.dtype == np.float64,
+    ),
+    Difference(
+        frozenset({"MeanVarianceNormalization"}),
+        "nothing is added to a deviation: equal elements are 0 / 0, or 1 where their mean is rounded",
+        _hardly_deviates,
     ),
     Difference(
         frozenset({"LRN"}),

@@ -183,3 +183,14 @@ def _arg(call: Call) -> None:
     call.axis(array.ndim)
     call.flag("keepdims", 0.6)
     call.flag("select_last_index", 0.4)
+
+
+@draws("Unique")
+def _unique(call: Call) -> None:
+    array = call.take("X")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ImpossibleError("onnxruntime sorts by <, for which NaN equals everything")
+    call.flag("sorted", 0.5)
+    if array.ndim == 1 and call.chance(0.3):
+        call.attributes["axis"] = call.random.choice((0, -1))
+    call.outputs = call.random.randint(1, 4)
