@@ -297,3 +297,17 @@ def test_elements_that_are_made_unique_are_not_nan(graphs: Any) -> None:
         nodes += 1
         assert call.node().input[0] != "x"
     assert nodes
+
+
+def test_slices_go_forward_to_an_open_end(graphs: Any) -> None:
+    calls, recipes = graphs("calls"), graphs("recipe_registry").registered()
+    random = graphs("drawing").Random("slices")
+    ends: list[int] = []
+    for _ in range(60):
+        call = calls.Call(onnx.defs.get_schema("Slice"), random, {}, set(), False, "v")
+        recipes["Slice"](call)
+        if "steps" in call.inputs:
+            last, step = (call.sources[call.inputs[name][0]].array.tolist() for name in ("ends", "steps"))
+            ends += [end for end, by in zip(last, step, strict=True) if by < 0]
+    assert ends
+    assert (1 << 63) - 1 not in ends

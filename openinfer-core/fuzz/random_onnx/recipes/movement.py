@@ -10,6 +10,9 @@ from onnx import helper, numpy_helper
 from random_onnx.calls import TYPES, Call
 from random_onnx.recipe_registry import draws
 
+OPEN_END = (1 << 63) - 1
+"""What exporters write for the end of a dimension."""
+
 FLOATS_AND_INTS = (np.float32, np.float32, np.float64, np.int64, np.int32, np.uint8, np.bool_)
 
 
@@ -92,11 +95,13 @@ def _slice(call: Call) -> None:
         can_be_negative = call.schema.since_version >= 10
         call.ints("axes", [axis - (array.ndim if can_be_negative and call.chance(0.3) else 0) for axis in axes])
         if call.has_input("steps") and call.chance(0.5):
-            call.ints("steps", [call.random.choice((1, 1, 2, 3, -1, -2)) for _ in axes])
+            # Backward, onnxruntime takes the greatest number for the first element; ONNX clamps it to the last.
+            steps = [call.random.choice((1, 1, 2, 3, -1, -2)) for _ in axes]
+            call.ints("steps", [abs(step) if end == OPEN_END else step for step, end in zip(steps, ends, strict=True)])
 
 
 def _position(call: Call, extent: int) -> int:
-    return call.random.choice((0, 1, -1, extent, extent // 2, -extent, extent + 3, -extent - 2, (1 << 63) - 1, 2))
+    return call.random.choice((0, 1, -1, extent, extent // 2, -extent, extent + 3, -extent - 2, OPEN_END, 2))
 
 
 @draws("Split")
