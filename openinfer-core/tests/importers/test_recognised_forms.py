@@ -110,9 +110,15 @@ def test_a_one_hot_row_times_a_matrix(
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("dims", [1, 2])
 @few
-@given(channels=extents, scalar=st.booleans(), first=st.booleans(), seed=seeds)
+@given(
+    channels=extents,
+    scalar=st.booleans(),
+    factor=st.sampled_from(("Mul c f", "Mul f c", "Div c f")),
+    term=st.sampled_from(("Add p t", "Add t p", "Sub p t")),
+    seed=seeds,
+)
 def test_factors_and_terms_of_channels_after_a_convolution(
-    bias: bool, dims: int, channels: int, scalar: bool, first: bool, seed: int, tmp_path: Path
+    bias: bool, dims: int, channels: int, scalar: bool, factor: str, term: str, seed: int, tmp_path: Path
 ) -> None:
     generator = np.random.default_rng(seed)
 
@@ -122,8 +128,8 @@ def test_factors_and_terms_of_channels_after_a_convolution(
     row = (channels, *[1] * dims)
     nodes = [
         node("Conv", "x w b" if bias else "x w", "c"),
-        node("Mul", "c f" if first else "f c", "p"),
-        node("Add", "p t" if first else "t p", "y"),
+        node(*factor.split(" ", 1), "p"),
+        node(*term.split(" ", 1), "y"),
     ]
     constants = {"w": numbers(channels, 2, *[3] * dims), "f": numbers(*(() if scalar else row)), "t": numbers(1, *row)}
     constants |= {"b": numbers(channels)} if bias else {}
@@ -264,3 +270,11 @@ def test_a_chain_of_reshapes_and_transposes(
     np.testing.assert_array_equal(executor.fetch("y"), -moved)
     most = count if {3, 6} & {*start} else min(3, count)
     assert imported.text.count(" op ") <= 2 + most, imported.text
+
+
+@pytest.mark.parametrize(("op", "inputs", "divisor"), [("Div", "c f", 0.0), ("Div", "f c", 2.0), ("Sub", "f c", 2.0)])
+def test_what_is_no_factor_or_term_stays(op: str, inputs: str, divisor: float, tmp_path: Path) -> None:
+    nodes = [node("Conv", "x w", "c"), node(op, inputs, "y")]
+    constants = {"w": np.ones((2, 2, 3, 3), np.float32), "f": np.array([[[1.0]], [[divisor]]], np.float32)}
+    path = saved(model(nodes, [info("x", [1, 2, 5, 5])], [info("y", None)], weights(**constants)), tmp_path)
+    assert f"op {op.lower()}(" in load(path).text

@@ -20,6 +20,7 @@ from openinfer.importers.onnx_files.values import Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Call, Program
 
@@ -38,7 +39,7 @@ def without_batch_norms(program: Program) -> int:
 def without_channel_constants(program: Program) -> int:
     """Fold factors and terms of each channel into the layers before them; return how many were."""
     calls = Calls(program)
-    folded = sum(_absorbed(calls, call) for call in program.calls if call.op in ("mul", "add"))
+    folded = sum(_absorbed(calls, call) for call in program.calls if call.op in ("mul", "div", "add", "sub"))
     without_unused(program)
     return folded
 
@@ -46,24 +47,26 @@ def without_channel_constants(program: Program) -> int:
 def _absorbed(calls: Calls, call: Call) -> bool:
     """Make a layer and a constant for each of its channels one layer."""
     a, b = call.inputs
-    for x, constant in ((a, b), (b, a)):
+    is_factor = call.op in ("mul", "div")
+    for x, constant in ((a, b), (b, a)) if call.op in ("mul", "add") else ((a, b),):
         layer = calls.inner(x, *LAYERS)
         if layer is None or x is None or constant is None or not _is_foldable(layer, [*layer.inputs[1:], constant]):
             continue
         w, bias = layer.inputs[1], layer.inputs[2]
-        if w is None or call.outputs[0].dims != x.dims or (call.op == "mul" and calls.count(w) > 1):
+        if w is None or call.outputs[0].dims != x.dims or (is_factor and calls.count(w) > 1):
             continue
         by_channel = _by_channel(layer, x, constant)
-        if by_channel is None:
+        if by_channel is None or (call.op == "div" and not by_channel.load().all()):
             continue
+        numbers = partial(_NUMBERS[call.op], by_channel)
         old = None if bias is None else bias.known
         dims = (x.dims[_channel_axis(layer, x)],)
-        if call.op == "add":
-            weights, row = w, Payload(w.dtype, by_channel.shape, partial(_added, old, by_channel))
-        else:
-            scaled = partial(_scaled, w.known, by_channel.load, _output_axis(layer))
+        if is_factor:
+            scaled = partial(_scaled, w.known, numbers, _output_axis(layer))
             weights = Value(w.name, w.dtype, w.dims, Payload(w.dtype, w.known.shape, scaled))
-            row = None if old is None else Payload(w.dtype, by_channel.shape, partial(_multiplied, old, by_channel))
+            row = None if old is None else Payload(w.dtype, by_channel.shape, partial(_multiplied, old, numbers))
+        else:
+            weights, row = w, Payload(w.dtype, by_channel.shape, partial(_added, old, numbers, w.dtype))
         named = constant if bias is None else bias
         shifts = None if row is None else Value(named.name, w.dtype, dims, row)
         stage = layer.stage
@@ -104,13 +107,29 @@ def _is_foldable(layer: Call, parameters: Sequence[Value | None]) -> bool:
     return not layer.settings.get("acc") and all(v.is_known and v.dtype.name in ("f32", "f64") for v in present)
 
 
-def _added(bias: Payload | None, shift: Payload) -> Array:
+def _unchanged(constant: Payload) -> Array:
+    return constant.load().astype(np.float64)
+
+
+def _negated(constant: Payload) -> Array:
+    return -constant.load().astype(np.float64)
+
+
+def _reciprocal(constant: Payload) -> Array:
+    return 1.0 / constant.load().astype(np.float64)
+
+
+_NUMBERS = {"mul": _unchanged, "add": _unchanged, "div": _reciprocal, "sub": _negated}
+"""What the weights are multiplied by, or the bias is increased by, for each operator."""
+
+
+def _added(bias: Payload | None, shift: Callable[[], Array], dtype: DType) -> Array:
     before = 0.0 if bias is None else bias.load().astype(np.float64)
-    return stored_form(before + shift.load().astype(np.float64), shift.dtype)
+    return stored_form(before + shift(), dtype)
 
 
-def _multiplied(bias: Payload, factor: Payload) -> Array:
-    return stored_form(bias.load().astype(np.float64) * factor.load().astype(np.float64), factor.dtype)
+def _multiplied(bias: Payload, factor: Callable[[], Array]) -> Array:
+    return stored_form(bias.load().astype(np.float64) * factor(), bias.dtype)
 
 
 def _folded(calls: Calls, norm: Call) -> bool:
