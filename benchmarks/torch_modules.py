@@ -3,8 +3,9 @@
     python benchmarks/torch_modules.py [NAME ...] [--ways pt2 onnx] [--keep FOLDER]
 
 Weights are random: nothing is downloaded. It needs `openinfer-core[onnx,torch]`, `openinfer-backend-cpu` and the
-packages `torchvision` and `onnxscript`. A row has the statements of a program, the seconds of import and verification,
-and the largest difference of an output from the original's, as a part of its largest magnitude.
+packages `torchvision` and `onnxscript`; the builds of `torch` and `torchvision` have to fit each other, both with CUDA
+or both without it. A row has the statements of a program, the seconds of import and verification, and the largest
+difference of an output from the original's, as a part of its largest magnitude.
 """
 
 from __future__ import annotations
