@@ -1,9 +1,8 @@
-"""The boards of `instructions.py`: devices, compilers, and the machines of QEMU that count for them."""
+"""The boards of `instructions.py`: devices, and what programs for them are compared with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openinfer_synth_c.profiles import PROFILES
@@ -11,41 +10,24 @@ from openinfer_synth_c.profiles import PROFILES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HERE = Path(__file__).parent
-EXAMPLE = HERE.parents[1] / "examples" / "cortex-m4"
-
-ARM = ("qemu-system-arm", "-semihosting", "-nographic", "-icount", "shift=0", "-M")
-RISCV = ("qemu-system-riscv32", "-bios", "none", "-nographic", "-icount", "shift=0", "-semihosting", "-M")
-
 
 @dataclass(frozen=True)
 class Board:
-    """A device and where its programs run.
+    """A device; its flags choose the machine of QEMU that runs its programs.
 
     Attributes:
         arch: the document of its device file.
-        tools: what the names of its compiler and of its binary tools begin with.
-        sources: what runs before ``main``, a clock and a log.
-        script: for the linker.
-        machine: the command of QEMU, up to the program.
-        nanoseconds: of a tick of the clock; an instruction takes one.
         peers: instructions of CMSIS-NN (commit 99f736a6, GCC 12.2.1, -O2) for the layer shapes of each model.
         marks: what the instructions of each model are to be, as a part of those of CMSIS-NN.
-        flags: further ones for every source, and ``linked`` for the linker.
         slower: what quantised models are to take, as a part of what those of floats take.
+        flags: further ones for every source.
     """
 
     arch: Mapping[str, Any]
-    tools: str
-    sources: tuple[Path, ...]
-    script: Path
-    machine: tuple[str, ...]
-    nanoseconds: float
     peers: Mapping[str, int]
     marks: Mapping[str, float]
-    flags: tuple[str, ...] = ()
-    linked: tuple[str, ...] = ()
     slower: float | None = None
+    flags: tuple[str, ...] = ()
 
 
 def _peers(kws: int, image: int, person: int, anomaly: int) -> dict[str, int]:
@@ -63,46 +45,26 @@ def _without(document: Mapping[str, Any], *instructions: str) -> dict[str, Any]:
     return {**document, "target": {**document["target"], **dict.fromkeys(instructions, False)}}
 
 
-_M4 = {
-    "tools": "arm-none-eabi-",
-    "sources": (EXAMPLE / "board.c",),
-    "script": HERE / "cortex-m4.ld",
-    "machine": (*ARM, "mps2-an386", "-kernel"),
-    "nanoseconds": 40,
-    "peers": _peers(7_700_000, 29_800_000, 24_100_000, 579_000),
-    "linked": ("--specs=nosys.specs", f"-L{HERE}"),
-}
+_M4_PEERS = _peers(7_700_000, 29_800_000, 24_100_000, 579_000)
 
 BOARDS = {
-    "cortex-m4": Board(arch=PROFILES["cortex-m4"](), marks=_marks(0.60, 0.80), slower=0.85, **_M4),
+    "cortex-m4": Board(PROFILES["cortex-m4"](), _M4_PEERS, _marks(0.60, 0.80), slower=0.85),
     "cortex-m4-c99": Board(
-        arch=_without(PROFILES["cortex-m4"](), "dsp"),
-        marks=_marks(1.0, 1.15),
+        _without(PROFILES["cortex-m4"](), "dsp"),
+        _M4_PEERS,
+        _marks(1.0, 1.15),
         flags=("-U__ARM_FEATURE_DSP", "-U__ARM_FEATURE_SAT"),
-        **_M4,
     ),
     "cortex-m55": Board(
-        arch=PROFILES["cortex-m55"](),
-        tools="arm-none-eabi-",
-        sources=(EXAMPLE / "board.c",),
-        script=HERE / "cortex-m55.ld",
-        machine=(*ARM, "mps3-an547", "-kernel"),
-        nanoseconds=31.25,
-        peers=_peers(1_810_000, 4_910_000, 6_550_000, 147_000),
-        marks=_marks(0.85, 0.55),
-        linked=("--specs=nosys.specs", f"-L{HERE}"),
+        PROFILES["cortex-m55"](),
+        _peers(1_810_000, 4_910_000, 6_550_000, 147_000),
+        _marks(0.85, 0.55),
         slower=0.9,
     ),
     "rv32imc": Board(
-        arch=PROFILES["rv32imc"](),
-        tools="riscv64-unknown-elf-",
-        sources=(HERE / "rv32imc.c",),
-        script=HERE / "rv32imc.ld",
-        machine=(*RISCV, "virt", "-kernel"),
-        nanoseconds=1,
-        peers=_peers(16_300_000, 63_200_000, 48_600_000, 1_470_000),
-        marks=_marks(0.70, 0.75),
-        flags=("--specs=picolibc.specs", "-mcmodel=medany"),
+        PROFILES["rv32imc"](),
+        _peers(16_300_000, 63_200_000, 48_600_000, 1_470_000),
+        _marks(0.70, 0.75),
         slower=0.1,
     ),
 }

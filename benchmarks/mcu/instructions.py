@@ -4,8 +4,8 @@
         [--into FOLDER]
 
 FOLDER holds MLPerf Tiny's files, or other .tflite files with one input and one output. Each is imported, synthesised
-for the device of a board (`boards.BOARDS`) and built with the flags of the bundle's own Makefile; QEMU runs one
-inference. The script compares the output with device ``cpu``, codes bit for bit, and prints
+for the device of a board (`boards.BOARDS`) and built with the flags, the start-up code and the linker script of its
+bundle; QEMU runs one inference. The script compares the output with device ``cpu``, codes bit for bit, and prints
 
 * the instructions of the step (QEMU counts one a nanosecond), not cycles, and as parts of those of CMSIS-NN and, for
   quantised models, of those of the same network in floats, with the marks that they are to meet;
@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,9 +33,13 @@ from boards import BOARDS
 
 import openinfer as oi
 from openinfer import importers
+from openinfer_synth_c.boards import board_of
+from openinfer_synth_c.compiler_flags import BARE
 
 if TYPE_CHECKING:
     from boards import Board
+
+    from openinfer_synth_c.boards import Board as Emulated
 
 MODELS = {
     "kws_ref_model_int8": "kws_ref_model_float32",
@@ -51,8 +54,8 @@ MOST_CODE = 24 * 1024
 """Bytes of flash that a model is to take in addition to its weights, biases and scales."""
 
 MAIN = """
-#include "digits/net.h"
-#include "digits/openinfer_platform.h"
+#include "net/net.h"
+#include "net/openinfer_platform.h"
 
 extern uint32_t _bss_end;
 static struct net model;
@@ -116,7 +119,7 @@ int main(void) {{
     return status == NET_OK ? 0 : 1;
 }}
 """
-"""One inference. The folder ``digits`` is where the board of the example has its bundle."""
+"""One inference of the bundle in the folder ``net``."""
 
 
 @dataclass(frozen=True)
@@ -152,25 +155,28 @@ def measured(path: Path, board: Board, folder: Path, further: list[str], *, kern
     arch = board.arch if of.dtype.is_integer else {k: v for k, v in board.arch.items() if k != "memories"}
     synthesizer = oi.Synthesizer("c", arch=arch, prefix="net", weights="embedded")
     synthesis = synthesizer.synthesize(imported.model, imported.graph, sizes=imported.model.sizevars)
-    synthesis.emit(folder / "digits")
-    header = (folder / "digits" / "net.h").read_text()
+    synthesis.emit(folder / "net")
+    header = (folder / "net" / "net.h").read_text()
     names = {"input": input_name, "output": output_name}
     (folder / "main.c").write_text(_main(header, names, image, expected.nbytes))
-    _build(board, folder, further, kernels=kernels)
-    log = _ran([*board.machine, "net.elf"], folder)
+    emulated = board_of(synthesis.plan)
+    if emulated is None:
+        raise SystemExit(f"QEMU has no board for the device {board.arch['name']}")
+    _build(emulated, folder, [*board.flags, *further], kernels=kernels)
+    log = _ran([*emulated.command, "net.elf"], folder)
     _compare(path.name, np.array(_numbers(log, "output"), np.uint8).view(expected.dtype), expected)
-    flash = _flash(board, folder)
+    flash = _flash(emulated, folder)
     ram = int(re.search(r"#define NET_BYTES (\d+)", header)[1]) + sum(
         map(int, re.findall(r"#define NET_(?:ARENA|STATES)_\w+_BYTES (\d+)", header))
     )
     (stack,) = _numbers(log, "stack")
     return Measured(
-        instructions=_instructions(board, _numbers(log, "ticks")[0]),
+        instructions=_instructions(emulated, _numbers(log, "ticks")[0]),
         ram=ram + stack,
         stack=stack,
         flash=flash,
         code=flash - sum(len(weight.data) for weight in synthesis.plan.weights),
-        kernels=_kernels(board, log, folder) if kernels else [],
+        kernels=_kernels(emulated, log, folder) if kernels else [],
     )
 
 
@@ -183,8 +189,8 @@ def _compare(name: str, output: np.ndarray, expected: np.ndarray) -> None:
         raise SystemExit(f"{name}: the output is {output.tolist()}, device cpu has {expected.tolist()}")
 
 
-def _instructions(board: Board, ticks: int) -> int:
-    return round(board.nanoseconds * ticks)
+def _instructions(board: Emulated, ticks: int) -> int:
+    return round(board.tick * ticks)
 
 
 def _main(header: str, names: dict[str, str], image: np.ndarray, outputs: int) -> str:
@@ -204,25 +210,22 @@ def _main(header: str, names: dict[str, str], image: np.ndarray, outputs: int) -
     )
 
 
-def _build(board: Board, folder: Path, further: list[str], *, kernels: bool) -> None:
-    makefile = (folder / "digits" / "Makefile").read_text()
+def _build(board: Emulated, folder: Path, further: list[str], *, kernels: bool) -> None:
+    makefile = (folder / "net" / "Makefile").read_text()
     flags = re.search(r"^CFLAGS \?= (.*)$", makefile, re.MULTILINE)[1].split()
-    flags += ["-ffunction-sections", "-fdata-sections", "-DOPENINFER_BARE_METAL", *board.flags, *further]
+    flags += [*board.family.flags, *BARE, *further]
     excluded = "-finstrument-functions-exclude-function-list=oi_,net_i,net_r,net_h,x2,x4,x8,x16"
     instrumented = ["-finstrument-functions", excluded] if kernels else []
-    compiler = f"{board.tools}gcc"
-    _ran([compiler, *flags, *instrumented, "-c", "-o", "digits.o", "digits/net.c"], folder)
-    for source in board.sources:
-        shutil.copy(source, folder)
-    linked = ["-T", str(board.script), "-nostartfiles", *board.linked, "-Wl,--gc-sections"]
-    plain = [flag for flag in flags if flag not in ("-Wpedantic", "-Wconversion", "-Werror")]
-    sources = [*(source.name for source in board.sources), "main.c", "digits.o"]
-    _ran([compiler, *plain, *linked, "-o", "net.elf", *sources, "-lm"], folder)
+    compiler = board.family.compiler
+    _ran([compiler, *flags, *instrumented, "-c", "-o", "net.o", "net/net.c"], folder)
+    linked = ["-T", "net/board.ld", "-nostartfiles", *board.family.libraries, "-Wl,--gc-sections"]
+    plain = [flag for flag in flags if not flag.startswith("-W")]
+    _ran([compiler, *plain, *linked, "-o", "net.elf", "net/board.c", "main.c", "net.o", "-lm"], folder)
 
 
-def _flash(board: Board, folder: Path) -> int:
+def _flash(board: Emulated, folder: Path) -> int:
     """Return the bytes of a bundle in flash: code, and read-only data with the weights."""
-    listing = _ran([f"{board.tools}size", "-A", "digits.o"], folder)
+    listing = _ran([f"{board.family.prefix}size", "-A", "net.o"], folder)
     sections = re.findall(r"^(\.\S+)\s+(\d+)", listing, re.MULTILINE)
     kept = (".text", ".rodata", ".srodata", ".data", ".sdata")
     return sum(int(nbytes) for name, nbytes in sections if name.startswith(kept))
@@ -239,9 +242,9 @@ def _numbers(log: str, name: str) -> list[int]:
     return [int(number) for number in re.findall(rf"^{name} (\d+)\r?$", log, re.MULTILINE)]
 
 
-def _kernels(board: Board, log: str, folder: Path) -> list[tuple[str, int]]:
+def _kernels(board: Emulated, log: str, folder: Path) -> list[tuple[str, int]]:
     """Return the functions that a step called, in order, with their instructions."""
-    listing = _ran([f"{board.tools}nm", "net.elf"], folder)
+    listing = _ran([f"{board.family.prefix}nm", "net.elf"], folder)
     symbols = re.findall(r"^([0-9a-f]+) [tT] (\S+)$", listing, re.MULTILINE)
     names = {int(address, 16) & ~1: name for address, name in symbols}
     spent = zip(_numbers(log, "kernel"), _numbers(log, "spent"), strict=True)
