@@ -22,8 +22,6 @@ from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
 from openinfer.testing.waiting import limit_s
 
-BOARD = Path(__file__).parents[2] / "examples" / "cortex-m4"
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "mcu"
 TOOLS = ("arm-none-eabi-gcc", "qemu-system-arm")
 
 NETWORK = """
@@ -393,10 +391,10 @@ def test_other_devices_keep_their_form(model: Model) -> None:
 
 @pytest.mark.skipif(any(shutil.which(tool) is None for tool in TOOLS), reason=f"not installed: {' or '.join(TOOLS)}")
 @pytest.mark.parametrize(
-    ("arch", "script", "machine", "instructions"),
+    ("arch", "machine", "instructions"),
     [
-        ("cortex-m4", BOARD / "link.ld", "mps2-an386", ("smlad", "sxtb16", "ssat")),
-        ("cortex-m55", BENCHMARK / "cortex-m55.ld", "mps3-an547", ("vcvt.f32.s32", "vmul.i32", "vmin.s32")),
+        ("cortex-m4", "mps2-an386", ("smlad", "sxtb16", "ssat")),
+        ("cortex-m55", "mps3-an547", ("vcvt.f32.s32", "vmul.i32", "vmin.s32")),
     ],
 )
 def test_a_board_computes_the_same(
@@ -404,14 +402,12 @@ def test_a_board_computes_the_same(
     image: np.ndarray,
     expected: np.ndarray,
     arch: str,
-    script: Path,
     machine: str,
     instructions: tuple[str, ...],
     tmp_path: Path,
 ) -> None:
     synthesis = Synthesizer("c", arch=arch).synthesize(model, graph(NETWORK))
     synthesis.emit(tmp_path / "digits")
-    shutil.copy(BOARD / "board.c", tmp_path)
     header = synthesis.bundle.files["model.h"].decode()
     arenas = re.findall(r"void \*(arena_\w+)", re.search(r"model_init\((.*?)\);", header)[1])
     declared = (f"MODEL_ALIGNED static unsigned char {name}[MODEL_{name.upper()}_BYTES];" for name in arenas)
@@ -432,8 +428,8 @@ def test_a_board_computes_the_same(
 
     run(*compiler, "-c", "digits/model.c")
     linked = [flag for flag in compiler if flag not in ("-Wpedantic", "-Werror", "-Wconversion")]
-    linked += ["-T", str(script), f"-L{script.parent}", "-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections"]
-    run(*linked, "-o", "net.elf", "board.c", "main.c", "model.o", "-lm")
+    linked += ["-T", "digits/board.ld", "-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections"]
+    run(*linked, "-o", "net.elf", "digits/board.c", "main.c", "model.o", "-lm")
     emulator = ["qemu-system-arm", "-M", machine, "-semihosting", "-nographic", "-kernel", "net.elf"]
     said = run(*emulator)
 
