@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from openinfer.affine import Index
-from openinfer.compute import Computation, Tensor
+from openinfer.compute import Computation, Read, Tensor
 from openinfer.compute.byte_columns import sum_of_bytes
 from openinfer.compute.evaluate import evaluate
 from openinfer.compute.joined_products import InRows, copied_rows, rows_of_image
@@ -43,8 +43,10 @@ def rows_of(computation: Computation, *, is_copied: bool) -> InRows | None:
     (stage,), x = computation.stages, computation.inputs[0]
     parts = sum_of_bytes(stage)
     assert parts is not None
-    layout = row_major(x.shape)
-    return copied_rows(stage, parts, layout, "rows") if is_copied else rows_of_image(stage, parts, layout)
+    image = stage.elements[parts.image]
+    assert isinstance(image, Read)
+    address = row_major(x.shape).address(image.at)
+    return copied_rows(stage, parts, address, "rows") if is_copied else rows_of_image(stage, parts, address)
 
 
 @pytest.mark.parametrize(("text", "is_copied", "length"), [(WINDOW, True, 32), (PRODUCT, False, 32)])

@@ -104,6 +104,16 @@ def test_a_code_within_a_larger_expression_is_found() -> None:
     assert "round_even" not in functions(requantised(sum_of_codes, {~0: 100.0}))
 
 
+def test_a_code_that_goes_on_as_an_integer_is_not_narrowed() -> None:
+    code = tree.cast(code_of(scaled(0.25), -3, I8), I32)
+    made = requantised(tree.mul(code, tree.literal(5, I32)), {~0: np.float64(1000)})
+
+    assert not [step for step in linearise(made).instructions if step.dtype is I8]
+    renamed, out = tree.substitute(made, {~0: tree.Input(0, I32)}), np.empty(4, np.int32)
+    compile_program(linearise(renamed))([np.array([-1000, -2, 2, 1000], np.int32)], out)
+    assert out.tolist() == [5 * code for code in (-128, -3, -3, 127)]
+
+
 def test_magnitudes_of_integers_do_not_wrap_unseen() -> None:
     total, large = tree.Input(~0, I32), tree.literal(1 << 20, I32)
 

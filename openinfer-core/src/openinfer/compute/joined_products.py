@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from openinfer.compute.byte_columns import ByteColumns
-    from openinfer.layout import Layout
+    from openinfer.compute.stage import Fold
 
 VECTOR = 16
 """Bytes of a vector."""
@@ -48,18 +48,17 @@ class InRows:
     shape: tuple[int, ...]
 
 
-def rows_of_image(stage: Stage, parts: ByteColumns, layout: Layout) -> InRows | None:
+def rows_of_image(stage: Stage, parts: ByteColumns, address: Index) -> InRows | None:
     """Return products of rows that the image has; None: it has none in whole vectors, or a border without elements.
 
     Args:
-        layout: of the image.
+        address: where the element of the image lies.
     """
     fold, read = stage.fold, stage.elements[parts.image]
     if fold is None or not isinstance(read, Read) or read.fill is not None:
         return None
-    address = layout.address(read.at)
     row: list[Var] = []
-    for axis in _by_distance(stage, parts, layout)[::-1]:
+    for axis in _by_distance(fold, address)[::-1]:
         if address.coefficient(axis) != prod(map(extent_of, row)):
             break
         row.insert(0, axis)
@@ -72,17 +71,18 @@ def rows_of_image(stage: Stage, parts: ByteColumns, layout: Layout) -> InRows | 
     return InRows(*_products(stage, parts, image, others, row, step))
 
 
-def copied_rows(stage: Stage, parts: ByteColumns, layout: Layout, name: str) -> InRows:
+def copied_rows(stage: Stage, parts: ByteColumns, address: Index, name: str) -> InRows:
     """Return the two stages of products of rows that are copied for each place.
 
     Args:
+        address: where the element of the image lies.
         name: of the tensor between the stages.
     """
     fold, read = stage.fold, stage.elements[parts.image]
     if fold is None or not isinstance(read, Read):
         raise TypeError("products are the terms of a fold of two reads")
     names = free_names(stage)
-    outer, *inner = _by_distance(stage, parts, layout)
+    outer, *inner = _by_distance(fold, address)
     terms = prod(map(extent_of, fold.axes))
     step = Var(next(names), -(-terms // VECTOR) * VECTOR)
     inside = prod(map(extent_of, inner))
@@ -102,12 +102,8 @@ def copied_rows(stage: Stage, parts: ByteColumns, layout: Layout, name: str) -> 
     return InRows(products, copy, rows, order, shape)
 
 
-def _by_distance(stage: Stage, parts: ByteColumns, layout: Layout) -> list[Var]:
+def _by_distance(fold: Fold, address: Index) -> list[Var]:
     """Return the folded axes, those along which elements of the image lie far apart first."""
-    fold, read = stage.fold, stage.elements[parts.image]
-    if fold is None or not isinstance(read, Read):
-        raise TypeError("products are the terms of a fold of two reads")
-    address = layout.address(read.at)
     return sorted(fold.axes, key=lambda axis: -abs(address.coefficient(axis) or 0))
 
 

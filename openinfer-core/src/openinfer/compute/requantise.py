@@ -61,6 +61,14 @@ def requantised(value: Expr, magnitudes: Mapping[int, Bound], *, has_floats: boo
     if made is not None:
         return made
     args = tuple(requantised(arg, magnitudes, has_floats=has_floats) for arg in value.args)
+    match value.function, args:
+        case "cast", (tree.Apply("cast", (tree.Apply("clip8") as code,), stored),) if (
+            stored is I8 and value.dtype is I32
+        ):
+            # The code that a residual is added to is within the limits of a byte.
+            return code
+        case _:
+            pass
     return tree.Apply(value.function, args, value.dtype)
 
 

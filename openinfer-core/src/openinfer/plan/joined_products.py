@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.affine import Var
     from openinfer.arch import TargetInfo
     from openinfer.compute import Stage
     from openinfer.compute.byte_columns import ByteColumns
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
 CHANNELS, PLACES = 4, 2
 """The channels and places of a tile: eight totals are what core registers hold next to addresses."""
+
+WRITTEN_OUT = 4
+"""Most vectors of a row whose products are written out in one iteration."""
 
 LEAST_TERMS = 8
 """Fewest terms of a sum that are worth a vector."""
@@ -86,12 +90,12 @@ def _rewritten(step: ComputeStep, data: PlanData) -> ComputeStep | None:
     terms = prod(map(extent_of, stage.fold.axes))
     if terms < LEAST_TERMS or data.arrays(inputs[position]) is None or image.tensor not in names:
         return None
-    layout = layouts[image.tensor]
+    address = layouts[image.tensor].address(image.at)
     # Rows of a copy are read before results, which may take the place of the image, are stored.
     if parts.places:
-        made = copied_rows(stage, parts, layout, free_name(step.computation))
+        made = copied_rows(stage, parts, address, free_name(step.computation))
     else:
-        made = rows_of_image(stage, parts, layout)
+        made = rows_of_image(stage, parts, address)
     if made is None:
         return None
     inputs[position] = data.constant([inputs[position]], partial(padded_rows, made.order, made.shape), weight.dtype)
@@ -134,16 +138,27 @@ def _products(made: InRows, parts: ByteColumns) -> Schedule:
         raise TypeError("products are the terms of a fold")
     *outer, row = fold.axes
     own = (*(Loop(axis, PLACES if axis == places[-1] else 1) for axis in places), Loop(channels, CHANNELS))
-    copies = (Loop(axis, 1, Bind.UNROLL) for axis in (*places[-1:], channels))
-    return Schedule((*own, *map(Loop, outer), Loop(row, VECTOR), *copies, Loop(row, 1, Bind.LANES, joined=True)))
+    vectors = extent_of(row) // VECTOR
+    written = VECTOR * max(count for count in range(1, WRITTEN_OUT + 1) if vectors % count == 0)
+    copies = (Loop(row, VECTOR, Bind.UNROLL), *(Loop(axis, 1, Bind.UNROLL) for axis in (*places[-1:], channels)))
+    return Schedule((*own, *map(Loop, outer), Loop(row, written), *copies, Loop(row, 1, Bind.LANES, joined=True)))
 
 
 def _copied(copy: Stage) -> Schedule:
     """Return the schedule of a copy, in vectors where a row has whole ones along its last axis."""
     *outer, last = copy.axes
     if extent_of(last) % VECTOR:
-        return Schedule(tuple(map(Loop, copy.axes)))
+        written = _written_out(copy.axes)
+        return Schedule((*map(Loop, copy.axes[:-written]), *(Loop(a, 1, Bind.UNROLL) for a in copy.axes[-written:])))
     return Schedule((*map(Loop, outer), Loop(last, VECTOR), Loop(last, 1, Bind.LANES)))
+
+
+def _written_out(axes: Sequence[Var]) -> int:
+    """Return how many of the last axes are written out: those of a vector."""
+    count = 1
+    while count < len(axes) and prod(map(extent_of, axes[-count - 1 :])) <= VECTOR:
+        count += 1
+    return count
 
 
 def _value(rows: Tensor, step: ComputeStep, data: PlanData) -> int:

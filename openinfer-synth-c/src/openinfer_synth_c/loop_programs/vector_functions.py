@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, F16, F32, I32, U8, U32, DType, Kind, dtype_named
+from openinfer.dtypes import BOOL, F16, F32, I8, I32, U8, U32, DType, Kind, dtype_named
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_renderer import c_type, literal_text
 from openinfer_synth_c.loop_programs.byte_vectors import INCLUDES, dot_product, rounded_16, widened, word
 from openinfer_synth_c.loop_programs.half_vectors import narrowed
 from openinfer_synth_c.loop_programs.half_vectors import widened as widened_halves
-from openinfer_synth_c.loop_programs.helium import axpy, call, choice, in_helium, in_order
+from openinfer_synth_c.loop_programs.helium import WORDS, axpy, call, choice, in_helium, in_order
 from openinfer_synth_c.loop_programs.vector_types import (
     PARAMETERS,
     define,
@@ -207,6 +207,8 @@ def _bytes_widened(code: Code, source: DType, count: int) -> str:
     if name not in code.definitions:
         code.definitions.setdefault("bytes", INCLUDES)
         lines = widened(kind, count, f"__builtin_convertvector(a, {kind})", signed=source.kind is Kind.SIGNED)
+        if code.has_helium and count == WORDS and source is I8:
+            lines = in_helium(code, [f"return ({kind})vldrbq_s32((const int8_t *)&a);"], lines)
         define(code, name, f"VECTOR_FUNCTION {kind} {name}({vector_type(code, source, count)} a)", lines)
     return name
 

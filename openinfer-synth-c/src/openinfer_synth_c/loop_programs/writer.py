@@ -37,6 +37,7 @@ from openinfer.loops import (
     TileStore,
     Value,
 )
+from openinfer.loops.joined_lanes import joined_lanes
 from openinfer.synth.c_host.annotations import bound_hint
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.loop_programs.addresses import (
@@ -56,6 +57,7 @@ from openinfer_synth_c.loop_programs.places import Places, is_plain
 from openinfer_synth_c.loop_programs.rests import counted_on
 from openinfer_synth_c.loop_programs.vector_functions import across, across_vector
 from openinfer_synth_c.loop_programs.vector_types import vector_type
+from openinfer_synth_c.rolled_loops import rolled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -167,7 +169,8 @@ class _Writer:
         rest = counted_on(var, body)
         if rest is not None:
             var, body = rest.var, rest.body
-        with self._code.braces(loop_head(var, None if rest is None else rest.first)):
+        head = loop_head(var, None if rest is None else rest.first)
+        with self._code.braces(rolled(head) if self._code.has_helium and _has_joined_lanes(body) else head):
             self.block(body)
 
     def _allocate(self, buffer: Buffer) -> None:
@@ -247,6 +250,11 @@ class _Writer:
             self._code.line(f"{c_type(buffer.dtype)} {copy}[{size}];", f"memcpy({copy}, &{name}, sizeof {copy});")
             name = copy
         return f"{across(self._code, function, buffer.dtype, size)}({name})"
+
+
+def _has_joined_lanes(body: Sequence[Statement]) -> bool:
+    """Whether statements add lanes to totals: GCC 12 keeps the address of each turn on the stack if it unrolls them."""
+    return any(isinstance(s, For) and s.bind is Bind.LANES and joined_lanes(s.body) for s in body)
 
 
 def _has_no_cast(text: str) -> bool:
