@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from openinfer.dims import evaluated
+from openinfer.affine import Index
+from openinfer.dims import evaluated, lets_in
 from openinfer.plan.operands import alone, symbols
 from openinfer.plan.steps import LoopIndex, Register
 from openinfer.symbolic import INT64, DivisionError
@@ -12,10 +13,10 @@ from openinfer.symbolic import INT64, DivisionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from openinfer.affine import Index
     from openinfer.plan.steps import ValueRef
 
     Reader: TypeAlias = Callable[[], int]
+    IndexReader: TypeAlias = Callable[[], Index]
 
 
 class StepFaultError(Exception):
@@ -36,12 +37,20 @@ class Integers(Protocol):
     """What integer expressions read.
 
     Attributes:
-        registers: by number.
+        registers: by number; those of ``pending`` hold something else.
         loops: the indices of loops, by number.
+        deferrable: registers that kernels may count.
+        pending: registers that the host does not know, as indices over such counts.
     """
 
     registers: list[int]
     loops: dict[int, int]
+    deferrable: frozenset[int]
+    pending: dict[int, Index]
+
+    def register(self, number: int) -> int:
+        """Return what a register holds; the device finishes first where it is pending."""
+        ...
 
     def scalar(self, value: int) -> int:
         """Return the one element of a value."""
@@ -67,10 +76,34 @@ def _bound(meaning: LoopIndex | ValueRef | Register, integers: Integers) -> Read
         loops, loop = integers.loops, meaning.loop
         return lambda: loops[loop]
     if isinstance(meaning, Register):
-        registers, number = integers.registers, meaning.number
-        return lambda: registers[number]
+        registers, number, register = integers.registers, meaning.number, integers.register
+        return (lambda: register(number)) if number in integers.deferrable else (lambda: registers[number])
     value, scalar = meaning.value, integers.scalar
     return lambda: scalar(value)
+
+
+def is_polynomial(index: Index) -> bool:
+    """Whether an expression has no division."""
+    return not lets_in(index)
+
+
+def index_reader(index: Index, integers: Integers) -> IndexReader:
+    """Return a function that evaluates a polynomial over what registers are pending for."""
+    bound = {symbol: _index_of(symbol.operand, integers) for symbol in symbols(index)}
+    return lambda: index.substituted({symbol: read() for symbol, read in bound.items()})
+
+
+def _index_of(meaning: LoopIndex | ValueRef | Register, integers: Integers) -> IndexReader:
+    read = _bound(meaning, integers)
+    if not isinstance(meaning, Register):
+        return lambda: Index.of(read())
+    number, pending = meaning.number, integers.pending
+
+    def found() -> Index:
+        index = pending.get(number)
+        return Index.of(read()) if index is None else index
+
+    return found
 
 
 def _checked(read: Reader) -> Reader:

@@ -13,7 +13,7 @@ from openinfer_backend_vulkan.queue.commands import Dispatch
 from openinfer_backend_vulkan.queue.faults import FaultWords
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -63,12 +63,13 @@ class VaryingKernel:
     """A shader whose numbers are written into the parameter block in each step.
 
     Attributes:
+        text: its source, and what its numbers are.
         faults: as of `FixedKernel`.
     """
 
     def __init__(self, text: Printed, op: str, engine: Engine) -> None:
         _need_features(text.features, engine)
-        self._text, self._engine = text, engine
+        self.text, self._engine = text, engine
         self.faults = _fault_words(text.faults(op, {}), engine)
         buffers = len(text.reads) + len(text.writes) + (self.faults is not None) + 1
         self._pipeline = engine.pipelines.pipeline(text.source, buffers)
@@ -83,20 +84,32 @@ class VaryingKernel:
         """Words of the parameter block that it takes."""
         return len(self._fixed) + 3
 
-    def run(self, machine: Machine, places: Places, values: Mapping[str, int]) -> None:
-        """Queue it on tensors with values of its parameters; space for its words is reserved."""
-        text, size = self._text, len(self._fixed)
+    def run(
+        self,
+        machine: Machine,
+        places: Places,
+        values: Mapping[str, int],
+        counted: Callable[[Part], None] | None = None,
+    ) -> None:
+        """Queue it on tensors with values of its parameters; space for its words is reserved.
+
+        Args:
+            counted: queues what writes the words that the device knows, and the number of workgroups, before it.
+        """
+        text, size = self.text, len(self._fixed)
         first = machine.block.take(size + 3)
-        iterations, words = text.iterations(values), machine.block.words
+        iterations, words = text.iterations(values) if counted is None else 0, machine.block.words
         numbers = self._fixed
         for place, name in self._named:
             numbers[place] = values[name]
         numbers[self._count] = iterations
-        groups = (0, 0, 0)
+        groups = (0, 1, 1)
         if iterations:
             groups = workgroups(iterations * text.local, self._engine.device.physical.max_groups, text.group_size)
         for place, number in enumerate((*numbers, *groups), first):
             words[place] = number
+        if counted is not None:
+            counted(machine.block.part(first, size + 3))
         key = (first, *(places[name] for name in (*text.reads, *text.writes)))
         if key not in self._known:
             self._known[key] = [self._dispatch(machine, places, first)]
@@ -105,8 +118,8 @@ class VaryingKernel:
     def _dispatch(self, machine: Machine, places: Places, first: int) -> Command:
         size = len(self._fixed)
         numbers, groups = machine.block.part(first, size), machine.block.part(first + size, 3)
-        reads = (*(places[name] for name in self._text.reads), numbers)
-        writes = tuple(places[name] for name in self._text.writes)
+        reads = (*(places[name] for name in self.text.reads), numbers)
+        writes = tuple(places[name] for name in self.text.writes)
         return _dispatch(self._engine, self._pipeline, reads, writes, self.faults, groups, ())
 
 

@@ -11,6 +11,7 @@ from openinfer.packing import unpack
 from openinfer.plan.values import InputMemory, WeightMemory
 from openinfer_backend_vulkan.glsl.elements import code_of
 from openinfer_backend_vulkan.memory.blocks import StorageBuffer
+from openinfer_backend_vulkan.programs.counts import deferrable, register_of
 from openinfer_backend_vulkan.programs.integers import StepFaultError
 from openinfer_backend_vulkan.programs.parameter_block import ParameterBlock
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.affine import Index
     from openinfer.dtypes import DType
     from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
@@ -40,6 +42,9 @@ class Machine:
         loops: the indices of loops, by number.
         scalars: values that the host keeps (`openinfer_backend_vulkan.programs.scalars`), by number.
         unsettled: values that the host reads and that the device may still be writing.
+        deferrable: registers that kernels may count (`openinfer_backend_vulkan.programs.counts`).
+        pending: those of them that the host does not know, as indices over counts.
+        counts: memory of the counts, a word for each register.
     """
 
     def __init__(self, engine: Engine, plan: ExecutionPlan, memory: ProgramMemory) -> None:
@@ -50,6 +55,9 @@ class Machine:
         self.loops: dict[int, int] = {}
         self.scalars = dict.fromkeys(memory.of_host, 0)
         self.unsettled: set[int] = set()
+        self.deferrable = deferrable(plan, memory.polled)
+        self.pending: dict[int, Index] = {}
+        self.counts = engine.memory.mapped(4 * max(len(plan.registers), 1))
         self._plan, self._memory = plan, memory
         self._commands: list[Command] = []
         self._watched: dict[FaultWords, int | None] = {}
@@ -57,6 +65,7 @@ class Machine:
 
     def start(self) -> None:
         """Begin a step: registers have their initial values."""
+        self.pending.clear()
         for number, initial in self._starts:
             self.registers[number] = initial
 
@@ -141,6 +150,39 @@ class Machine:
             self.block.bits[first + place] = code >> 32 * place & 0xFFFFFFFF
         return self.block.part(first, count)
 
+    def register(self, number: int) -> int:
+        """Return what a register holds; where it is pending, the device finishes first.
+
+        Raises:
+            DeviceError: the device is lost.
+        """
+        if number in self.pending:
+            self._settle()
+        return self.registers[number]
+
+    def set_register(self, number: int, index: Index) -> None:
+        """Give a register a value, which may depend on counts."""
+        known = index.constant
+        if known is None:
+            self.pending[number] = index
+        else:
+            self.pending.pop(number, None)
+            self.registers[number] = known
+
+    def _settle(self) -> None:
+        """Wait for the counts that registers are pending for."""
+        self._finish()
+        words = self.counts.view(np.dtype(np.int32)).tolist()
+        for number, index in self.pending.items():
+            self.registers[number] = index.evaluate({var.name: words[register_of(var)] for var in index.variables()})
+        self.pending.clear()
+
+    def _finish(self) -> None:
+        """Wait for all work: what kernels write for the host is there then."""
+        self.flush()
+        self.engine.queue.synchronize()
+        self.unsettled.clear()
+
     def scalar(self, value: int) -> int:
         """Return the one integer of a value; the device finishes first if it may still be writing it.
 
@@ -170,9 +212,7 @@ class Machine:
         place = self._memory.place(value)
         storage = place if isinstance(place, StorageBuffer) else place.storage
         if value in self.unsettled:
-            self.flush()
-            self.engine.queue.synchronize()
-            self.unsettled.clear()
+            self._finish()
         return _element(storage.view(np.dtype(np.uint8)), planned.type)
 
     def element(self, storage: StorageBuffer, kind: TensorType) -> Any:

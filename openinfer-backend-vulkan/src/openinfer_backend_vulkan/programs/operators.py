@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.affine import Var
+from openinfer.affine import Index, Var
 from openinfer.compute.constants import without_constants
 from openinfer.compute.evaluate import evaluate
 from openinfer.expr.counting import counted, counting, counting_by_given, counting_type
@@ -18,14 +19,19 @@ from openinfer.plan.steps import TableRef, ValueRef
 from openinfer.plan.values import ViewMemory
 from openinfer_backend_vulkan.glsl import contents
 from openinfer_backend_vulkan.glsl.computations import shaders_of, varying_shaders
+from openinfer_backend_vulkan.programs.counted_kernels import CountedKernels, Counter
+from openinfer_backend_vulkan.programs.counts import count_var, counted_value
 from openinfer_backend_vulkan.programs.integers import StepFaultError, reader
 from openinfer_backend_vulkan.programs.kernels import FixedKernel, VaryingKernel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from openinfer.compute import Computation
     from openinfer.layout import Layout
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import Argument, ComputeStep, CountStep, Operand
+    from openinfer.plan.steps import Argument, ComputeStep, CountStep, Operand, PlaceStep
+    from openinfer_backend_vulkan.memory.blocks import Part
     from openinfer_backend_vulkan.programs.operands import Operands, Run
     from openinfer_backend_vulkan.queue.engine import Engine
     from openinfer_backend_vulkan.queue.hazards import Command, Place
@@ -38,6 +44,7 @@ class Operators:
         self._plan, self._operands, self._engine = plan, operands, engine
         self._machine = operands.machine
         self._target = engine.device.physical.shader_target
+        self._in_memory = replace(self._target, pushed_words=0)
         self._kernels: dict[Computation, tuple[list[FixedKernel], dict[str, Place]]] = {}
 
     def compute(self, step: ComputeStep) -> list[Run]:
@@ -113,6 +120,8 @@ class Operators:
         kernels = [VaryingKernel(text, computation.name, engine) for text in texts]
         given_sizes = zip(computation.parameters, step.arguments, strict=True)
         arguments = [(v.name, argument, reader(argument.value, machine)) for v, argument in given_sizes]
+        by_name = {var.name: arg for var, arg in zip(computation.parameters, step.arguments, strict=True)}
+        sized = CountedKernels(kernels, by_name, machine, self._in_memory)
         registers, bases = machine.registers, [(starts[name].name, view.register) for name, view in views.items()]
         where = {name: self._operands.place(operand) for name, operand in given.items()}
         where |= {name: lambda place=place: place for name, place in tables.items()}
@@ -120,16 +129,46 @@ class Operators:
         room_for = machine.block.room_for
         nbytes = len(where) * room_for(2) + sum(room_for(kernel.words) for kernel in kernels)
 
+        def given_values(sizes: Mapping[str, Index]) -> dict[str, int]:
+            values = {name: _within(argument, read()) for name, argument, read in arguments if name not in sizes}
+            return values | {name: registers[register] for name, register in bases}
+
         def run() -> None:
-            machine.reserve(nbytes)
-            values = {name: _within(argument, read()) for name, argument, read in arguments}
-            for name, register in bases:
-                values[name] = registers[register]
+            sizes = sized.sizes()
+            values = given_values(sizes)
+            numbering = sized.numbering(sizes, values) if sizes else None
+            if numbering is None:
+                run_kernels(values if not sizes else given_values({}))
+            else:
+                machine.reserve(nbytes + sum(room_for(kernel.words) for kernel in numbering))
+                before = [partial(sized.write_numbers, kernel, values=values) for kernel in numbering]
+                run_kernels(values | dict.fromkeys(sizes, 0), before)
+
+        def run_kernels(values: Mapping[str, int], before: Sequence[Callable[[Part], None]] | None = None) -> None:
+            if before is None:
+                machine.reserve(nbytes)
             places = {name: place() for name, place in where.items()}
-            for kernel in kernels:
-                kernel.run(machine, places, values)
+            for number, kernel in enumerate(kernels):
+                kernel.run(machine, places, values, None if before is None else before[number])
                 if kernel.faults is not None:
                     machine.watch(kernel.faults, node)
+
+        return run
+
+    def count_rows(self, step: PlaceStep, given: Run) -> Run:
+        """Return what gives a register the count of a kernel; ``given`` does so where the host knows it."""
+        machine, value = self._machine, counted_value(self._plan, step)
+        if value is None:
+            return given
+        counter = Counter(step, self._operands.memory.place(value), machine, self._in_memory, self._engine)
+        count = Index.of(count_var(step.register, self._plan.registers[step.register].most))
+
+        def run() -> None:
+            if value in machine.unsettled:
+                counter.run()
+                machine.set_register(step.register, count)
+            else:
+                given()
 
         return run
 

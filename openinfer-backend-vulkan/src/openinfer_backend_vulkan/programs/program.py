@@ -147,9 +147,9 @@ class DeviceProgram:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes that results had in the latest step, of those whose shape varies."""
-        registers = self._machine.registers
+        register = self._machine.register
         return {
-            port.name: tuple(registers[e.number] if isinstance(e, Register) else e for e in port.extents)
+            port.name: tuple(register(e.number) if isinstance(e, Register) else e for e in port.extents)
             for port in self._plan.outputs
             if port.extents is not None
         }

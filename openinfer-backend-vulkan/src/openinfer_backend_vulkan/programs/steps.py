@@ -29,7 +29,7 @@ from openinfer.plan.steps import (
     ValueRef,
 )
 from openinfer.plan.values import StateMemory
-from openinfer_backend_vulkan.programs.integers import StepFaultError, reader
+from openinfer_backend_vulkan.programs.integers import StepFaultError, index_reader, reader
 from openinfer_backend_vulkan.programs.movement import Movement
 from openinfer_backend_vulkan.programs.operands import Operands
 from openinfer_backend_vulkan.programs.operators import Operators
@@ -171,6 +171,8 @@ class Steps:
         return run
 
     def _set(self, step: SetStep) -> Run:
+        if all(register in self._machine.deferrable for register, _ in step.values):
+            return self._set_counted(step)
         registers = self._machine.registers
         values = [(register, reader(value, self._machine)) for register, value in step.values]
         if len(values) == 1:
@@ -184,7 +186,21 @@ class Steps:
 
         return run
 
+    def _set_counted(self, step: SetStep) -> Run:
+        machine = self._machine
+        values = [(register, index_reader(value, machine)) for register, value in step.values]
+
+        def run() -> None:
+            for register, index in [(register, value()) for register, value in values]:
+                machine.set_register(register, index)
+
+        return run
+
     def _place(self, step: PlaceStep) -> Run:
+        given = self._given_place(step)
+        return self._operators.count_rows(step, given) if step.register in self._machine.deferrable else given
+
+    def _given_place(self, step: PlaceStep) -> Run:
         found, registers = step.range, self._machine.registers
 
         def read(index: Index | None) -> Callable[[], int | None]:
@@ -204,6 +220,7 @@ class Steps:
                 raise StepFaultError("shape-mismatch", message)
             first, last = low(), high()
             value = value if last is None else min(value, last)
+            self._machine.pending.pop(step.register, None)
             registers[step.register] = value if first is None else max(value, first)
 
         return run

@@ -1,0 +1,82 @@
+"""Sizes that kernels of device vulkan count: the host waits for one only where it decides how to go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import openinfer as oi
+from openinfer_backend_vulkan.queue.commands import CommandQueue
+
+if TYPE_CHECKING:
+    from openinfer.simulate import Executor
+
+pytestmark = pytest.mark.usefixtures("vulkan")
+
+Array = np.ndarray[Any, Any]
+
+HEAD = """
+constant { half: f32 @init(0.5); }
+dynamic { x: f32[T, 3]; }
+persistent { K(t): f32 @table @fixed(t=200); length: i64; }
+block entry {
+  op gt(x, half) >> mask;
+  op masked_select(x, mask) >> kept, n;
+  BODY
+  return n, total;
+}
+"""
+ON_DEVICE = """op reshape(x, shape=[3 * T]) >> flat; op concat(kept, flat, kept, axis=0) >> all;
+    op mul(all, all) >> squares; op sum_axis(squares, axes=[0]) >> total;"""
+ON_HOST = """cache.read length >> at; cache.write kept >> K[at..at+n]; cache.increment n length;
+    cache.read K[0..at+n] >> all; op sum_axis(all, axes=[0]) >> total;"""
+
+
+def executor(device: str, body: str) -> Executor:
+    text = HEAD.replace("BODY", body)
+    return oi.Simulator(oi.Model.from_arrays({}, sizevars={"T": 4}), oi.graph(text), device).make_executor()
+
+
+def steps() -> list[Array]:
+    noise = np.random.default_rng(3).uniform(0, 1, (3, 4, 3)).astype(np.float32)
+    return [noise[0], np.zeros((4, 3), np.float32), np.ones((4, 3), np.float32), noise[1], noise[2][:1], noise[2]]
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Return a list with an item for each time that the host waits for the device."""
+    made: list[None] = []
+    synchronize = CommandQueue.synchronize
+
+    def counting(queue: CommandQueue) -> None:
+        made.append(None)
+        synchronize(queue)
+
+    monkeypatch.setattr(CommandQueue, "synchronize", counting)
+    return made
+
+
+def agree(body: str, waits: list[None]) -> list[int]:
+    """Run steps on vulkan as on cpu; return how often the host waited in each, for a change of T too."""
+    counts: list[int] = []
+    with executor("cpu", body) as expected, executor("vulkan", body) as found:
+        assert found.runs_whole
+        for x in steps():
+            expected.step(x=x)
+            before = len(waits)
+            found.step(x=x)
+            counts.append(len(waits) - before)
+            outputs = found.outputs()
+            assert outputs["n"] == (x > 0.5).sum()
+            np.testing.assert_allclose(outputs["total"], expected.outputs()["total"], rtol=1e-5)
+    return counts
+
+
+def test_the_host_waits_for_no_count_but_for_refused_elements_at_the_end(waits: list[None]) -> None:
+    assert min(agree(ON_DEVICE, waits)) == 1
+
+
+def test_the_host_waits_where_it_needs_a_count(waits: list[None]) -> None:
+    assert min(agree(ON_HOST, waits)) > 1
