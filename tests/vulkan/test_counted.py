@@ -42,8 +42,9 @@ def few(*shape: int) -> np.ndarray:
 
 
 @needs_headers
-def test_a_bundle_reads_the_number_before_it_records_what_needs_it() -> None:
-    assert_steps_agree(ROWS.replace("RETURN", "return places, n, high, total, same;"), x=few(5, 6, 3))
+def test_a_bundle_submits_once_what_depends_on_numbers_that_it_counts() -> None:
+    synthesis = assert_steps_agree(ROWS.replace("RETURN", "return places, n, high, total, same;"), x=few(5, 6, 3))
+    assert synthesis.bundle.files["model.c"].count(b"status = model_run(model, inputs, ") == 1
 
 
 @needs_headers

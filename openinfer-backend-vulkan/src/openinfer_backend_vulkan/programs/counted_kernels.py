@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.errors import UnsupportedError
-from openinfer_backend_vulkan.glsl.loop_programs import printed
-from openinfer_backend_vulkan.programs.counts import (
+from openinfer_backend_vulkan.glsl.counts import (
     COUNTS,
     NUMBERS,
     counting,
-    most_iterations,
+    is_polynomial,
+    most_threads,
     numbering,
     registers_of,
 )
-from openinfer_backend_vulkan.programs.integers import index_reader, is_polynomial
+from openinfer_backend_vulkan.glsl.loop_programs import printed
+from openinfer_backend_vulkan.glsl.shaders import MOST_THREADS
+from openinfer_backend_vulkan.programs.integers import index_reader
 from openinfer_backend_vulkan.programs.kernels import VaryingKernel
 
 if TYPE_CHECKING:
@@ -81,15 +83,15 @@ class CountedKernels:
         return self._numbering[key]
 
     def _fits(self, kernel: VaryingKernel, sizes: Mapping[str, Index], values: Mapping[str, int]) -> bool:
-        """Whether the workgroups of a kernel are one row, however many there are."""
-        most = most_iterations(kernel.text, sizes, values)
-        across = self._machine.engine.device.physical.max_groups[0]
-        return most is not None and most * kernel.text.local <= across * kernel.text.group_size
+        """Whether a kernel counts its invocations in 32 bits, however many there are."""
+        most = most_threads(kernel.text, sizes, values)
+        return most is not None and most < MOST_THREADS - kernel.text.group_size
 
     def _made(self, sizes: Mapping[str, Index]) -> list[VaryingKernel] | None:
         engine, registers = self._machine.engine, len(self._machine.registers)
+        across = engine.device.physical.max_groups[0]
         try:
-            kernels = [numbering(kernel.text, sizes, registers) for kernel in self._kernels]
+            kernels = [numbering(kernel.text, sizes, registers, across) for kernel in self._kernels]
             return [VaryingKernel(printed(kernel, self._target), kernel.name, engine) for kernel in kernels]
         except UnsupportedError:  # A number may need more than 32 bits.
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from openinfer.affine import Index
-from openinfer.dims import evaluated, lets_in
+from openinfer.dims import evaluated
 from openinfer.plan.operands import alone, symbols
 from openinfer.plan.steps import LoopIndex, Register
 from openinfer.symbolic import INT64, DivisionError
@@ -80,11 +80,6 @@ def _bound(meaning: LoopIndex | ValueRef | Register, integers: Integers) -> Read
         return (lambda: register(number)) if number in integers.deferrable else (lambda: registers[number])
     value, scalar = meaning.value, integers.scalar
     return lambda: scalar(value)
-
-
-def is_polynomial(index: Index) -> bool:
-    """Whether an expression has no division."""
-    return not lets_in(index)
 
 
 def index_reader(index: Index, integers: Integers) -> IndexReader:

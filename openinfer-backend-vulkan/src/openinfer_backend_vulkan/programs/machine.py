@@ -9,9 +9,10 @@ import numpy as np
 from openinfer.array_types import storage_dtype
 from openinfer.packing import unpack
 from openinfer.plan.values import InputMemory, WeightMemory
+from openinfer_backend_vulkan.glsl.counts import register_of
 from openinfer_backend_vulkan.glsl.elements import code_of
 from openinfer_backend_vulkan.memory.blocks import StorageBuffer
-from openinfer_backend_vulkan.programs.counts import deferrable, register_of
+from openinfer_backend_vulkan.programs.counts import deferrable
 from openinfer_backend_vulkan.programs.integers import StepFaultError
 from openinfer_backend_vulkan.programs.parameter_block import ParameterBlock
 

@@ -19,8 +19,8 @@ from openinfer.plan.steps import TableRef, ValueRef
 from openinfer.plan.values import ViewMemory
 from openinfer_backend_vulkan.glsl import contents
 from openinfer_backend_vulkan.glsl.computations import shaders_of, varying_shaders
+from openinfer_backend_vulkan.glsl.counts import count_var, counted_value
 from openinfer_backend_vulkan.programs.counted_kernels import CountedKernels, Counter
-from openinfer_backend_vulkan.programs.counts import count_var, counted_value
 from openinfer_backend_vulkan.programs.integers import StepFaultError, reader
 from openinfer_backend_vulkan.programs.kernels import FixedKernel, VaryingKernel
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.plan.accesses import members, walk, writes
 from openinfer.plan.steps import (
     BarrierStep,
@@ -19,15 +20,18 @@ from openinfer.plan.steps import (
     LoopStep,
     PlaceStep,
     ReturnStep,
+    SetStep,
 )
 from openinfer.plan.values import NoMemory
 from openinfer.synth.c_host.integers import declare_integers
 from openinfer.synth.c_host.lines import Lines
 from openinfer.synth.c_text import comment
+from openinfer_backend_vulkan.glsl.counts import count_var, counted_value
 from openinfer_backend_vulkan.target.commands import Commands
+from openinfer_backend_vulkan.target.counted_sizes import needs_count, set_sizes, settled
 from openinfer_backend_vulkan.target.hazards import meets_any
 from openinfer_backend_vulkan.target.integers import values_read
-from openinfer_backend_vulkan.target.kernel_writer import lines_of, step_line
+from openinfer_backend_vulkan.target.kernel_writer import KernelWriter, lines_of, step_line
 from openinfer_backend_vulkan.target.places import whole
 from openinfer_backend_vulkan.target.ports import write_download, write_upload
 from openinfer_backend_vulkan.target.step_writer import write_step
@@ -127,6 +131,7 @@ class BlockWriter:
         code.end()
         self._host.line(f"status = model_run(model, inputs, {len(self.segments)});")
         self._host.line("if (status != MODEL_OK) { return status; }")
+        self._host.line(*settled(code.counted, self._program.plan, self._program.names))
         line = min(code.tested_lines) if len(code.tested_lines) == 1 else 0
         self.segments.append(Segment(tuple(code.lines), self.numbers_nbytes, code.sets, code.bound, line))
         self.numbers_nbytes += whole(code.numbers_nbytes)
@@ -143,12 +148,30 @@ class BlockWriter:
                 self._close()
                 self._control(step)
                 continue
-            if self._open is not None and self._has_to_follow(step, self._open.written):
+            if self._open is not None and self._is_counted(step, self._open):
+                continue
+            if self._open is not None and self._has_to_wait(step, self._open):
                 self._close()
             write_step(self._program, self._segment(), step)
             if self._program.plan.states and _may_fail(step):
                 # Later statements of a step that fails change nothing that is kept.
                 self._close()
+
+    def _is_counted(self, step: Step, code: Commands) -> bool:
+        """Append a step that sets registers to sizes that kernels of the segment count; return whether it is one."""
+        plan = self._program.plan
+        if isinstance(step, PlaceStep):
+            value = counted_value(plan, step)
+            if value is None or not meets_any(self._program.places.value(value), code.written):
+                return False
+            code.line(*map(comment, lines_of(step)))
+            KernelWriter(self._program, code, step).count(step, self._program.places.value(value))
+            most = plan.registers[step.register].most
+            code.counted[step.register] = Index.of(count_var(step.register, most))
+            return True
+        sizes = set_sizes(plan, step, code.counted) if isinstance(step, SetStep) else None
+        code.counted |= sizes or {}
+        return bool(sizes)
 
     def _fits(self, step: Step) -> bool:
         """Whether a step can be part of a segment."""
@@ -170,6 +193,10 @@ class BlockWriter:
         values, places = self._program.plan.values, self._program.places
         numbers = [number for number in members(writes(step)) if not isinstance(values[number].memory, NoMemory)]
         return [places.value(number) for number in numbers]
+
+    def _has_to_wait(self, step: Step, code: Commands) -> bool:
+        """Whether a step comes after the commands of a segment."""
+        return needs_count(self._program.plan, step, code.counted) or self._has_to_follow(step, code.written)
 
     def _has_to_follow(self, step: Step, written: Sequence[Place]) -> bool:
         """Whether a step comes after commands that write some places: numbers and tests of a segment come before them.

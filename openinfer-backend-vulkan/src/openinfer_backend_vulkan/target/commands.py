@@ -14,6 +14,7 @@ from openinfer_backend_vulkan.target.places import Place, whole
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    from openinfer.affine import Index
     from openinfer_backend_vulkan.target.host_names import HostNames
 
 _NUMBERS_A_LINE = 16
@@ -33,6 +34,21 @@ class RunNumbers:
     groups: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbering:
+    """The kernel that computes the numbers and workgroups of a dispatch that depend on counts.
+
+    Attributes:
+        kernel: its number.
+        counts: where the counts lie.
+        numbers: what it is run with.
+    """
+
+    kernel: int
+    counts: Place
+    numbers: RunNumbers
+
+
 class Commands(Lines):
     """Writes one segment: a function that records commands, or sets their numbers.
 
@@ -42,6 +58,7 @@ class Commands(Lines):
         numbers_nbytes: bytes of all numbers.
         written: places that commands write.
         tested_lines: of the statements whose kernels have tests that can fail; 0 for one without a line.
+        counted: registers that the commands count, as indices over counts.
     """
 
     def __init__(self, names: HostNames) -> None:
@@ -50,6 +67,7 @@ class Commands(Lines):
         self.count = self.sets = self.bound = self.numbers_nbytes = 0
         self.written: list[Place] = []
         self.tested_lines: set[int] = set()
+        self.counted: dict[int, Index] = {}
         self._runs = 1
         self._hazards = Hazards()
         self._hazards.forget()
@@ -101,14 +119,16 @@ class Commands(Lines):
         *,
         is_pushed: bool = True,
         may_fail: bool = False,
+        numbering: Numbering | None = None,
     ) -> None:
         """Append the run of a kernel on places.
 
         Args:
             numbers: what it is run with: push constants, or with ``is_pushed`` false items of its last buffer.
             may_fail: whether a place for faults comes after ``writes``.
+            numbering: computes those of the numbers that the host does not know.
         """
-        self._touch(reads, writes)
+        self._touch(reads if numbering is None else (*reads, numbering.counts), writes)
         places = [*reads, *writes, *([_FAULTS] if may_fail else [])]
         in_buffer = isinstance(numbers, RunNumbers) or not is_pushed
         self.sets += self._runs
@@ -122,7 +142,10 @@ class Commands(Lines):
             self.line("};")
             called = f"run, &model->kernels[{kernel}], places, {len(places) + in_buffer}"
             if isinstance(numbers, RunNumbers):
-                self._indirect(called, len(places), numbers)
+                if numbering is None:
+                    self._indirect(called, len(places), numbers)
+                else:
+                    self._counted(called, len(places), numbers, numbering)
                 return
             words = [f"{number & 0xFFFFFFFF}u" for number in numbers]
             if words:
@@ -141,13 +164,30 @@ class Commands(Lines):
         self.line("groups = openinfer_numbers(run, &size, 3);")
         self.numbers_nbytes += self._runs * whole(12)
         with self.at_run_time():
-            texts = numbers.write(self)
-            self.line(*(f"set[{place}] = (uint32_t)({text});" for place, text in enumerate(texts)))
+            self._set("set", numbers)
             self.line(f"openinfer_set_groups(groups, {numbers.groups});")
         self.line(f"openinfer_dispatch_indirect({called}, &size);")
 
-    def _numbers(self, place: str, words: int) -> None:
-        self.line(f"uint32_t *const set = openinfer_numbers(run, &{place}, {max(words, 1)});")
+    def _set(self, name: str, numbers: RunNumbers) -> None:
+        texts = numbers.write(self)
+        self.line(*(f"{name}[{place}] = (uint32_t)({text});" for place, text in enumerate(texts)))
+
+    def _counted(self, called: str, bound: int, numbers: RunNumbers, numbering: Numbering) -> None:
+        """Append an indirect dispatch whose workgroups lie after its numbers, and before it what computes both."""
+        self.sets += self._runs
+        self.bound += self._runs * 3
+        self.line(f"struct openinfer_place size, counting[3] = {{{numbering.counts.text}}};")
+        self._numbers(f"places[{bound}]", numbers.count + 3)
+        self._numbers("counting[2]", numbering.numbers.count, "given")
+        self.line(f"counting[1] = size = places[{bound}];", f"size.offset += {4 * numbers.count};")
+        for name, some in (("set", numbers), ("given", numbering.numbers)):
+            with self.at_run_time():
+                self._set(name, some)
+        self.line(f"openinfer_dispatch(run, &model->kernels[{numbering.kernel}], counting, 3, NULL, 0, 1);")
+        self.line("openinfer_barrier(run);", f"openinfer_dispatch_indirect({called}, &size);")
+
+    def _numbers(self, place: str, words: int, name: str = "set") -> None:
+        self.line(f"uint32_t *const {name} = openinfer_numbers(run, &{place}, {max(words, 1)});")
         self.numbers_nbytes += self._runs * whole(4 * max(words, 1))
 
     def number(self, place: str, text: str) -> None:

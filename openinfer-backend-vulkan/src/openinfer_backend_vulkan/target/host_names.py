@@ -14,7 +14,7 @@ from openinfer.plan.values import InputMemory, WeightMemory
 from openinfer.synth.c_host.port_names import PortNames
 from openinfer.synth.identifiers import Identifiers
 from openinfer_backend_vulkan.target.integers import values_read
-from openinfer_backend_vulkan.target.places import Place, fixed
+from openinfer_backend_vulkan.target.places import Place, fixed, whole
 
 if TYPE_CHECKING:
     from openinfer.expr.fragment import Call
@@ -58,9 +58,14 @@ class HostNames(PortNames):
         self.mirrored = {place: MIRROR_START + MIRROR_WIDTH * at for at, place in enumerate(spots)}
 
     @property
-    def mirror_end(self) -> int:
-        """Bytes of the host's buffer up to the end of what is mirrored."""
-        return MIRROR_START + MIRROR_WIDTH * len(self.mirrored)
+    def counts_start(self) -> int:
+        """Where the words of the host's buffer begin that kernels write their counts to, one for each register."""
+        return whole(MIRROR_START + MIRROR_WIDTH * len(self.mirrored))
+
+    @property
+    def numbers_start(self) -> int:
+        """Where the numbers of segments begin in the host's buffer."""
+        return self.counts_start + whole(4 * len(self._plan.registers))
 
     def _is_given(self, number: int) -> bool:
         return isinstance(self._plan.values[number].memory, InputMemory | WeightMemory)

@@ -6,17 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openinfer.errors import UnsupportedError
+from openinfer_backend_vulkan.glsl.counts import counting, numbering
+from openinfer_backend_vulkan.glsl.loop_programs import printed
+from openinfer_backend_vulkan.target.commands import Numbering
+from openinfer_backend_vulkan.target.counted_sizes import counts_of, sizes_given
 from openinfer_backend_vulkan.target.operands import Located, Locator
-from openinfer_backend_vulkan.target.run_time import run_numbers
-from openinfer_backend_vulkan.target.stages import stages_of, varying_stages, with_tables
+from openinfer_backend_vulkan.target.run_time import numbering_numbers, run_numbers
+from openinfer_backend_vulkan.target.stages import stages_of, varying_kernel, varying_stages, with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.affine import Index
     from openinfer.compute import Computation
     from openinfer.layout import Layout
     from openinfer.plan.execution_plan import ExecutionPlan
-    from openinfer.plan.steps import Argument, Step
+    from openinfer.plan.steps import Argument, PlaceStep, Step
     from openinfer_backend_vulkan.glsl.computations import StageShaders
     from openinfer_backend_vulkan.glsl.loop_programs import Printed
     from openinfer_backend_vulkan.glsl.shaders import ShaderTarget
@@ -24,6 +29,10 @@ if TYPE_CHECKING:
     from openinfer_backend_vulkan.target.host_names import HostNames
     from openinfer_backend_vulkan.target.kernel_files import KernelFiles
     from openinfer_backend_vulkan.target.places import Place, Places
+
+
+MOST_GROUPS = 65535
+"""Workgroups of a row that every device has (``OPENINFER_MOST_GROUPS``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +89,14 @@ class KernelWriter:
         tensors: Mapping[str, Located],
         arguments: Sequence[Argument] = (),
         layouts: Mapping[str, Layout] | None = None,
+        counted: Mapping[str, Index] | None = None,
     ) -> None:
         """Append the stages of a computation on tensors by name.
 
         Args:
             arguments: of its parameters.
             layouts: of tensors that are not in row-major order.
+            counted: parameters that depend on what kernels of the segment count.
 
         Raises:
             ExprError, KernelMissingError, UnsupportedError: a stage has no form as a shader.
@@ -102,7 +113,37 @@ class KernelWriter:
         stored = {name: Located(self.program.places.table(data, f"table {name}")) for name, data in tables.items()}
         every = {**tensors, **stored}
         for kernel in varying_stages(rest, arguments, based, layouts or {}, self.program.target):
-            self.run(kernel, run_numbers(kernel, self.program.names, rest, arguments, every), every)
+            numbers = run_numbers(kernel, self.program.names, rest, arguments, every, tuple(counted or ()))
+            self.run(kernel, numbers, every, self._numbering(kernel, rest, arguments, counted) if counted else None)
+
+    def _numbering(
+        self, text: Printed, computation: Computation, arguments: Sequence[Argument], counted: Mapping[str, Index]
+    ) -> Numbering:
+        """Return what computes the numbers of a kernel that depend on counts."""
+        plan, names = self.program.plan, self.program.names
+        kernel = varying_kernel(numbering(text, counted, len(plan.registers), MOST_GROUPS), (), self.program.target)
+        sizes = {name: expr for index in counted.values() for name, expr in sizes_given(index, names).items()}
+        return Numbering(
+            kernel=self._numbered(kernel, 3),
+            counts=counts_of(plan, names),
+            numbers=numbering_numbers(kernel, names, computation, arguments, sizes),
+        )
+
+    def count(self, step: PlaceStep, value: Place) -> None:
+        """Append what gives a register the count of a kernel."""
+        plan, names, target = self.program.plan, self.program.names, self.program.target
+        text = printed(counting(step, len(plan.registers)), target)
+        shader = text.shader({}, "count", {})
+        bound = 2 + (not shader.is_pushed)
+        number = self._numbered(text, bound, len(shader.parameters) if shader.is_pushed else 0)
+        place = counts_of(plan, names)
+        self.code.dispatch(number, [value], [place], shader.parameters, 1, is_pushed=shader.is_pushed)
+
+    def _numbered(self, text: Printed, bound: int, pushed: int = 0) -> int:
+        """Return the number of a kernel."""
+        kernels = self.program.kernels
+        kernels.note(text.features, self.program.target.narrow, text.source, text.group_size)
+        return kernels.number(text.source, bound, pushed, self._lines)
 
     def _stage(self, stage: StageShaders, places: Mapping[str, Place]) -> None:
         sizes = [kind.nbytes for kind in stage.scratch.values()]
@@ -128,14 +169,18 @@ class KernelWriter:
                 may_fail=bool(shader.faults),
             )
 
-    def run(self, kernel: Printed, numbers: RunNumbers, tensors: Mapping[str, Located]) -> None:
+    def run(
+        self,
+        kernel: Printed,
+        numbers: RunNumbers,
+        tensors: Mapping[str, Located],
+        numbering: Numbering | None = None,
+    ) -> None:
         """Append a kernel with numbers of the run, on tensors by name."""
-        bound = len(kernel.reads) + len(kernel.writes) + bool(kernel.rules) + 1
-        number = self.program.kernels.number(kernel.source, bound, 0, self._lines)
-        self.program.kernels.note(kernel.features, self.program.target.narrow, kernel.source, kernel.group_size)
+        number = self._numbered(kernel, len(kernel.reads) + len(kernel.writes) + bool(kernel.rules) + 1)
         reads, writes = ([tensors[name].place for name in names] for names in (kernel.reads, kernel.writes))
         self._check((*reads, *writes))
-        self.code.dispatch(number, reads, writes, numbers, may_fail=bool(kernel.rules))
+        self.code.dispatch(number, reads, writes, numbers, may_fail=bool(kernel.rules), numbering=numbering)
 
     def _check(self, places: Sequence[Place]) -> None:
         """Note the largest of some places; raise UnsupportedError where the device cannot bind one."""

@@ -198,7 +198,7 @@ def _needs(found: Written) -> Iterator[str]:
 
 def _sizes(found: Written, data: bytes) -> dict[str, object]:
     """Return how large buffers are, and how many sets of them commands bind."""
-    places, start = found.program.places, whole(found.program.names.mirror_end)
+    places, start = found.program.places, found.program.names.numbers_start
     host = start + found.numbers_nbytes + 64
     sizes = {
         "arena": places.arena_nbytes,

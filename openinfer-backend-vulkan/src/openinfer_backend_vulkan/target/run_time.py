@@ -14,7 +14,7 @@ from openinfer_backend_vulkan.target.regions import FIRST, length_of
 from openinfer_backend_vulkan.target.stages import start_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from openinfer.compute import Computation
     from openinfer.plan.regions import Region
@@ -31,19 +31,54 @@ def run_numbers(
     computation: Computation,
     arguments: Sequence[Argument],
     tensors: Mapping[str, Located],
+    counted: Collection[str] = (),
 ) -> RunNumbers:
-    """Return the numbers of a kernel of a computation, as C that computes them."""
+    """Return the numbers of a kernel of a computation, as C that computes them.
+
+    Args:
+        counted: parameters that the host does not know; the device computes their numbers and the workgroups.
+    """
     parameters = {var.name: f"count{place}" for place, var in enumerate(computation.parameters)}
     bases = _bases(tensors)
     texts = {**parameters, ITERATIONS: "iterations", **{name: text for name, (text, _) in bases.items()}}
 
+    known = {
+        parameters[var.name]: argument
+        for var, argument in zip(computation.parameters, arguments, strict=True)
+        if var.name not in counted
+    }
+    if counted:
+        texts |= dict.fromkeys((*counted, ITERATIONS), "0")
+
     def write(code: Lines) -> list[str]:
-        _declare_sizes(code, names, list(parameters.values()), arguments)
+        _declare_sizes(code, names, known)
         _declare_bases(code, kernel, bases)
-        code.line(f"const int64_t iterations = {_product(kernel.places, parameters)};")
+        if not counted:
+            code.line(f"const int64_t iterations = {_product(kernel.places, parameters)};")
         return _in_order(kernel, texts)
 
     return RunNumbers(write=write, count=len(kernel.numbers), groups=_groups(kernel))
+
+
+def numbering_numbers(
+    kernel: Printed, names: HostNames, computation: Computation, arguments: Sequence[Argument], sizes: Mapping[str, str]
+) -> RunNumbers:
+    """Return the numbers of the kernel that computes those of another one.
+
+    Args:
+        computation, arguments: of that one.
+        sizes: expressions of further numbers, by name.
+    """
+    parameters = {var.name: f"count{place}" for place, var in enumerate(computation.parameters)}
+    by_name = {var.name: argument for var, argument in zip(computation.parameters, arguments, strict=True)}
+    known = {parameters[name]: by_name[name] for name in kernel.numbers if name in by_name}
+    texts = {**parameters, **sizes, ITERATIONS: "1"}
+
+    def write(code: Lines) -> list[str]:
+        _declare_sizes(code, names, known)
+        return _in_order(kernel, texts)
+
+    return RunNumbers(write=write, count=len(kernel.numbers), groups="1")
 
 
 def region_numbers(
@@ -106,10 +141,10 @@ def _groups(kernel: Printed) -> str:
     return f"(iterations * {kernel.local} + {kernel.group_size - 1}) / {kernel.group_size}"
 
 
-def _declare_sizes(code: Lines, names: HostNames, found: Sequence[str], arguments: Sequence[Argument]) -> None:
-    values = {name: argument.value for name, argument in zip(found, arguments, strict=True)}
+def _declare_sizes(code: Lines, names: HostNames, arguments: Mapping[str, Argument]) -> None:
+    values = {name: argument.value for name, argument in arguments.items()}
     declare_integers(code, names, values, flag="count_overflow")
-    for name, argument in zip(found, arguments, strict=True):
+    for name, argument in arguments.items():
         low, high = number_text(argument.low), number_text(argument.high)
         code.refuse(f"{name} < {low} || {name} > {high}")
 

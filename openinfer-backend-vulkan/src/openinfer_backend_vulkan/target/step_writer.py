@@ -36,6 +36,7 @@ from openinfer.synth.c_host.integers import declare_integers
 from openinfer.synth.c_host.registers import write_place, write_set
 from openinfer.synth.c_text import comment
 from openinfer_backend_vulkan.glsl.contents import fill_word
+from openinfer_backend_vulkan.target.counted_sizes import argument_sizes
 from openinfer_backend_vulkan.target.kernel_writer import KernelWriter, lines_of, step_line
 from openinfer_backend_vulkan.target.operands import Located
 from openinfer_backend_vulkan.target.places import HOST, Place, pattern
@@ -132,7 +133,8 @@ class _StepWriter:
             given = [self._locator.operand(operand, self._code, f"x{n}") for n, operand in enumerate(step.inputs)]
             found = [*given, *map(self._locator.value, outputs)]
             tensors = dict(zip(names, found, strict=True))
-            self._kernels.computed(computation, tensors, step.arguments, self._layouts(step))
+            counted = argument_sizes(self._plan, step, self._code.counted)
+            self._kernels.computed(computation, tensors, step.arguments, self._layouts(step), counted)
 
     def _layouts(self, step: ComputeStep) -> dict[str, Layout]:
         """Return the layouts of tensors that lie in a state, with the extents of the computation."""

@@ -488,7 +488,9 @@ static inline int openinfer_records(struct openinfer_run *run) {
 /* What was written before is seen by what follows: by kernels, copies, and the processor once they have ended. */
 static inline void openinfer_barrier(struct openinfer_run *run) {
     const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkPipelineStageFlags after = stages | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT | VK_PIPELINE_STAGE_HOST_BIT;
     const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    const VkAccessFlags reads = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_HOST_READ_BIT;
     VkMemoryBarrier barrier;
     if (run->commands == NULL) {
         return;
@@ -496,8 +498,8 @@ static inline void openinfer_barrier(struct openinfer_run *run) {
     memset(&barrier, 0, sizeof barrier);
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = writes;
-    barrier.dstAccessMask = writes | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_HOST_READ_BIT;
-    vkCmdPipelineBarrier(run->commands, stages, stages | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+    barrier.dstAccessMask = writes | reads | VK_ACCESS_INDIRECT_COMMAND_READ_BIT;
+    vkCmdPipelineBarrier(run->commands, stages, after, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
 /* Records what a kernel is given; whether its run is to be recorded too. */
