@@ -1,4 +1,4 @@
-"""Steps of device vulkan that kernels end, node by node: what they leave is what they leave on cpu."""
+"""Steps that kernels end on device and target vulkan: what they leave is what they leave on cpu."""
 
 from __future__ import annotations
 
@@ -48,9 +48,13 @@ GOOD, BAD = np.array([0, 2], np.int32), np.array([0, 7], np.int32)
 
 def executor(device: str, before: str = "", after: str = "", worker: str = "") -> Executor:
     text = PROGRAM.format(before=before, after=after, worker=worker)
-    found = oi.Simulator(oi.Model.from_arrays({}), oi.graph(text), device=device).make_executor()
+    found = simulator(text, device).make_executor()
     assert not found.runs_whole
     return found
+
+
+def simulator(text: str, device: str, **options: Any) -> oi.Simulator:
+    return oi.Simulator(oi.Model.from_arrays({}), oi.graph(text), device=device, **options)
 
 
 def outcome(device: str, *indices: np.ndarray[Any, Any], **parts: str) -> list[object]:
@@ -103,3 +107,31 @@ def test_a_fault_of_an_abandoned_step_is_not_that_of_a_later_one() -> None:
                 break
         running.step(x=np.ones(3, np.float32), at=GOOD)
         assert running.fetch("m") == 1
+
+
+@pytest.mark.parametrize("statement", ["cache.read A[2] >> entry; op add(entry, entry) >> more;", "cache.increment m;"])
+def test_whole_programs_change_no_state_after_it_either(statement: str) -> None:
+    text = PROGRAM[: PROGRAM.index("block worker")].format(before="", after=statement)
+    states: list[list[object]] = []
+    for device in ("cpu", "vulkan"):
+        with simulator(text, device, limits={"A.i": 5}).make_executor() as running:
+            assert running.runs_whole == (device == "vulkan")
+            with pytest.raises(ExecutionError, match="out of range"):
+                running.step(x=np.ones(3, np.float32), at=BAD)
+            states.append([np.asarray(running.fetch(name)).tolist() for name in STATE])
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("statement", ["increment", "write", "write of an entry", "reset", "read that grows", "loop"])
+def test_segments_of_a_bundle_end_before_state_changes(statement: str) -> None:
+    """A segment runs to its end, so one that changes state has no kernel before that may refuse an element."""
+    gather, change = "op gather(x, at) >> y;", STATEMENTS[statement]
+    text = PROGRAM[: PROGRAM.index("block worker")].format(before="", after=change)
+    turned = text.replace(gather, "").replace(change, f"{change} {gather}")
+    assert segments(text) == segments(turned) + 1
+
+
+def segments(text: str) -> int:
+    synthesizer = oi.Synthesizer("vulkan", limits={"A.i": 5})
+    source = synthesizer.synthesize(oi.Model.from_arrays({}), oi.graph(text)).bundle.files["model.c"]
+    return source.count(b"status = model_run(model, inputs, ")

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from openinfer.errors import UnsupportedError
-from openinfer.plan.accesses import members, writes
+from openinfer.plan.failing import changes_state
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -28,7 +28,6 @@ from openinfer.plan.steps import (
     StoreStep,
     ValueRef,
 )
-from openinfer.plan.values import StateMemory
 from openinfer_backend_vulkan.programs.integers import StepFaultError, index_reader, reader
 from openinfer_backend_vulkan.programs.movement import Movement
 from openinfer_backend_vulkan.programs.operands import Operands
@@ -90,16 +89,7 @@ class Steps:
     def _guarded(self, step: Step) -> list[Run]:
         """Return what carries a step out; persistent values change only if no kernel has refused anything."""
         runs = self._step(step)
-        return [self._machine.need_no_fault, *runs] if self._changes_state(step) else runs
-
-    def _changes_state(self, step: Step) -> bool:
-        match step:
-            case LoopStep() | CallStep():
-                return False
-            case SetStep():
-                return any(self._plan.registers[register].is_kept for register, _ in step.values)
-            case _:
-                return any(isinstance(self._plan.values[v].memory, StateMemory) for v in members(writes(step)))
+        return [self._machine.need_no_fault, *runs] if changes_state(step, self._plan) else runs
 
     def _step(self, step: Step) -> list[Run]:
         match step:

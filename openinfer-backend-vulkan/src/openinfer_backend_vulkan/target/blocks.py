@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index
 from openinfer.plan.accesses import members, walk, writes
+from openinfer.plan.failing import changes_state, refuses_elements
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
-    ComputeStep,
     EqualStep,
     LoopProgramStep,
     LoopStep,
@@ -153,9 +153,6 @@ class BlockWriter:
             if self._open is not None and self._has_to_wait(step, self._open):
                 self._close()
             write_step(self._program, self._segment(), step)
-            if self._program.plan.states and _may_fail(step):
-                # Later statements of a step that fails change nothing that is kept.
-                self._close()
 
     def _is_counted(self, step: Step, code: Commands) -> bool:
         """Append a step that sets registers to sizes that kernels of the segment count; return whether it is one."""
@@ -182,7 +179,8 @@ class BlockWriter:
         inner = list(walk(step.body))
         if any(isinstance(inner_step, CallStep | ReturnStep | BarrierStep) for inner_step in inner):
             return False
-        if self._program.plan.states and any(map(_may_fail, inner)):
+        plan = self._program.plan
+        if any(changes_state(inner_step, plan) for inner_step in inner) and any(map(_may_fail, inner)):
             return False
         turns = _turns(step)
         if turns is None or turns > MOST_COMMANDS:
@@ -195,7 +193,13 @@ class BlockWriter:
         return [places.value(number) for number in numbers]
 
     def _has_to_wait(self, step: Step, code: Commands) -> bool:
-        """Whether a step comes after the commands of a segment."""
+        """Whether a step comes after the commands of a segment.
+
+        Whatever is kept changes only where no kernel before has refused an element.
+        """
+        steps = [step, *walk(step.body)] if isinstance(step, LoopStep) else [step]
+        if code.tested_lines and any(changes_state(each, self._program.plan) for each in steps):
+            return True
         return needs_count(self._program.plan, step, code.counted) or self._has_to_follow(step, code.written)
 
     def _has_to_follow(self, step: Step, written: Sequence[Place]) -> bool:
@@ -273,10 +277,4 @@ def _refuses(step: Step) -> bool:
 
 
 def _may_fail(step: Step) -> bool:
-    match step:
-        case ComputeStep():
-            return any(stage.checks for stage in step.computation.stages)
-        case LoopProgramStep():
-            return True
-        case _:
-            return False
+    return isinstance(step, LoopProgramStep) or refuses_elements(step)

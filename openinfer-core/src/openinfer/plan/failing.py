@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.plan.steps import BarrierStep, ComputeStep, CopyStep, FillStep, InputStep, ReturnStep, TableRef
+from openinfer.plan.accesses import members, writes
+from openinfer.plan.steps import (
+    BarrierStep,
+    CallStep,
+    ComputeStep,
+    CopyStep,
+    FillStep,
+    InputStep,
+    LoadStep,
+    LoopStep,
+    ReturnStep,
+    SetStep,
+    TableRef,
+)
+from openinfer.plan.values import StateMemory
 
 if TYPE_CHECKING:
+    from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Operand, Step
 
 
@@ -26,6 +41,19 @@ def may_fail(step: Step) -> bool:
 def refuses_elements(step: Step) -> bool:
     """Whether a step may refuse an element that it reads, such as an index that is out of range."""
     return isinstance(step, ComputeStep) and any(stage.lookups or stage.checks for stage in step.computation.stages)
+
+
+def changes_state(step: Step, plan: ExecutionPlan) -> bool:
+    """Whether a step itself changes what is kept between steps: a state, or how far a cache has grown."""
+    match step:
+        case LoopStep() | CallStep():
+            return False
+        case SetStep():
+            return any(plan.registers[register].is_kept for register, _ in step.values)
+        case LoadStep():
+            return bool(step.region.growth) or any(axis.grown is not None for axis in step.region.table)
+        case _:
+            return any(isinstance(plan.values[value].memory, StateMemory) for value in members(writes(step)))
 
 
 def _is_checked(operand: Operand) -> bool:
