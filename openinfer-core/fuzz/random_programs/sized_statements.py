@@ -243,6 +243,23 @@ def _where(writer: SizeWriter) -> None:
     _call(writer, "where", mask, left.name, right.name, dtype=left.dtype, dims=left.dims)
 
 
+def _counted(writer: SizeWriter) -> None:
+    """Take the elements of a value that data choose, or that differ: their number is an extent."""
+    if writer.chance(0.2):
+        value = writer.some(rank=1)
+        _call(writer, "unique", value.name, dtype=value.dtype, dims=(writer.open_dim(),))
+        return
+    value = writer.some()
+    mask = writer.name("y")
+    writer.builder.op(writer.random.choice(("lt", "ge")), value.name, writer.like(value).name, outputs=mask)
+    if writer.chance(0.6):
+        _call(writer, "masked_select", value.name, mask, dtype=value.dtype, dims=(writer.open_dim(),))
+    else:
+        places = writer.name("y")
+        writer.builder.op("nonzero", mask, outputs=places)
+        _call(writer, "gather_nd", value.name, places, dtype=value.dtype, dims=(writer.open_dim(),))
+
+
 def _cast(writer: SizeWriter) -> None:
     value = writer.some()
     to = "i32" if value.is_float else "f32"
@@ -296,5 +313,5 @@ def _transfer(writer: SizeWriter) -> None:
 _DRAWN: tuple[Callable[[SizeWriter], None], ...] = (
     *(_unary, _binary, _outer, _unequal, _fold, _fold, _along, _greatest, _product, _product, _concat, _concat),
     *(_slice, _slice, _narrow, _select, _count, _reshape, _transpose, _larger, _rows, _window, _where, _cast, _loop),
-    *(_turns, _branch, _branch, _transfer),
+    *(_turns, _branch, _branch, _transfer, _counted, _counted),
 )
