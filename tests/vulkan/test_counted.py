@@ -62,3 +62,13 @@ def test_a_whole_program_counts(device: str) -> None:
             found = executor.outputs()
             assert found["n"] == (x > 0.5).sum()
             np.testing.assert_allclose(found["total"], np.exp(x[x > 0.5]).sum(), rtol=1e-5)
+
+
+@pytest.mark.usefixtures("vulkan")
+def test_results_of_a_whole_program_have_the_rows_of_their_step() -> None:
+    program = graph(ROWS.replace("RETURN", "return n, high;"))
+    with Simulator(Model.from_arrays({}), program, device="vulkan").make_executor() as executor:
+        assert executor.runs_whole
+        for x in few(4, 6, 3):
+            executor.step(x=x)
+            np.testing.assert_array_equal(executor.outputs()["high"], x[x > 0.5])

@@ -69,8 +69,13 @@ def before_plan(resolved: ResolvedGraph, *, state: bool, fits: bool) -> Diagnost
     return None
 
 
-def after_plan(resolved: ResolvedGraph, plan: ExecutionPlan) -> Diagnostic | None:
-    """Return why a program is not run as its plan says."""
+def after_plan(resolved: ResolvedGraph, plan: ExecutionPlan, *, state: bool) -> Diagnostic | None:
+    """Return why a program is not run as its plan says.
+
+    Args:
+        state: whether the device runs it as a program that may keep state, whose results may have other shapes in
+            each step.
+    """
     shared = sorted({port.name for port in plan.inputs} & {port.name for port in plan.outputs})
     if shared:
         message = f"it returns its input `{shared[0]}`"
@@ -83,7 +88,7 @@ def after_plan(resolved: ResolvedGraph, plan: ExecutionPlan) -> Diagnostic | Non
     if len(returns) > 1:
         return _at("which return is taken is known from the nodes only", "entry", returns[0])
     varying = next((port.name for port in plan.outputs if takes_shape(port, resolved.variables)), None)
-    if varying is not None and not keeps_state(resolved):
+    if varying is not None and not state:
         return Diagnostic(code=CODE, message=f"the shape of `{varying}` is known at run time only")
     return None
 

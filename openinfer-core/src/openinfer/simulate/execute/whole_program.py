@@ -236,14 +236,15 @@ def whole_program(
         if error.code in BY_NODE or fits:
             return findings_of(error)
         raise
-    reason = after_plan(resolved, plan)
+    owner = backend if isinstance(backend, StateBackend) and (keeps or fits) else None
+    reason = after_plan(resolved, plan, state=owner is not None)
     if reason is not None:
         return (reason,)
     returned = next(
         node.kind.names for node in walk(resolved.graph.blocks["entry"].nodes) if isinstance(node.kind, Return)
     )
-    if isinstance(backend, StateBackend) and (keeps or fits):
-        whole = WholeStateProgram(plan, backend, memory, returned, resolved, backend)
+    if owner is not None:
+        whole = WholeStateProgram(plan, backend, memory, returned, resolved, owner)
     else:
         whole = WholeProgram(plan, backend, memory, returned=returned)
     if not fits:
@@ -286,5 +287,5 @@ def device_findings(
     except SynthesisError as error:
         found = findings_of(error)
         return notes(spec.name, found) if fits or error.code in BY_NODE else found
-    reason = after_plan(resolved, plan)
+    reason = after_plan(resolved, plan, state=spec.state and (fits or keeps_state(resolved)))
     return () if reason is None else notes(spec.name, (reason,))
