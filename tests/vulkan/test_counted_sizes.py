@@ -80,3 +80,33 @@ def test_the_host_waits_for_no_count_but_for_refused_elements_at_the_end(waits: 
 
 def test_the_host_waits_where_it_needs_a_count(waits: list[None]) -> None:
     assert min(agree(ON_HOST, waits)) > 1
+
+
+LOOP = """
+constant { half: f32 @init(0.5); }
+dynamic { x: f32[3, 4]; }
+volatile { total: f32; }
+block entry {
+  op select(x, axis=0, index=0) >> row;
+  op gt(row, half) >> mask;
+  op masked_select(row, mask) >> kept;
+  loop rows (i in 0..3) {
+    op exp(kept) >> e;
+    op select(x, axis=0, index=i) >> row;
+    op gt(row, half) >> mask;
+    op masked_select(row, mask) >> kept;
+    op sum_axis(e, axes=[0]) >> sum;
+    op add(total, sum) >> total;
+  }
+  return total;
+}
+"""
+
+
+def test_a_size_of_the_last_iteration_is_not_that_of_the_next() -> None:
+    with oi.Simulator(oi.Model.from_arrays({}), oi.graph(LOOP), "vulkan").make_executor() as running:
+        assert running.runs_whole
+        for x in np.random.default_rng(3).uniform(0, 1, (4, 3, 4)).astype(np.float32):
+            running.step(x=x)
+            sums = [np.exp(x[row][x[row] > 0.5]).sum() for row in (0, 0, 1)]
+            np.testing.assert_allclose(running.outputs()["total"], np.sum(sums), rtol=1e-5)

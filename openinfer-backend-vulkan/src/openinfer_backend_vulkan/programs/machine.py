@@ -170,6 +170,16 @@ class Machine:
             self.pending.pop(number, None)
             self.registers[number] = known
 
+    def release_count(self, number: int, count: Index) -> None:
+        """Make sure that no other register is pending for the count of a register, which a loop takes again.
+
+        Raises:
+            DeviceError: the device is lost.
+        """
+        used = count.variables()
+        if any(used & index.variables() for register, index in self.pending.items() if register != number):
+            self._settle()
+
     def _settle(self) -> None:
         """Wait for the counts that registers are pending for."""
         self._finish()

@@ -165,6 +165,7 @@ class Operators:
 
         def run() -> None:
             if value in machine.unsettled:
+                machine.release_count(step.register, count)
                 counter.run()
                 machine.set_register(step.register, count)
             else:

@@ -159,7 +159,8 @@ class BlockWriter:
         plan = self._program.plan
         if isinstance(step, PlaceStep):
             value = counted_value(plan, step)
-            if value is None or not meets_any(self._program.places.value(value), code.written):
+            is_written = value is not None and meets_any(self._program.places.value(value), code.written)
+            if value is None or not is_written or step.register in code.counted:
                 return False
             code.line(*map(comment, lines_of(step)))
             KernelWriter(self._program, code, step).count(step, self._program.places.value(value))
