@@ -436,3 +436,36 @@ def test_a_board_computes_the_same(
     assert bytes.fromhex(re.search(r"[0-9a-f]{14}", said)[0]) == expected.tobytes()
     listing = run("arm-none-eabi-objdump", "-d", "model.o")
     assert all(re.search(rf"\t{name}\b", listing) for name in instructions)
+
+
+COMPUTED = """
+dynamic { image: f32[1, 8, 6, 6]; }
+constant { codes: i8[12, 8, 1, 1]; scale: f32 @init(0.25); }
+volatile { y: f32[1, 12, 6, 6]; }
+block entry {
+  assign w: f32[12, 8, 1, 1];
+  op dequantize_linear(codes, scale) >> w;
+  op relu(image) >> h;
+  op conv2d(h, w) >> t;
+  op relu(t) >> y;
+  return y;
+}
+"""
+
+
+@needs_gcc
+def test_weights_that_a_step_computes_have_channels_of_the_result_innermost() -> None:
+    numbers = np.random.default_rng(11)
+    model = Model.from_arrays({"codes": numbers.integers(-127, 128, (12, 8, 1, 1)).astype(np.int8)})
+    x = numbers.normal(size=(1, 8, 6, 6)).astype(np.float32)
+    executor = Simulator(model, graph(COMPUTED), device="cpu").make_executor()
+    executor.step(image=x)
+    expected = np.asarray(executor.fetch("y"))
+
+    synthesis = Synthesizer("c", arch=device(**HELIUM)).synthesize(model, graph(COMPUTED))
+
+    (weights,) = (value for value in synthesis.plan.values if value.name == "w")
+    assert weights.layout is not None
+    assert weights.layout.digits[-1].dim == 0
+    result = run_sanitised(synthesis, {"image": x})["y"].reshape(expected.shape)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
