@@ -33,5 +33,5 @@ def test_a_function_counts_as_the_instructions_that_it_becomes(has_dot4, functio
         "clip8": tree.clip8(x),
     }[function]
 
-    # An iteration, the load and the store are there in addition to.
+    # An iteration, the load and the store come on top.
     assert cycles_of(expr, vector_nbytes=4, registers=12, fpu="none", dot4=has_dot4) == COUNT * (cycles + ITERATION + 2)
