@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.plan.steps import ClearStep, LoadStep, PlaceStep, SetStep
+from openinfer.plan.accesses import changed_registers
+from openinfer.plan.steps import PlaceStep, SetStep
 from openinfer_backend_vulkan.glsl.counts import counted_value, is_polynomial, registers_of
 from openinfer_backend_vulkan.programs.scalars import steps_of
 
@@ -21,8 +22,8 @@ def deferrable(plan: ExecutionPlan, polled: frozenset[int]) -> frozenset[int]:
     """Return the registers that are always counts of kernels, or polynomials that have such a register in them."""
     writers: dict[int, list[Step]] = {}
     for step in steps_of(plan):
-        for register in _written(step):
-            if register is not None and not plan.registers[register].is_kept:
+        for register in changed_registers(step):
+            if not plan.registers[register].is_kept:
                 writers.setdefault(register, []).append(step)
     found = {
         register
@@ -45,17 +46,3 @@ def _derives(step: Step, register: int, counted: set[int]) -> bool:
         return False
     values = [value for number, value in step.values if number == register]
     return all(is_polynomial(value) and registers_of(value) & counted for value in values)
-
-
-def _written(step: Step) -> tuple[int | None, ...]:
-    match step:
-        case PlaceStep():
-            return (step.register,)
-        case SetStep():
-            return tuple(register for register, _ in step.values)
-        case LoadStep():
-            return (*step.lengths, step.view)
-        case ClearStep():
-            return step.left
-        case _:
-            return ()

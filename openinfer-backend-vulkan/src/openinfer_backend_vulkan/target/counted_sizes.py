@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.codegen import c_notation
-from openinfer.plan.accesses import walk
+from openinfer.plan.accesses import changed_registers, walk
 from openinfer.plan.operands import symbols
-from openinfer.plan.steps import (
-    ClearStep,
-    ComputeStep,
-    CopyStep,
-    LoadStep,
-    LoopStep,
-    PlaceStep,
-    Register,
-    SetStep,
-    TableRef,
-)
+from openinfer.plan.steps import ComputeStep, CopyStep, LoopStep, Register, SetStep, TableRef
 from openinfer_backend_vulkan.glsl.counts import is_count, is_polynomial, register_of, registers_of
 from openinfer_backend_vulkan.target.integers import integers_of
 from openinfer_backend_vulkan.target.places import HOST, fixed
@@ -81,33 +71,17 @@ def needs_count(plan: ExecutionPlan, step: Step, counted: Mapping[int, Index]) -
 def _registers(step: Step) -> set[int]:
     """Return the registers that a step reads for certain, or sets; a copy takes the whole room, whatever its count."""
     read = () if isinstance(step, CopyStep) else integers_of(step)
-    return {number for index in read for number in registers_of(index)}.union(_registers_set(step))
-
-
-def _registers_set(step: Step) -> Iterator[int]:
-    match step:
-        case PlaceStep():
-            yield step.register
-        case SetStep():
-            yield from (register for register, _ in step.values)
-        case LoadStep():
-            yield from (register for register in (*step.lengths, step.view) if register is not None)
-        case ClearStep():
-            yield from (register for register in step.left if register is not None)
-        case _:
-            pass
+    return {number for index in read for number in registers_of(index)}.union(changed_registers(step))
 
 
 def _index(value: Index, plan: ExecutionPlan, counted: Mapping[int, Index]) -> Index | None:
     """Return an expression as an index over counts and sizes that the caller gives; None: it has something else."""
     found: dict[Var, Index] = {}
     for symbol in symbols(value):
-        index: Index | None = None
-        if isinstance(symbol.operand, Register):
-            register = plan.registers[symbol.operand.number]
-            index = counted.get(register.number)
-            if index is None and register.size is not None:
-                index = Index.of(Var(f"{_SIZE}{register.number}", register.most + 1))
+        register = plan.registers[symbol.operand.number] if isinstance(symbol.operand, Register) else None
+        index = None if register is None else counted.get(register.number)
+        if index is None and register is not None and register.size is not None:
+            index = Index.of(Var(f"{_SIZE}{register.number}", register.most + 1))
         if index is None:
             return None
         found[symbol] = index

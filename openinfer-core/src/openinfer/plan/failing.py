@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.plan.accesses import members, writes
+from openinfer.plan.accesses import changed_registers, members, writes
 from openinfer.plan.steps import (
     BarrierStep,
     CallStep,
@@ -12,10 +12,8 @@ from openinfer.plan.steps import (
     CopyStep,
     FillStep,
     InputStep,
-    LoadStep,
     LoopStep,
     ReturnStep,
-    SetStep,
     TableRef,
 )
 from openinfer.plan.values import StateMemory
@@ -45,15 +43,11 @@ def refuses_elements(step: Step) -> bool:
 
 def changes_state(step: Step, plan: ExecutionPlan) -> bool:
     """Whether a step itself changes what is kept between steps: a state, or how far a cache has grown."""
-    match step:
-        case LoopStep() | CallStep():
-            return False
-        case SetStep():
-            return any(plan.registers[register].is_kept for register, _ in step.values)
-        case LoadStep():
-            return bool(step.region.growth) or any(axis.grown is not None for axis in step.region.table)
-        case _:
-            return any(isinstance(plan.values[value].memory, StateMemory) for value in members(writes(step)))
+    if isinstance(step, LoopStep | CallStep):
+        return False
+    if any(plan.registers[register].is_kept for register in changed_registers(step)):
+        return True
+    return any(isinstance(plan.values[value].memory, StateMemory) for value in members(writes(step)))
 
 
 def _is_checked(operand: Operand) -> bool:
