@@ -40,8 +40,8 @@ Step: TypeAlias = Mapping[str, Tensor] | Failed
 """What a step left in the results of the program, or how it failed."""
 
 
-class HangError(Exception):
-    """A program that runs longer than it may."""
+class HangError(BaseException):
+    """A program that runs longer than it may; as an `Exception` it would become an error of the statement that runs."""
 
 
 @dataclass(frozen=True, slots=True)
