@@ -56,6 +56,15 @@ def test_counters_and_places_around_a_loop_are_handed_over():
     assert part.names == ("y0", "n_step", "n_within0")
 
 
+def test_digits_of_a_number_are_no_name():
+    other = loop("i", ["y0[i] = x1[i];", *stores("y0", 10)])
+    lines = [*other, *loop("i", ["y0[i] = 0x1p+0f;", *stores("y0", 190)])]
+
+    _, (part,) = split(lines, ("x1", "y0"))
+
+    assert part.names == ("y0",)
+
+
 def test_a_name_of_another_scope_is_another_variable():
     lines = [*loop("j", ["int32_t total0 = 0;", *stores("x0", 20)]), "if (y0 == x0) {", "    int32_t total0 = 1;"]
     lines += ["} else {", *indented(loop("i", ["int32_t total0 = 0;", *stores("y0", 190)])), "}"]

@@ -55,6 +55,15 @@ def test_arithmetic_on_floats_is_rounded_by_a_declaration_or_a_parameter():
     assert written(tree.mul(tree.cast(B, F32), X), "x", "total0") == ["((float)total0) * x"]
 
 
+def test_a_right_operand_that_loses_its_sign_has_a_name():
+    """GCC 12 warns of a change of sign there: conversion to ``uint32_t`` from ``unsigned int``."""
+    short = tree.cast(tree.Input(1, I8), U32)
+    word = tree.Input(0, U32)
+
+    assert written(tree.sub(word, short), "w", "x[i]") == ["const uint32_t v2 = (uint32_t)x[i];", "w - v2"]
+    assert written(tree.sub(short, word), "w", "x[i]") == ["((uint32_t)x[i]) - w"]
+
+
 def test_an_operand_that_a_function_writes_twice_has_a_name():
     both = tree.maximum(tree.mul(A, B), C)
 

@@ -12,7 +12,7 @@ from openinfer.compute.evaluate import evaluate
 from openinfer.compute.reading import parse_computation
 from openinfer.compute.stage import expressions_of
 from openinfer.compute.text import computation_text
-from openinfer.dtypes import F32, dtype_named
+from openinfer.dtypes import BOOL, F32, dtype_named
 from openinfer.expr.elementary import ELEMENTARY
 from openinfer.expr.linear import linearise
 from openinfer.ir.types import TensorType
@@ -23,8 +23,9 @@ from openinfer.loops.interpret import interpret
 from openinfer.loops.reading import parse_kernel
 from openinfer.loops.text import kernel_text
 from openinfer.lower import lowered
-from openinfer.ops import Compute, Loops
+from openinfer.ops import Compute, Loops, OpTypeError
 from openinfer.ops.applying import call_of
+from openinfer.ops.calls import OpCall
 from openinfer.ops.computations import computation_of, stages_of
 from openinfer.ops.counting import COUNT, counted_places
 from openinfer.ops.loop_programs import loop_program_of
@@ -184,3 +185,13 @@ def test_attention_without_depth_has_no_elements() -> None:
     call = call_of(schema, types, {})
     (y,) = evaluate(computation_of(schema, call), [np.ones(type_.shape, np.float32) for type_ in types])
     assert y.shape == (7, 0)
+
+
+def test_calls_without_all_inputs_and_results_are_no_computations() -> None:
+    """So they are of statements whose types do not fit at the sizes that stand for those known at run time only."""
+    rows, mask = TensorType(F32, (0, 4)), TensorType(BOOL, (4, 4))
+    schema = ENVIRONMENT.op("masked_select")
+    for inputs, message in (((rows, mask), "2 results, found 1"), ((rows, None), "input number 2 is missing")):
+        call = OpCall(op="masked_select", inputs=inputs, outputs=(TensorType(F32, (0,)),), settings={})
+        with pytest.raises(OpTypeError, match=message):
+            computation_of(schema, call)

@@ -23,7 +23,7 @@ _FEWEST_LINES = 12
 _SCRATCH = "scratch"
 """The parameter with the memory that a function works in, which parts do not have."""
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
 _LOOP = re.compile(r"\s*(?:\w+ )?for \(ptrdiff_t (\w+) = .*\{")
 _DECLARED = re.compile(
     r"\s*(?!return )(?:const |static )*(?P<type>[A-Za-z_]\w*)(?P<names>[ *]+[A-Za-z_][^(=]*)(?:[=;]|$)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from openinfer.dtypes import I32, Kind
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_types import c_type, literal_text, operand_text
 from openinfer.expr.fragment import Fragment, input_text
@@ -97,8 +98,9 @@ class _Nested:
             if number not in arguments and not is_primary(operand):
                 operand = f"({operand})"
             is_once = self._uses[number] == 1 and len(name.findall(text)) == 1
-            is_rounded = number in arguments or not self._is_arithmetic(number)
-            if is_once and is_rounded and len(text) + len(operand) <= _LONGEST:
+            may_move = number in arguments or not self._is_arithmetic(number)
+            is_warned_of = self._loses_sign(number) and re.search(rf" [-+*] {name.pattern}", text) is not None
+            if is_once and may_move and not is_warned_of and len(text) + len(operand) <= _LONGEST:
                 text = name.sub(lambda _, operand=operand: operand, text)
             else:
                 self._declare(number)
@@ -107,6 +109,15 @@ class _Nested:
     def _is_arithmetic(self, number: int) -> bool:
         step = self._steps[number]
         return step.dtype.is_float and step.function not in ("input", "cast")
+
+    def _loses_sign(self, number: int) -> bool:
+        """Return whether a short integer with sign is cast to one without, which GCC warns of in a right operand."""
+        step = self._steps[number]
+        return step.function == "cast" and step.dtype.kind is Kind.UNSIGNED and self._is_short(step.operands[0])
+
+    def _is_short(self, number: int) -> bool:
+        dtype = self._steps[number].dtype
+        return dtype.kind is Kind.SIGNED and dtype.bits < I32.bits
 
     def _declare(self, number: int) -> None:
         """Append the declaration of a value, which has a name from here on."""

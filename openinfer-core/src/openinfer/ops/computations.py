@@ -11,6 +11,7 @@ from openinfer.compute.elementwise import broadcast, sizes_of
 from openinfer.expr import tree
 from openinfer.ops.applying import refused_expression, scalar_expression
 from openinfer.ops.schema import Compute, Elementwise, Loops, OpTypeError
+from openinfer.ops.shapes import needed
 
 if TYPE_CHECKING:
     from openinfer.compute import Computation
@@ -23,10 +24,10 @@ def computation_of(schema: OpSchema, call: OpCall) -> Computation:
     """Return what a call computes: inputs that are given, in their order, and outputs.
 
     Raises:
-        OpTypeError: the operator is not defined by stages.
+        OpTypeError: the operator is not defined by stages, or the call does not have all inputs and results.
         ComputationError: its definition is wrong.
     """
-    define = _stages_of(schema)
+    define = _stages_of(schema, call)
     return _definition(define, call) if call.has_sizes else _defined(define, CallKey(call))
 
 
@@ -34,10 +35,10 @@ def written_computation(schema: OpSchema, call: OpCall) -> Computation:
     """Return what a definition says a call computes, without proof that places are within their tensors.
 
     Raises:
-        OpTypeError: the operator is not defined by stages.
+        OpTypeError: the operator is not defined by stages, or the call does not have all inputs and results.
         ComputationError: its definition is wrong.
     """
-    return _written(_stages_of(schema), call)
+    return _written(_stages_of(schema, call), call)
 
 
 def stages_of(schema: OpSchema) -> DefineStages | None:
@@ -51,10 +52,16 @@ def stages_of(schema: OpSchema) -> DefineStages | None:
             return None
 
 
-def _stages_of(schema: OpSchema) -> DefineStages:
+def _stages_of(schema: OpSchema, call: OpCall) -> DefineStages:
     define = stages_of(schema)
     if define is None:
         raise OpTypeError("is not defined by stages", of=schema.name)
+    for number, spec in enumerate(schema.inputs):
+        if not spec.optional:
+            needed(call.inputs, number)
+    if len(call.outputs) < len(schema.outputs):
+        # Results that a statement leaves out have types only where its inputs fit: they may be stand-ins.
+        raise OpTypeError(f"has {len(schema.outputs)} results, found {len(call.outputs)}", of=schema.name, code="arity")
     return define
 
 
