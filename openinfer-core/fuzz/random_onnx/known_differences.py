@@ -93,6 +93,18 @@ def _meets_nan(case: Case) -> bool:
     return x is not None and x.dtype.kind == "f" and bool(np.isnan(x).any())
 
 
+def _scatters_nan(case: Case) -> bool:
+    is_compared = case.attribute("reduction", b"none") in (b"min", b"max")
+    return is_compared and any(x is not None and x.dtype.kind == "f" and bool(np.isnan(x).any()) for x in case.inputs)
+
+
+def _overflows_in_f16(case: Case) -> Array | bool:
+    if case.result.dtype != np.float16:
+        return False
+    terms = [np.abs(x.astype(np.float64)) for x in case.inputs if x is not None]
+    return np.asarray(np.sum(np.broadcast_arrays(*terms), axis=0) > float(np.finfo(np.float16).max))
+
+
 def _overflows(case: Case) -> Array | bool:
     """Reductions of integers that may leave the range of their type, or that of exact f64, on the way."""
     x = case.inputs[0]
@@ -178,6 +190,16 @@ DIFFERENCES = (
         frozenset({"ArgMax", "ArgMin", "Hardmax", "ReduceMax", "ReduceMin"}),
         "comparisons with NaN give one order of its terms or the other, so that NaN is lost or wins",
         _meets_nan,
+    ),
+    Difference(
+        frozenset({"ScatterElements", "ScatterND"}),
+        "comparisons with NaN give one order of its terms or the other, so that NaN is lost or wins",
+        _scatters_nan,
+    ),
+    Difference(
+        frozenset({"Mean", "Sum"}),
+        "terms of f16 are added in f32, so that sums on the way do not overflow; ONNX leaves that open",
+        _overflows_in_f16,
     ),
     Difference(
         frozenset({"ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare"}),

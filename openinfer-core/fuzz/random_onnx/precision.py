@@ -126,13 +126,21 @@ def precision_of(
     precisions: dict[str, Precision] = {}
     for output, name in made.report.outputs.items():
         level, array = levels.get(name, EXACT), results[output]
-        if level <= SIGNS and (
-            array.dtype.kind != "f" or not (made.report.folded or _rounds_twice(program, environment))
+        if (
+            not _interpolates(node)
+            and level <= SIGNS
+            and (array.dtype.kind != "f" or not (made.report.folded or _rounds_twice(program, environment)))
         ):
             precisions[output] = Precision(is_exact=True)
         else:
             precisions[output] = _inexact(program, list(inputs.values()), array, environment)
     return precisions
+
+
+def _interpolates(node: onnx.NodeProto) -> bool:
+    """Whether onnxruntime adds products with weights, although the program may copy where all but one of them are 0."""
+    modes = {attribute.name: attribute.s for attribute in node.attribute}
+    return node.op_type in ("Resize", "Upsample") and modes.get("mode", b"nearest") != b"nearest"
 
 
 def _imported(
