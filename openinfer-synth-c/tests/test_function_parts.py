@@ -56,6 +56,12 @@ def test_counters_and_places_around_a_loop_are_handed_over():
     assert part.names == ("y0", "n_step", "n_within0")
 
 
+def test_a_loop_that_may_leave_the_step_stays():
+    lines = loop("i", ["POLL", *stores("y0", MOST_LINES)]) + loop("i", ["POLL", *stores("y0", 20)])
+
+    assert split(lines) == (tuple(indented(lines)), ())
+
+
 def test_digits_of_a_number_are_no_name():
     other = loop("i", ["y0[i] = x1[i];", *stores("y0", 10)])
     lines = [*other, *loop("i", ["y0[i] = 0x1p+0f;", *stores("y0", 190)])]

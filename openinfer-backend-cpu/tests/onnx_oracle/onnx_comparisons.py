@@ -150,7 +150,11 @@ def _same(call: Asked) -> Array:
         raise IncomparableError("acc")
     if call.x.dtype == np.bool_ and theirs in ("Add", "Mul"):
         return ask({"Add": "Or", "Mul": "And"}[theirs], *call.inputs)
-    return ask(theirs, *call.inputs, **{name: value for name, value in call.settings.items() if name != "acc"})
+    inputs = call.inputs
+    if theirs in ("GatherND", "ScatterND"):
+        # One number is a place of the first dimension; ONNX writes it as a vector.
+        inputs = [x if number != 1 else np.atleast_1d(x) for number, x in enumerate(inputs)]
+    return ask(theirs, *inputs, **{name: value for name, value in call.settings.items() if name != "acc"})
 
 
 @of("and", "or", "xor", "not")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openinfer.dtypes import BOOL, F32, I8, I32, U32
+from openinfer.dtypes import BOOL, F32, I8, I32, U8, U32
 from openinfer.expr import tree
 from openinfer.expr.c_nested import is_primary, nested
 from openinfer.expr.linear import linearise
@@ -62,6 +62,15 @@ def test_a_right_operand_that_loses_its_sign_has_a_name():
 
     assert written(tree.sub(word, short), "w", "x[i]") == ["const uint32_t v2 = (uint32_t)x[i];", "w - v2"]
     assert written(tree.sub(short, word), "w", "x[i]") == ["((uint32_t)x[i]) - w"]
+
+
+def test_inverted_bits_of_short_integers_and_truth_values_have_names():
+    """GCC 12 warns of a comparison of the first with an integer without sign, and of the second everywhere."""
+    short = tree.bit_not(tree.Input(0, U8))
+    truth = tree.cast(tree.cast(tree.Input(0, BOOL), U8), U32)
+
+    assert written(tree.lt(short, tree.Input(1, U8)), "x", "z")[0].startswith("const uint8_t v1 = ")
+    assert written(tree.bit_not(truth), "b")[0].startswith("const uint32_t v2 = ")
 
 
 def test_an_operand_that_a_function_writes_twice_has_a_name():

@@ -209,6 +209,14 @@ def test_known_elements_are_in_the_order_that_is_asked_for(
         assert values.tolist() == wanted[name.name]
 
 
+def test_slices_without_elements_are_equal(tmp_path: Path) -> None:
+    proto = model([], [info("x", [0, 2])], [info("y", None), info("i", None, INT64)])
+    proto.graph.node.append(onnx.helper.make_node("Unique", ["x"], ["y", "i"], axis=1))
+    path = saved(proto, tmp_path)
+
+    assert verify(path, load(path), steps=1).agrees
+
+
 def test_thresholds_have_to_be_known(tmp_path: Path) -> None:
     nodes = [node("NonMaxSuppression", "b s most", "kept")]
     inputs = [info("b", [1, 3, 4]), info("s", [1, 1, 3]), info("most", [1], INT64)]

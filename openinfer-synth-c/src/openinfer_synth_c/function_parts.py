@@ -23,6 +23,9 @@ _FEWEST_LINES = 12
 _SCRATCH = "scratch"
 """The parameter with the memory that a function works in, which parts do not have."""
 
+_LEAVING = frozenset({"return", "POLL"})
+"""Words of statements that leave the function: a step that is stopped returns where a loop polls."""
+
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _LOOP = re.compile(r"\s*(?:\w+ )?for \(ptrdiff_t (\w+) = .*\{")
 _DECLARED = re.compile(
@@ -117,6 +120,6 @@ def _block(lines: Sequence[str], start: int, end: int, scopes: Sequence[dict[str
     parameters, *inner = scopes
     used = [word for word in parameters if word in words]
     local = {word: is_place for scope in inner for word, is_place in scope.items() if word in words}
-    if "return" in words or not all(local.values()):
+    if words & _LEAVING or not all(local.values()):
         return None
     return _Block(start, end, (*used, *local))

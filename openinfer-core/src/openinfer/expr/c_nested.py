@@ -1,7 +1,7 @@
 """Expressions as C99 text in which a value that is used once is written where it is used.
 
 The result of arithmetic on floats has a name, unless it is an argument of a function: C rounds both to their type,
-also where it computes with more digits, and no compiler contracts what two statements do.
+also where it computes with more digits, and with -std=c99 no compiler contracts what two statements do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import I32, Kind
+from openinfer.dtypes import BOOL, I32, Kind
 from openinfer.expr.c_functions import call_text
 from openinfer.expr.c_types import c_type, literal_text, operand_text
 from openinfer.expr.fragment import Fragment, input_text
@@ -99,8 +99,9 @@ class _Nested:
                 operand = f"({operand})"
             is_once = self._uses[number] == 1 and len(name.findall(text)) == 1
             may_move = number in arguments or not self._is_arithmetic(number)
-            is_warned_of = self._loses_sign(number) and re.search(rf" [-+*] {name.pattern}", text) is not None
-            if is_once and may_move and not is_warned_of and len(text) + len(operand) <= _LONGEST:
+            if self._is_warned_of(number, step, re.search(rf" [-+*] {name.pattern}", text) is not None):
+                may_move = False
+            if is_once and may_move and len(text) + len(operand) <= _LONGEST:
                 text = name.sub(lambda _, operand=operand: operand, text)
             else:
                 self._declare(number)
@@ -110,8 +111,26 @@ class _Nested:
         step = self._steps[number]
         return step.dtype.is_float and step.function not in ("input", "cast")
 
+    def _is_warned_of(self, number: int, user: Instruction, is_right: bool) -> bool:
+        """Return whether GCC takes an operand for a mistake where it is used, which it does not of a name.
+
+        So it does of short integers that lose their sign in a right operand, of short ones whose bits are inverted,
+        since C inverts those of an int, and of inverted bits of a truth value.
+        """
+        step = self._steps[number]
+        if step.function == "bit_not":
+            return step.dtype.bits < I32.bits
+        if user.function == "bit_not":
+            return self._is_truth(number)
+        return is_right and self._loses_sign(number)
+
+    def _is_truth(self, number: int) -> bool:
+        """Return whether a value is a truth value, or a cast of one."""
+        step = self._steps[number]
+        return step.dtype is BOOL or (step.function == "cast" and self._is_truth(step.operands[0]))
+
     def _loses_sign(self, number: int) -> bool:
-        """Return whether a short integer with sign is cast to one without, which GCC warns of in a right operand."""
+        """Return whether a value is a short integer with sign, cast to one without."""
         step = self._steps[number]
         return step.function == "cast" and step.dtype.kind is Kind.UNSIGNED and self._is_short(step.operands[0])
 

@@ -60,10 +60,22 @@ class Dimensions:
                 self._equal[params[name]] = params[value]
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                others = ", ".join(map(repr, self.names))
+                others = ", ".join(repr(other) for other in self.names if _is_name(other) and other != params[name])
                 expected = f"expected a whole number from 0 on, or the name of another dimension among {others}"
                 raise ModelImportError(f"dimension {name!r} is set to {value!r}, {expected}", code="import-value")
             self._fixed[params[name]] = value
+        self._need_ends()
+
+    def _need_ends(self) -> None:
+        """Refuse dimensions that are set to each other, in a circle."""
+        for first in self._equal:
+            names = [first]
+            while (following := self._equal.get(names[-1])) is not None:
+                if following in names:
+                    circle = " = ".join(map(repr, [*names, following]))
+                    message = f"dimensions are set to each other: {circle}; leave one out"
+                    raise ModelImportError(message, code="import-value")
+                names.append(following)
 
     def _params(self, graph: SourceGraph) -> set[str]:
         params: set[str] = set()
@@ -131,10 +143,8 @@ class Dimensions:
 
     def _number_or_size(self, param: str) -> Size:
         """Return what a dimension is set to, or the size of the one that it equals in the end."""
-        seen = {param}
-        while param in self._equal and param not in self._fixed and self._equal[param] not in seen:
+        while param in self._equal:
             param = self._equal[param]
-            seen.add(param)
         return self._fixed[param] if param in self._fixed else self._named(param)
 
     def _named(self, param: str) -> Dim:

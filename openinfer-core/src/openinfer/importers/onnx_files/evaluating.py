@@ -40,8 +40,8 @@ by zero and rounds what it does, and rounds coordinates. It quantises what is fa
 f16 in f16 before opset 23 too, and gives zeros alone another scale than ONNX Runtime. It rounds quantised products
 after it adds the zero point: a half goes to the even code, not to the even number of steps. Erf of f64 has the digits
 of f32, as functions with constants have (Gelu, HardSwish), and the logarithm of a sum of zeros is NaN. Integers shrink
-by other types than in ONNX Runtime, and sums for means and norms overflow. Gates and pivots of infinite elements are
-others."""
+by other types than in ONNX Runtime, and sums for means and norms overflow. Gates and pivots of infinite elements
+differ."""
 
 
 def may_be_computed(node: Node) -> bool:

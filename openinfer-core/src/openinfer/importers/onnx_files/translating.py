@@ -98,7 +98,8 @@ def translate(model: SourceModel, options: ImportOptions, environment: Environme
             program.program.notes[:0] = notes
             return program
         demands = {name: (number, title) for title, name, number in _demands(program)}
-        if not demands:
+        if demands.keys() <= numbers.keys() | options.values.keys():
+            # What a node asks for again is set already, and did not help.
             raise _error(program)
         numbers |= {name: number for name, (number, _) in demands.items()}
         notes += [_applied(name, value, title) for name, (value, title) in demands.items()]

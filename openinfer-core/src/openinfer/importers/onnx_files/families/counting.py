@@ -87,6 +87,8 @@ def _ranks_of_slices(node: Node, x: Value, axis: int) -> Value:
     length = math.prod(rows.dims[1:])
     rows = node.reshaped(rows, (count, length))
     start = node.call("expand", node.number(0, I64), shape=(count,))
+    if length == 0:
+        return start
     taken, ranks = Value("", I64, (count,)), Value("", I64, (count,))
     with node.emit.body(length) as (index, calls):
         column = node.call("select", rows, axis=1, index=index)
