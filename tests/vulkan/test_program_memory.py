@@ -107,3 +107,32 @@ block entry {
             for each in (ex, other):
                 each.step(x=np.float32([1, 2, 3, 4]), n=2)
             np.testing.assert_array_equal(ex.fetch("y"), other.fetch("y"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "call", "dims"),
+    [
+        ("i32", "broadcast_to(x, shape=[b * 4])", (12,)),
+        ("i32", "broadcast_to(x, shape=[b, 2])", (3, 2)),
+        ("i16", "broadcast_to(x, shape=[b, b])", (3, 3)),
+        ("i32", "pad(row, pads=[0, b])", (4,)),
+    ],
+)
+@pytest.mark.parametrize("result", ["z", "total"])
+def test_shapes_whose_largest_has_no_room_run_node_by_node(
+    dtype: str, call: str, dims: tuple[int, ...], result: str
+) -> None:
+    text = f"""
+dynamic {{ x: f32; row: f32[1]; b: {dtype}; }}
+block entry {{ op {call} >> z; op sum(z) >> total; return {result}; }}
+"""
+    with executor(text) as ex:
+        assert not ex.runs_whole
+        (reason,) = ex.node_by_node
+        assert reason.code == "too-large"
+        for b in (3, 0, 3):
+            ex.step(x=0.5, row=[0.5], b=b)
+        z = np.full(dims, 0.5)
+        if call.startswith("pad"):
+            z[1:] = 0
+        np.testing.assert_array_equal(ex.outputs()[result], z if result == "z" else z.sum())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import Diagnostic
-from openinfer.errors import KernelMissingError, StepStateError, SynthesisError, UnsupportedError
+from openinfer.errors import DeviceError, KernelMissingError, StepStateError, SynthesisError, UnsupportedError
 from openinfer.ir.graph import walk
 from openinfer.ir.nodes import Return
 from openinfer.ir.resolved import Storage
@@ -222,6 +222,7 @@ def whole_program(
     """Return the program as a device runs it whole, or why it runs node by node; nothing where the device always does.
 
     Raises:
+        DeviceError: the device is lost, or closed; ``too-large``, it has no memory for shapes that no step changes.
         SynthesisError: the device cannot run the program; the message names the statement.
     """
     if not isinstance(backend, ProgramBackend):
@@ -255,6 +256,12 @@ def whole_program(
         return findings_of(error)
     except (KernelMissingError, UnsupportedError) as error:
         return (Diagnostic(code=error.code, message=str(error)),)
+    except DeviceError as error:
+        # A plan reserves room for the largest shapes, where nodes take what the values of a step need.
+        if error.code != "too-large" or not any(variable.varying for variable in resolved.variables.values()):
+            raise
+        hint = "give what sizes are computed from a type with fewer values, such as i8"
+        return (Diagnostic(code=error.code, message=str(error), hint=hint),)
     return whole
 
 
