@@ -65,3 +65,23 @@ def test_margins_in_memory_are_those_of_numpy(device: str, dtype: type[np.signed
             found = executor.outputs()
             for name, rows in zip(names, expected, strict=True):
                 np.testing.assert_array_equal(found[name], rows, f"{name}: {before}, {after} around {len(x)}")
+
+
+@pytest.mark.usefixtures("needs_device")
+@pytest.mark.parametrize("device", ["cpu", "c", "vulkan"])
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_that_are_never_there_fill_no_margins(device: str, mode: str) -> None:
+    text = f"""
+    dynamic {{ x: f32[0, 2]; p: i8; q: i8; }}
+    block entry {{ op pad(x, pads=[p, 0, q, 0], mode="{mode}", value=7) >> y; return y; }}
+    """
+    x = np.zeros((0, 2), np.float32)
+    with oi.Simulator(oi.Model.from_arrays({}), oi.graph(text), device=device).make_executor() as executor:
+        executor.step(x=x, p=0, q=0)
+        assert executor.outputs()["y"].shape == (0, 2)
+        if mode == "constant":
+            executor.step(x=x, p=2, q=1)
+            np.testing.assert_array_equal(executor.outputs()["y"], np.full((3, 2), 7, np.float32))
+        else:
+            with pytest.raises(oi.ExecutionError):
+                executor.step(x=x, p=2, q=1)

@@ -66,13 +66,12 @@ def _pad_types(
 def _pad(k: Builder, call: OpCall) -> None:
     (x,), (y,) = k.given, k.outputs
     found, mode = margins(needed(call.inputs).shape, call.settings), call.settings.get("mode")
-    at = k.axes(*y.shape)
-    if mode != "constant":
-        y[at] = x[tuple(_mirrored(k, axis, margin, str(mode)) for axis, margin in zip(at, found, strict=True))]
-        return
-    value = pad_value(call.settings, y.dtype)
+    at, value = k.axes(*y.shape), pad_value(call.settings, y.dtype) if mode == "constant" else 0
     if any(dims.surely(lambda extent=extent: extent == 0) for extent in needed(call.inputs).shape):
+        # There is no element to read: y is of the value, or as empty as x, since no other margins were let through.
         y[at] = k.constant(value, work_type(y.dtype))
+    elif mode != "constant":
+        y[at] = x[tuple(_mirrored(k, axis, margin, str(mode)) for axis, margin in zip(at, found, strict=True))]
     else:
         y[at] = x.within(*(axis - margin.pad_before for axis, margin in zip(at, found, strict=True)), fill=value)
 
