@@ -75,6 +75,10 @@ def test_what_cancels_needs_no_64_bits(end, s, dtype):
     assert turns(end, s, dtype) == 2
 
 
+def test_a_product_of_differences_fits_where_its_parts_multiplied_out_do_not():
+    assert turns("(s-4294967296)*(s-4294967297)", 2**32 + 3) == 6
+
+
 def test_a_division_that_cancels_is_an_error_where_it_has_no_value():
     with pytest.raises(SynthesisError, match="an index overflows 64 bits"):
         turns("2+0*floor(s/2)", -1)

@@ -63,7 +63,7 @@ def index_of_expression(expr: IntExpr, value_of: Callable[[str], Index]) -> Inde
         divisions.extend(lets_in(index))
         return index
 
-    index = collected(expr, value_of, divide)
+    index = collected(expr, value_of, divide, _kept_product)
     for let in reversed(divisions):
         # One that falls out, such as that of ``0*floor(a/b)``, is an error all the same where it has no value.
         if let not in every_symbol(index):
@@ -76,26 +76,41 @@ def expression_interval(expr: IntExpr, names: Mapping[str, Interval]) -> Interva
     return Knowledge(names).interval(index_of_expression(expr, lambda name: Index.of(Signed(name))))
 
 
+def _kept_product(left: Index, right: Index) -> Index:
+    """Return a product in which a sum of numbers without a bound is one symbol: ``(a-b)*(a-b)`` may fit where ``a*a``
+    does not."""
+    if left.constant is None and right.constant is None:
+        left, right = (
+            Index.of(Let.of(LetKind.SUM, factor)) if len(factor.terms) > 1 and factor.interval.low is None else factor
+            for factor in (left, right)
+        )
+    return multiplied(left, right)
+
+
 def collected(
-    expr: IntExpr, value_of: Callable[[str], Index], divide: Callable[[Division, Index, Index, BinOp], Index]
+    expr: IntExpr,
+    value_of: Callable[[str], Index],
+    divide: Callable[[Division, Index, Index, BinOp], Index],
+    multiply: Callable[[Index, Index], Index] | None = None,
 ) -> Index:
     """Return an expression as a sum of products of what its names are.
 
     Args:
+        multiply: returns a product; None: `multiplied`.
         divide: returns a quotient or a remainder that is not a number, from its operator, its operands and itself.
     """
     if isinstance(expr, Const):
         return Index.of(expr.value)
     if isinstance(expr, Name):
         return value_of(expr.name)
-    left, right = collected(expr.left, value_of, divide), collected(expr.right, value_of, divide)
+    left, right = (collected(side, value_of, divide, multiply) for side in (expr.left, expr.right))
     match expr.op:
         case "+":
             return left + right
         case "-":
             return left - right
         case "*":
-            return multiplied(left, right)
+            return (multiply or multiplied)(left, right)
         case operator:
             number = division(operator, left, right)
             return divide(operator, left, right, expr) if number.constant is None else number
