@@ -110,3 +110,31 @@ def test_a_size_of_the_last_iteration_is_not_that_of_the_next() -> None:
             running.step(x=x)
             sums = [np.exp(x[row][x[row] > 0.5]).sum() for row in (0, 0, 1)]
             np.testing.assert_allclose(running.outputs()["total"], np.sum(sums), rtol=1e-5)
+
+
+PRODUCTS = """
+constant { half: f32 @init(0.5); }
+dynamic { x: f32[T, 3]; b: i8; }
+block entry {
+  op gt(x, half) >> mask;
+  op masked_select(x, mask) >> kept;
+  op reshape(kept, shape=[-1, 1]) >> column;
+  op broadcast_to(half, shape=[1, b]) >> row;
+  op mul(column, row) >> products;
+  op sum(products) >> total;
+  return total;
+}
+"""
+
+
+def test_a_size_that_the_host_knows_leaves_the_other_of_a_shape_on_the_device(waits: list[None]) -> None:
+    model = oi.Model.from_arrays({}, sizevars={"T": 4})
+    counts: list[int] = []
+    with oi.Simulator(model, oi.graph(PRODUCTS), "vulkan").make_executor() as running:
+        assert running.runs_whole
+        for b, x in enumerate(steps()):
+            before = len(waits)
+            running.step(x=x, b=b)
+            counts.append(len(waits) - before)
+            np.testing.assert_allclose(running.outputs()["total"], 0.5 * b * x[x > 0.5].sum(), rtol=1e-5)
+    assert counts == [1, 1, 1, 1]

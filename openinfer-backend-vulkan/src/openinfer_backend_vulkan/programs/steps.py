@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from openinfer.affine import Index
 from openinfer.errors import UnsupportedError
 from openinfer.plan.failing import changes_state
 from openinfer.plan.steps import (
@@ -37,9 +38,9 @@ from openinfer_backend_vulkan.programs.scalars import wrapped
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from openinfer.affine import Index
     from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.plan.steps import Procedure, Step
+    from openinfer_backend_vulkan.programs.integers import IndexReader
     from openinfer_backend_vulkan.programs.machine import Machine
     from openinfer_backend_vulkan.programs.memory import ProgramMemory
     from openinfer_backend_vulkan.programs.operands import Run
@@ -161,7 +162,7 @@ class Steps:
         return run
 
     def _set(self, step: SetStep) -> Run:
-        if all(register in self._machine.deferrable for register, _ in step.values):
+        if any(register in self._machine.deferrable for register, _ in step.values):
             return self._set_counted(step)
         registers = self._machine.registers
         values = [(register, reader(value, self._machine)) for register, value in step.values]
@@ -178,7 +179,14 @@ class Steps:
 
     def _set_counted(self, step: SetStep) -> Run:
         machine = self._machine
-        values = [(register, index_reader(value, machine)) for register, value in step.values]
+
+        def index_of(register: int, value: Index) -> IndexReader:
+            if register in machine.deferrable:
+                return index_reader(value, machine)
+            read = reader(value, machine)
+            return lambda: Index.of(read())
+
+        values = [(register, index_of(register, value)) for register, value in step.values]
 
         def run() -> None:
             for register, index in [(register, value()) for register, value in values]:
