@@ -39,3 +39,20 @@ def test_ends_are_clipped_as_those_of_python_are() -> None:
             found = ex.outputs()
             for (part, python), name in zip(PARTS.items(), names, strict=True):
                 np.testing.assert_array_equal(found[name], python(rows[:step]), f"{part}, {step} rows")
+
+
+SELECTED = """
+dynamic { x: f32[4]; a: i64; c: i64; }
+block entry { op select(x, axis=0, index=a % c) >> y; return y; }
+"""
+
+
+@pytest.mark.parametrize(("a", "c"), [(2**35, 3), (2, 2**40)])
+def test_sizes_that_no_kernel_takes_are_refused_in_words(a: int, c: int) -> None:
+    x = np.arange(4, dtype=np.float32)
+    with oi.Simulator(oi.Model.from_arrays({}), oi.graph(SELECTED), device="vulkan").make_executor() as ex:
+        assert ex.runs_whole
+        with pytest.raises(oi.ExecutionError, match=f"a size of {max(a, c)} is outside of -2147483648 to 2147483647"):
+            ex.step(x=x, a=a, c=c)
+        ex.step(x=x, a=2**31 - 1, c=4)
+        assert ex.outputs()["y"] == 3

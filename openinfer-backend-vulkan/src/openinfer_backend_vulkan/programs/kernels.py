@@ -9,6 +9,7 @@ import numpy as np
 from openinfer.errors import FeatureMissingError
 from openinfer_backend_vulkan.glsl.loop_programs import ITERATIONS
 from openinfer_backend_vulkan.glsl.shaders import workgroups
+from openinfer_backend_vulkan.programs.integers import StepFaultError
 from openinfer_backend_vulkan.queue.commands import Dispatch
 from openinfer_backend_vulkan.queue.faults import FaultWords
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
     Places: TypeAlias = Mapping[str, Place]
     """Where the tensors of a kernel lie, by name."""
+
+
+_LEAST, _MOST = -(1 << 31), (1 << 31) - 1
+"""Numbers that a word of a shader holds."""
 
 
 class FixedKernel:
@@ -95,8 +100,15 @@ class VaryingKernel:
 
         Args:
             counted: queues what writes the words that the device knows, and the number of workgroups, before it.
+
+        Raises:
+            StepFaultError: ``out-of-range``, a value is more than a word holds; nothing is queued then.
         """
         text, size = self.text, len(self._fixed)
+        for _, name in self._named:
+            if not _LEAST <= values[name] <= _MOST:
+                message = f"a size of {values[name]} is outside of {_LEAST} to {_MOST}, which kernels take"
+                raise StepFaultError("out-of-range", message)
         first = machine.block.take(size + 3)
         iterations, words = text.iterations(values) if counted is None else 0, machine.block.words
         numbers = self._fixed
