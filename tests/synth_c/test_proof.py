@@ -197,7 +197,7 @@ def test_windows_in_rows_and_codes_without_floats_are_proved():
     synthesis = proved(program, arch="rv32imc")
 
     source = synthesis.bundle.files["model.c"].decode()
-    assert "= oi_requantise_i32(" in source
+    assert "oi_requantise_i32(" in source
     assert re.search(r"(n_within\d+) >= 0 \? load_i8x4\(x0 \+ 10 \* \1\)", source)
     assert synthesis.proof.alarms == ()
 
