@@ -124,11 +124,11 @@ def test_whole_programs_change_no_state_after_it_either(statement: str) -> None:
 
 @pytest.mark.parametrize("statement", ["increment", "write", "write of an entry", "reset", "read that grows", "loop"])
 def test_segments_of_a_bundle_end_before_state_changes(statement: str) -> None:
-    """A segment runs to its end, so one that changes state has no kernel before that may refuse an element."""
+    """A segment runs to its end, so one that changes state may not come after a kernel that can refuse an element."""
     gather, change = "op gather(x, at) >> y;", STATEMENTS[statement]
     text = PROGRAM[: PROGRAM.index("block worker")].format(before="", after=change)
-    turned = text.replace(gather, "").replace(change, f"{change} {gather}")
-    assert segments(text) == segments(turned) + 1
+    reordered = text.replace(gather, "").replace(change, f"{change} {gather}")
+    assert segments(text) == segments(reordered) + 1
 
 
 def segments(text: str) -> int:

@@ -27,7 +27,7 @@ def joined_lanes(body: Sequence[Statement]) -> frozenset[str]:
 
 
 def joined_term(value: Value, name: str) -> Value | None:
-    """Return what a value adds to a register of integers; None: it is no such sum."""
+    """Return what a value adds to a register of integers; None for any other value."""
     match value.expr:
         case tree.Apply("add", (first, second), dtype) if dtype.is_integer:
             for total, term in ((first, second), (second, first)):

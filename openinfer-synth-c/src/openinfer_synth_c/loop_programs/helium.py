@@ -102,7 +102,7 @@ def axpy(code: Code, dtype: DType, count: int, plain: Sequence[str], *, is_fused
 def dot_product_of_bytes(code: Code, count: int) -> str | None:
     """Return the name of a function that adds the products of two vectors of bytes to an i32, modulo 2^32.
 
-    None: there is no instruction for so many.
+    None where no instruction takes that many.
     """
     if not code.has_helium or count != BYTES:
         return None

@@ -68,7 +68,7 @@ def _pad(k: Builder, call: OpCall) -> None:
     found, mode = margins(needed(call.inputs).shape, call.settings), call.settings.get("mode")
     at, value = k.axes(*y.shape), pad_value(call.settings, y.dtype) if mode == "constant" else 0
     if any(dims.surely(lambda extent=extent: extent == 0) for extent in needed(call.inputs).shape):
-        # There is no element to read: y is of the value, or as empty as x, since no other margins were let through.
+        # x has no elements to read: y holds the value alone, or is empty too, as other margins are refused.
         y[at] = k.constant(value, work_type(y.dtype))
     elif mode != "constant":
         y[at] = x[tuple(_mirrored(k, axis, margin, str(mode)) for axis, margin in zip(at, found, strict=True))]
