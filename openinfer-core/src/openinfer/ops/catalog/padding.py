@@ -65,15 +65,15 @@ def _pad_types(
 
 def _pad(k: Builder, call: OpCall) -> None:
     (x,), (y,) = k.given, k.outputs
-    found, mode = margins(needed(call.inputs).shape, call.settings), call.settings.get("mode")
+    sides, mode = margins(needed(call.inputs).shape, call.settings), call.settings.get("mode")
     at, value = k.axes(*y.shape), pad_value(call.settings, y.dtype) if mode == "constant" else 0
     if any(dims.surely(lambda extent=extent: extent == 0) for extent in needed(call.inputs).shape):
         # x has no elements to read: y holds the value alone, or is empty too, as other margins are refused.
         y[at] = k.constant(value, work_type(y.dtype))
     elif mode != "constant":
-        y[at] = x[tuple(_mirrored(k, axis, margin, str(mode)) for axis, margin in zip(at, found, strict=True))]
+        y[at] = x[tuple(_mirrored(k, axis, margin, str(mode)) for axis, margin in zip(at, sides, strict=True))]
     else:
-        y[at] = x.within(*(axis - margin.pad_before for axis, margin in zip(at, found, strict=True)), fill=value)
+        y[at] = x.within(*(axis - margin.pad_before for axis, margin in zip(at, sides, strict=True)), fill=value)
 
 
 def _mirrored(k: Builder, axis: Var, margin: Margin, mode: str) -> Index:

@@ -50,16 +50,16 @@ def _unique(node: Node) -> tuple[Value, ...]:
         return _unique_of_known(x, None if axis is None else int(axis), in_order=node.flag("sorted", True))
     if axis is None and x.rank != 1:
         x = node.call("reshape", x, shape=(-1,))
-    place = 0 if axis is None else int(axis) % x.rank
+    dim = 0 if axis is None else int(axis) % x.rank
     elements = x if x.dtype is not BOOL else node.call("cast", x, to=U8)
-    keys = elements if x.rank == 1 else _ranks_of_slices(node, elements, place)
+    keys = elements if x.rank == 1 else _ranks_of_slices(node, elements, dim)
     values, _, counts, indices, inverse = node.emit.ops("unique", [keys], {})
     if not node.flag("sorted", True):
         order = node.call("argsort", indices, axis=0)
         values, counts, indices = (node.call("gather", value, order) for value in (values, counts, indices))
         inverse = node.call("gather", node.call("argsort", order, axis=0), inverse)
     if keys is not x:
-        values = node.call("gather", x, indices, **({"axis": place} if place else {}))
+        values = node.call("gather", x, indices, **({"axis": dim} if dim else {}))
     return values, indices, inverse, counts
 
 
