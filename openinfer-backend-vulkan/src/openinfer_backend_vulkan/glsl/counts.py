@@ -83,7 +83,7 @@ def numbering(text: Printed, counted: Mapping[str, Index], registers: int, most_
     extents = [over_counts(Index.of(extent), counted) for extent in text.places]
     used = {var for index in (*counted.values(), *extents) for var in index.variables()}
     roots = sorted(filter(is_count, used), key=register_of)
-    given = sorted(used.difference(roots), key=lambda var: var.name)
+    parameters = sorted(used.difference(roots), key=lambda var: var.name)
     body: list[Statement] = [
         Lookup(var, Value(tree.Input(0, I32), (Load(counts, Index.of(register_of(var))),))) for var in roots
     ]
@@ -106,7 +106,7 @@ def numbering(text: Printed, counted: Mapping[str, Index], registers: int, most_
         (size + 2, _number(Index.of(1))),
     ]
     body += [Store(numbers, Index.of(place), value) for place, value in words]
-    return Kernel("numbers", (counts, numbers), tuple(body), tuple(given))
+    return Kernel("numbers", (counts, numbers), tuple(body), tuple(parameters))
 
 
 def _number(index: Index) -> Value:

@@ -25,7 +25,7 @@ def deferrable(plan: ExecutionPlan, polled: frozenset[int]) -> frozenset[int]:
         for register in changed_registers(step):
             if not plan.registers[register].is_kept:
                 writers.setdefault(register, []).append(step)
-    found = {
+    counted = {
         register
         for register, written_by in writers.items()
         if all(isinstance(step, PlaceStep) and counted_value(plan, step) in polled for step in written_by)
@@ -34,11 +34,11 @@ def deferrable(plan: ExecutionPlan, polled: frozenset[int]) -> frozenset[int]:
         others = {
             register
             for register, written_by in writers.items()
-            if register not in found and all(_derives(step, register, found) for step in written_by)
+            if register not in counted and all(_derives(step, register, counted) for step in written_by)
         }
         if not others:
-            return frozenset(found)
-        found |= others
+            return frozenset(counted)
+        counted |= others
 
 
 def _derives(step: Step, register: int, counted: set[int]) -> bool:

@@ -62,8 +62,8 @@ def call(code: Code, function: str, operands: Sequence[DType], result: DType, co
     template = _CALLS.get((function, operands[0], result)) if code.has_helium and count == WORDS else None
     if template is None:
         return None
-    given = (f"({_TYPES[dtype]}){letter}" for dtype, letter in zip(operands, "abc", strict=False))
-    return f"({vector_type(code, result, count)}){template.format(*given)}"
+    arguments = (f"({_TYPES[dtype]}){letter}" for dtype, letter in zip(operands, "abc", strict=False))
+    return f"({vector_type(code, result, count)}){template.format(*arguments)}"
 
 
 def choice(code: Code, comparison: str, compared: DType, result: DType, count: int) -> list[str] | None:
@@ -74,8 +74,8 @@ def choice(code: Code, comparison: str, compared: DType, result: DType, count: i
     if not code.has_helium or count != WORDS or compared not in _ENDS or result not in _ENDS:
         return None
     name, first, second = _COMPARED[comparison]
-    given = (f"({_TYPES[compared]}){letter}" for letter in (first, second))
-    test = f"vcmp{name}q_{_ENDS[compared]}({', '.join(given)})"
+    compared_with = (f"({_TYPES[compared]}){letter}" for letter in (first, second))
+    test = f"vcmp{name}q_{_ENDS[compared]}({', '.join(compared_with)})"
     either = f"({_TYPES[result]})c, ({_TYPES[result]})d"
     return [f"return ({vector_type(code, result, count)})vpselq_{_ENDS[result]}({either}, {test});"]
 

@@ -43,14 +43,14 @@ def _causal_convolution(node: Node) -> tuple[Value, Value]:
         past = node.call("expand", node.number(0, x.dtype), shape=(batch, channels, kept))
     joined = node.call("concat", past, x, axis=2)
     spread = {} if dilation == 1 else {"dilation": dilation}
-    found = node.call("conv1d", joined, w, node.input(2), groups=channels, **spread)
+    y = node.call("conv1d", joined, w, node.input(2), groups=channels, **spread)
     if node.get("activation", "none") != "none":
-        found = node.call("silu", found)
+        y = node.call("silu", y)
     state = node.call("narrow", joined, axis=2, start=length, length=kept)
     if is_last:
-        found, state = (node.call("transpose", value, perm=(0, 2, 1)) for value in (found, state))
-        found, state = node.reshaped(found, dims), node.reshaped(state, (batch, kept, *dims[2:]))
-    return found, state
+        y, state = (node.call("transpose", value, perm=(0, 2, 1)) for value in (y, state))
+        y, state = node.reshaped(y, dims), node.reshaped(state, (batch, kept, *dims[2:]))
+    return y, state
 
 
 def _channels_first(node: Node, value: Value, dims: tuple[Size, ...]) -> Value:
@@ -90,10 +90,10 @@ def _linear_attention(node: Node) -> tuple[Value, Value]:
         state = node.call("add", state, node.call("matmul", node.call("transpose", key, perm=(0, 1, 3, 2)), value))
         return [state], [Row(node.call("mul", scale, node.call("matmul", query, state)))]
 
-    found = turns(node, length, [past], 1, turn, f"{node.op}, token by token")
-    if found is None:
+    results = turns(node, length, [past], 1, turn, f"{node.op}, token by token")
+    if results is None:
         node.refuse("its turns cannot be written")
-    state, rows = found
+    state, rows = results
     columns = max(heads, read_heads) * values.dims[-1]
     return node.reshaped(node.call("transpose", rows, perm=(1, 0, 2, 3, 4)), (batch, length, columns)), state
 
@@ -108,8 +108,8 @@ def _queries(node: Node, heads: int, read_heads: int) -> tuple[Value, int]:
     if read_heads >= heads:
         return _by_token(node, x, (heads, read_heads // heads)), width
     shared = node.reshaped(x, (*x.dims[:2], read_heads, 1, width))
-    each = node.call("expand", shared, shape=(*x.dims[:2], read_heads, heads // read_heads, width))
-    return _by_token(node, node.reshaped(each, (*x.dims[:2], heads * width)), (heads, 1)), width
+    repeated = node.call("expand", shared, shape=(*x.dims[:2], read_heads, heads // read_heads, width))
+    return _by_token(node, node.reshaped(repeated, (*x.dims[:2], heads * width)), (heads, 1)), width
 
 
 def _rates(node: Node, heads: int) -> Value:
