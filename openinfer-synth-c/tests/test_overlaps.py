@@ -276,3 +276,19 @@ def test_no_pointer_leaves_its_array_on_the_way_to_an_element_of_a_step_that_wal
 
     assert any("-" in address for address in pointers)
     assert all(address.startswith("(") for address in pointers if "-" in address)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+def test_an_image_with_a_dimension_of_one_has_nothing_to_slide_over_there(axis):
+    text = f"""
+dynamic {{ x: f32[4, 2, 9, 3]; }}
+block entry {{
+  op logsumexp_axis(x, axes=[{axis}], keepdims=true) >> image;
+  op abs(image) >> sizes;
+  op sum_axis(sizes, axes=[0, 1, 2, 3]) >> y;
+  return y;
+}}
+"""
+    plan = oi.Synthesizer("c").synthesize(oi.Model.from_arrays({}), text).plan
+
+    assert not any(step.arrangement.sliding for step in computations(plan))

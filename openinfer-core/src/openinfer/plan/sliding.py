@@ -147,7 +147,9 @@ class _Sliding:
         is_zero = element.fill is None or element.fills_zeros
         if layout is None or element.guards or not (is_zero or self._target.is_scalar):
             return None
-        if [Index.of(axis) for (axis, *_) in axes[1:]] != list(stage.at[1:]) or not _is_zero(stage.at[0]):
+        if any(len(variables) != 1 for variables in axes[1:]) or not _is_zero(stage.at[0]):
+            return None
+        if [Index.of(axis) for (axis,) in axes[1:]] != list(stage.at[1:]):
             return None
         (channels,), (rows,) = axes[1], axes[_ROWS]
         lanes = TOTALS if self._target.mve else self._target.lanes(max(tensor.dtype.bits // 8, 1))
