@@ -73,6 +73,17 @@ def test_inverted_bits_of_short_integers_and_truth_values_have_names():
     assert written(tree.bit_not(truth), "b")[0].startswith("const uint32_t v2 = ")
 
 
+@pytest.mark.parametrize("order", [tree.lt, tree.le, tree.gt, tree.ge])
+def test_computed_integers_without_sign_that_are_ordered_have_names(order):
+    """GCC 12 sees that x - x is 0, and warns that no integer without sign is below."""
+    byte, limit = tree.Input(0, U8), tree.Input(1, U8)
+
+    for computed in (tree.sub(byte, byte), tree.cast(tree.sub(byte, byte), U32)):
+        ordered = order(computed, tree.cast(limit, computed.dtype))
+        assert written(ordered, "x", "y")[-1].startswith("v")
+    assert written(order(tree.cast(byte, U32), tree.cast(limit, U32)), "x[i]", "y")[0].startswith("((uint32_t)x[i])")
+
+
 def test_an_operand_that_a_function_writes_twice_has_a_name():
     both = tree.maximum(tree.mul(A, B), C)
 

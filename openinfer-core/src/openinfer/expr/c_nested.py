@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _LONGEST = 100
 """Characters of an expression, beyond which its longest operands get names."""
 
+_ORDERS = frozenset({"lt", "le", "gt", "ge"})
+
 _NUMBER = re.compile(r"\w[\w.]*(?:(?<=p)[+-]\w+)?")
 _OPENED = re.compile(r"\w*[(\[]")
 
@@ -114,15 +116,25 @@ class _Nested:
     def _is_warned_of(self, number: int, user: Instruction, is_right: bool) -> bool:
         """Return whether GCC takes an operand for a mistake where it is used, which it does not of a name.
 
-        So it does of short integers that lose their sign in a right operand, of short ones whose bits are inverted,
+        So it does of computed integers without sign that are ordered, as it sees that x - x is 0, and that no number
+        is below 0, of short integers that lose their sign in a right operand, of short ones whose bits are inverted,
         since C inverts those of an int, and of inverted bits of a truth value.
         """
         step = self._steps[number]
+        if user.function in _ORDERS and step.dtype.kind is Kind.UNSIGNED and self._is_computed(number):
+            return True
         if step.function == "bit_not":
             return step.dtype.bits < I32.bits
         if user.function == "bit_not":
             return self._is_truth(number)
         return is_right and self._loses_sign(number)
+
+    def _is_computed(self, number: int) -> bool:
+        """Return whether a value is more than an element or a constant, cast or not."""
+        step = self._steps[number]
+        if step.function == "cast":
+            return self._is_computed(step.operands[0])
+        return bool(step.operands)
 
     def _is_truth(self, number: int) -> bool:
         """Return whether a value is a truth value, or a cast of one."""
