@@ -80,6 +80,14 @@ class Code(Lines):
         lines = wrap(text, width, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
         self.line(*lines)
 
+    def assign(self, name: str, text: str) -> None:
+        """Append an assignment, but none of a name to itself: Clang warns of it.
+
+        So is set the greater one of a total and of what a window has outside of its image, the least number.
+        """
+        if text != name:
+            self.line(f"{name} = {text};")
+
     def scratch(self, kind: str, name: str, count: int, width: int = 8, *, is_zeroed: bool = False) -> None:
         """Append an array to work in, of ``count`` items and at least one; a long one is not on the stack.
 

@@ -177,6 +177,25 @@ def test_an_index_out_of_range_is_a_status() -> None:
     assert run(kernel, arrays) == 2
 
 
+def test_a_total_that_stays_is_not_set_to_itself() -> None:
+    """A window outside of its image has the least number, above which every total is. Clang warns of ``a = a``."""
+    kernel = parse_kernel(
+        "def greatest(x: GLOBAL[i64, 7], y: GLOBAL[i64, 1]):\n"
+        "    total: i64 = x[0]\n"
+        "    total = maximum(total, guarded(x[0], i64(-9223372036854775808), 0 <= -1 < 7))\n"
+        "    total = maximum(total, x[1])\n"
+        "    y[0] = total\n"
+    )
+    code = Code()
+
+    write_kernel(code, kernel, {b.name: bound(b.name, kernel, n, code) for n, b in enumerate(kernel.buffers)})
+
+    assert not [line for line in code.lines if "total = total;" in line]
+    arrays = {"x": np.array([3, 5, 0, 0, 0, 0, 0]), "y": np.zeros(1, np.int64)}
+    assert run(kernel, arrays) == 0
+    assert arrays["y"] == 5
+
+
 def test_private_buffers_and_tests() -> None:
     kernel = parse_kernel(
         "def k(x: GLOBAL[f32, 6], y: GLOBAL[f32, 6]):\n"

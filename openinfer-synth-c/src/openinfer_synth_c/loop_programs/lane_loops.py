@@ -151,7 +151,7 @@ class LaneLoop(Lanes):
             self._join(name, value, tests)
             return
         if name not in self.varying:
-            code.line(f"{place} = {self._uniform(value)};")
+            code.assign(place, self._uniform(value))
             return
         if self.forms[name] is Form.VECTOR:
             self._assign(place, value, tests)

@@ -137,7 +137,9 @@ class _Writer:
                 code.line(*under.lines)
                 with code.braces(f"if ({under.test})"):
                     self.block(under.body)
-            case Let() | Set() | Lookup():
+            case Set(name, value):
+                code.assign(register(name), self._sum_of_product(name, value) or self._value(value))
+            case Let() | Lookup():
                 code.line(self._scalar(statement))
             case Fail(refused, _):
                 code.refuse(out_of_range(refused) or self._named_value(refused))
@@ -152,12 +154,10 @@ class _Writer:
             case Barrier() | Join() | TileAlloc() | TileFill() | TileLoad() | TileStore() | TileFma():
                 raise SynthesisError("a loop program with threads or matrix units has no form in C")
 
-    def _scalar(self, statement: Let | Set | Lookup) -> str:
+    def _scalar(self, statement: Let | Lookup) -> str:
         match statement:
             case Let(name, value):
                 return f"{c_type(value.dtype)} {register(name)} = {self._value(value)};"
-            case Set(name, value):
-                return self._added_product(name, value) or f"{register(name)} = {self._value(value)};"
             case Lookup(var, value):
                 return f"const ptrdiff_t {counter(var)} = (ptrdiff_t){self._named_value(value)};"
 
@@ -195,8 +195,8 @@ class _Writer:
     def _named_value(self, value: Value) -> str:
         return self._places.named_scalar(value, self._named_leaf)
 
-    def _added_product(self, name: str, value: Value) -> str | None:
-        """Return the addition of a product to a total without sign as one statement; None: the value is another."""
+    def _sum_of_product(self, name: str, value: Value) -> str | None:
+        """Return the sum of a total without sign and a product as one expression; None: the value is another."""
         parts = sum_of_product(value) if value.dtype is U32 else None
         if parts is None:
             return None
@@ -209,7 +209,7 @@ class _Writer:
         casts = ["" if factor.leaves[0].dtype is U32 else "(uint32_t)" for factor in factors]
         # GCC warns of a change of sign where the right operand alone is a cast of a byte with sign: casts come first.
         first, second = sorted((f"{cast}{text}" for cast, text in zip(casts, texts, strict=True)), key=_has_no_cast)
-        return f"{register(name)} = {register(name)} + {first} * {second};"
+        return f"{register(name)} + {first} * {second}"
 
     def _named_leaf(self, leaf: Leaf) -> str:
         """Append the names that the tests of a load need; return its text."""
