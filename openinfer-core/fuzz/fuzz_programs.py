@@ -30,7 +30,7 @@ from openinfer.ir.nodes import Op
 def main() -> int:
     options = _options()
     # What devices compile is of no use to later runs of other programs, and would fill their caches.
-    with tempfile.TemporaryDirectory(prefix="openinfer-") as cache:
+    with tempfile.TemporaryDirectory(prefix="openinfer-", ignore_cleanup_errors=True) as cache:
         os.environ["XDG_CACHE_HOME"] = cache
         return fuzz(_Programs(options), options)
 
