@@ -81,9 +81,11 @@ def _mirrored(k: Builder, axis: Var, margin: Margin, mode: str) -> Index:
     if dims.surely(lambda: margin.pad_before <= 0 and margin.pad_after <= 0):
         return axis - margin.pad_before
     inner, count = axis - margin.before, margin.count
+    if mode == "wrap" and dims.surely(lambda: margin.pad_before >= 0 and margin.pad_after >= 0):
+        return inner % dims.max(count, 1)
     if mode == "wrap":
-        return margin.first + inner % dims.max(count, 1)
-    if mode == "edge":
+        place = k.position(inner % dims.max(count, 1))
+    elif mode == "edge":
         place = k.apply(tree.maximum, k.position(axis - margin.pad_before), k.constant(0, I64))
         place = k.apply(tree.minimum, place, k.constant(margin.size - 1, I64))
     else:
