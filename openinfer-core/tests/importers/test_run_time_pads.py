@@ -10,6 +10,7 @@ import pytest
 from onnx_models import INT64, info, model, node, saved, weights
 
 from openinfer import Simulator
+from openinfer.errors import ExecutionError
 from openinfer.importers import ImportedModel, load
 from openinfer.plugins.environment import Environment
 
@@ -18,9 +19,9 @@ runtime = pytest.importorskip("onnxruntime", reason="results are those of onnxru
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
 
 
-def agrees(path: Path, imported: ImportedModel, inputs: dict[str, np.ndarray]) -> None:
+def agrees(path: Path, imported: ImportedModel, inputs: dict[str, Any], device: str = "cpu") -> None:
     expected = runtime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)
-    with Simulator(imported.model, imported.graph).make_executor() as executor:
+    with Simulator(imported.model, imported.graph, device=device).make_executor() as executor:
         executor.step(**{ours: inputs[name] for name, ours in imported.report.inputs.items()})
         found = executor.outputs()
     for name, theirs in zip(imported.report.outputs.values(), expected, strict=True):
@@ -59,6 +60,23 @@ def test_pads_of_run_time_may_cut_off(tmp_path: Path) -> None:
     imported = load(path)
     for pads in ([-1, 1, 3, 0], [2, -1, -1, -1], [-2, 0, -2, 0]):
         agrees(path, imported, {"x": image(4, 3), "pads": np.array(pads, np.int64)})
+
+
+@pytest.mark.parametrize("mode", ["constant", "wrap"])
+def test_a_shape_that_the_file_says_bounds_what_pads_decide(mode: str, tmp_path: Path) -> None:
+    device = "c" if "c" in Environment.default().devices else "cpu"
+    inputs = [info("x", [4, 3]), info("pads", [4], INT64), info("number", [])]
+    value = "number" if mode == "constant" else ""
+    pad = node("Pad", f"x pads {value}".strip(), "y", mode=mode)
+    path = saved(model([pad], inputs, [info("y", [5, 4])], opset=19), tmp_path)
+    imported = load(path)
+    assert any("`y` has the shape [5, 4] of the file" in note for note in imported.report.notes)
+
+    arrays = {"x": image(4, 3), "number": np.array(7, np.float32)}
+    for pads in ([1, 2, 0, -1], [0, 0, 1, 1], [-1, 2, 2, -1]):
+        agrees(path, imported, arrays | {"pads": np.array(pads, np.int64)}, device)
+    with pytest.raises(ExecutionError, match=r"is declared \w+\[5,4\]"):
+        agrees(path, imported, arrays | {"pads": np.array([1, 1, 1, 1], np.int64)}, device)
 
 
 def letterbox() -> Any:

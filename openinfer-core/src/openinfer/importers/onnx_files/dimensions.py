@@ -191,6 +191,11 @@ class Dimensions:
         self.counts.append(name)
         return self.space.size(name, low, high)
 
+    def is_bounded(self, size: Size) -> bool:
+        """Whether a size has a bound below that of the integers that it is computed from."""
+        most = size if is_number(size) else self.space.largest(index_of(size))
+        return most is not None and most < LARGEST
+
     def at_least_zero(self, size: Size) -> Size:
         """Return a size that the program relies on not being negative."""
         if isinstance(size, Dim):

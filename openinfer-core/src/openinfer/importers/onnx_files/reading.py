@@ -127,7 +127,7 @@ class _Reader:
             raise broken(f"{self._name}: graphs are nested more than {DEEPEST} levels deep")
         payloads = {tensor.name: self.payload(tensor) for tensor in proto.initializer}
         payloads |= {tensor.values.name: self._dense(tensor) for tensor in proto.sparse_initializer}
-        types = {info.name: self._info(info) for info in proto.value_info}
+        types = {info.name: self._info(info) for info in (*proto.value_info, *proto.output)}
         self._check_names(proto, payloads)
         return SourceGraph(
             name=proto.name,
