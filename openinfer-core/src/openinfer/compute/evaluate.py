@@ -37,11 +37,25 @@ MOST_PLACES = 1 << 21
 MOST_TERMS = 1 << 16
 """Terms of folds that are computed at once, where there are not more places than that."""
 
+MOST_EVALUATED, MOST_IN_ORDER = 1 << 26, 1 << 14
+"""Terms of a stage that `is_soon_known`, and places that it may visit one after the other."""
+
 
 class RefusedError(OpenInferError):
     """An element is an error: an index out of range, or a value that the operator refuses."""
 
     default_code = "out-of-range"
+
+
+def is_soon_known(stage: Stage) -> bool:
+    """Whether a stage computes few enough terms to be evaluated within seconds."""
+    extents = [axis.extent for axis in stage.axes]
+    folded = [] if stage.fold is None else [axis.extent for axis in stage.fold.axes]
+    places = [extent for extent in extents if isinstance(extent, int)]
+    terms = [extent for extent in folded if isinstance(extent, int)]
+    if len(places) != len(extents) or len(terms) != len(folded) or prod(places) * prod(terms) > MOST_EVALUATED:
+        return False
+    return not stage.is_sequential or prod(places) <= MOST_IN_ORDER
 
 
 def evaluate(

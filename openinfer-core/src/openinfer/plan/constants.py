@@ -3,20 +3,19 @@
 Equal programs give equal data on every machine: sums add term by term in row-major order, elementary functions of f32
 are the formulas of `openinfer.expr.elementary`, and everything else that is computed is exact or rounded once (IEEE).
 A step stays where that cannot be had: functions of a mathematical library (`LIBRARY`), results of arithmetic that are
-NaN, whose sign and payload are the processor's, and packed types. So do steps that may take long (`MOST_TERMS`,
-`MOST_IN_ORDER`), and steps that refuse their operands, which is an error of the run.
+NaN, whose sign and payload are the processor's, and packed types. So do steps that may take long
+(`openinfer.compute.evaluate.is_soon_known`), and steps that refuse their operands, which is an error of the run.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from openinfer.compute.evaluate import RefusedError, evaluate
+from openinfer.compute.evaluate import RefusedError, evaluate, is_soon_known
 from openinfer.compute.stage import expressions_of
 from openinfer.expr.elementary import ELEMENTARY, spelled_out
 from openinfer.expr.linear import linearise
@@ -46,9 +45,6 @@ MOST_GROWTH = 1 << 18
 
 LEAST_NBYTES = 8
 """Bytes up to which a result of constants always becomes data: a step that computes a scalar is longer."""
-
-MOST_TERMS, MOST_IN_ORDER = 1 << 26, 1 << 14
-"""Terms that a step may compute, and places that it may visit one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +150,9 @@ def _is_foldable(step: Step) -> bool:
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
     if computation.parameters or any(tensor.dtype.is_packed for tensor in tensors):
         return False
-    return all(map(_is_soon_known, computation.stages)) and not any(
+    return all(map(is_soon_known, computation.stages)) and not any(
         function in LIBRARY for stage in _spelled_out(computation).stages for function in _functions_of_floats(stage)
     )
-
-
-def _is_soon_known(stage: Stage) -> bool:
-    extents = [axis.extent for axis in stage.axes]
-    folded = [] if stage.fold is None else [axis.extent for axis in stage.fold.axes]
-    places = [extent for extent in extents if isinstance(extent, int)]
-    terms = [extent for extent in folded if isinstance(extent, int)]
-    if len(places) != len(extents) or len(terms) != len(folded) or prod(places) * prod(terms) > MOST_TERMS:
-        return False
-    return not stage.is_sequential or prod(places) <= MOST_IN_ORDER
 
 
 def _spelled_out(computation: Computation) -> Computation:

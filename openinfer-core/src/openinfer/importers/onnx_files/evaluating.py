@@ -1,4 +1,4 @@
-"""Nodes whose inputs are all known, computed by ONNX's reference evaluator."""
+"""Nodes whose inputs are all known, computed at import."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openinfer.array_types import storage_dtype
+from openinfer.dtypes import F32
 from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files import failures
+from openinfer.importers.onnx_files.constant_calls import evaluated
 from openinfer.importers.onnx_files.elements import array_type, number_of, stored_form
 from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.values import known
@@ -16,6 +19,7 @@ from openinfer.importers.onnx_files.values import known
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.node import Node
     from openinfer.importers.onnx_files.source import Array
     from openinfer.importers.onnx_files.values import Call, Value
@@ -25,23 +29,6 @@ MOST_FOLDED = 1 << 16
 """Elements of the largest result that is computed at import; larger ones are left to the program."""
 
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-
-_LAYERS = frozenset({"attention", "convolution", "normalisation", "pooling", "recurrent"})
-"""Categories of operators that the evaluator computes for some versions, ranks and values alone: LogSoftmax as since
-opset 13, GlobalMaxPool over one axis of three, batch norms of matrices as of images, and pools without NaN."""
-
-_MISCOMPUTED = frozenset(
-    {"Det", "DynamicQuantizeLinear", "Erf", "GRU", "Gelu", "HardSwish", "LSTM", "LpNormalization"}
-    | {"MeanVarianceNormalization", "OneHot", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "RNN"}
-    | {"ReduceL2", "ReduceLogSumExp", "ReduceMean", "Resize", "Shrink", "Upsample"}
-)
-"""Other operators that it gets wrong: it adds elements of either sign for p=1, multiplies what OneHot does not choose
-by zero and rounds what it does, and rounds coordinates. It quantises what is far or not finite to any integer, divides
-f16 in f16 before opset 23 too, and gives zeros alone another scale than ONNX Runtime. It rounds quantised products
-after it adds the zero point: a half goes to the even code, not to the even number of steps. Erf of f64 has the digits
-of f32, as functions with constants have (Gelu, HardSwish), and the logarithm of a sum of zeros is NaN. Integers shrink
-by other types than in ONNX Runtime, and sums for means and norms overflow. Gates and pivots of infinite elements
-differ."""
 
 
 def may_be_computed(node: Node) -> bool:
@@ -58,59 +45,64 @@ def _is_quantised_weight(node: Node) -> bool:
     return node.op == "DequantizeLinear" and given is not None and given.rank > 1
 
 
-def evaluates_like(node: Node, calls: Sequence[Call], environment: Environment) -> bool:
-    """Whether ONNX's evaluator computes a node as its translation does; what it cannot is left to the program."""
-    categories = {environment.op(call.op).category for call in calls if call.op in environment.ops}
-    return node.op not in _MISCOMPUTED and not categories & _LAYERS
-
-
-def have_types_of(values: Sequence[Value | None], results: Sequence[Value | None]) -> bool:
-    """Whether values that the evaluator computed have the element types and shapes of a translation's results."""
-    return all(
-        value is None or result is None or (value.dtype is result.dtype and value.dims == result.dims)
-        for value, result in zip(values, results, strict=False)
-    )
+def as_translated(
+    node: Node, calls: Sequence[Call], results: Sequence[Value | None], environment: Environment
+) -> list[Value | None] | None:
+    """Return the results that the translation of a node computes; None where that is left to the program."""
+    arrays = evaluated(calls, results, environment)
+    if arrays is None:
+        return None
+    names = (*node.source.outputs, *("" for _ in results))
+    return [
+        value if value is None or array is None or value.is_known else known(array, value.dtype, value.name or name)
+        for value, array, name in zip(results, arrays, names, strict=False)
+    ]
 
 
 def computed(node: Node, opsets: Mapping[str, int]) -> list[Value | None] | None:
-    """Return the results of a node; None where the evaluator cannot tell."""
+    """Return what ONNX's reference evaluator says of a node without a translation; None where it cannot tell.
+
+    It rounds every step of arithmetic to f16 or bf16, and works on f32 here: results are rounded once.
+    """
     onnx, reference = onnx_module(), onnx_module("onnx.reference")
-    names = [name for name in dict.fromkeys(node.source.inputs) if name]
-    arrays = {
-        name: value.array() for name, value in zip(node.source.inputs, node.inputs, strict=False) if value is not None
+    operands = {
+        name: value for name, value in zip(node.source.inputs, node.inputs, strict=False) if value is not None and name
     }
+    narrow = next((value.dtype for value in operands.values() if value.dtype.is_low_float), None)
     infos = [
-        onnx.helper.make_tensor_value_info(name, number_of(onnx, value.dtype), None)
-        for name, value in zip(node.source.inputs, node.inputs, strict=False)
-        if value is not None and name in names
+        onnx.helper.make_tensor_value_info(name, number_of(onnx, _wide(value.dtype)), None)
+        for name, value in operands.items()
     ]
     outputs = [name for name in node.source.outputs if name]
     made = [onnx.helper.make_tensor_value_info(name, 0, None) for name in outputs]
-    graph = onnx.helper.make_graph([node.source.proto], "node", list({i.name: i for i in infos}.values()), made)
+    graph = onnx.helper.make_graph([node.source.proto], "node", infos, made)
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     model = onnx.helper.make_model(graph, opset_imports=imports)
+    arrays = {name: _foreign(onnx, value) for name, value in operands.items()}
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             # The mean of no elements is reported as a warning, whatever the state of floats.
             warnings.simplefilter("ignore", RuntimeWarning)
-            found = reference.ReferenceEvaluator(model).run(None, _foreign(onnx, node, arrays))
+            results = reference.ReferenceEvaluator(model).run(None, arrays)
     except (*failures.NUMERIC, *failures.of_onnx()):
-        return None  # The program computes it instead.
-    return _values(node, dict(zip(outputs, found, strict=True)))
+        return None
+    return _values(node, dict(zip(outputs, results, strict=True)), narrow)
 
 
-def _foreign(onnx: Any, node: Node, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return arrays with the NumPy types that the evaluator has for packed elements."""
-    types = {name: value.dtype for name, value in zip(node.source.inputs, node.inputs, strict=False) if value}
-    found: dict[str, Array] = {}
-    for name, array in arrays.items():
-        dtype = types[name]
-        wanted = onnx.helper.tensor_dtype_to_np_dtype(number_of(onnx, dtype)) if dtype.is_packed else array.dtype
-        found[name] = np.asarray(array).astype(wanted, copy=False)
-    return found
+def _wide(dtype: DType) -> DType:
+    return F32 if dtype.is_low_float else dtype
 
 
-def _values(node: Node, results: Mapping[str, Any]) -> list[Value | None] | None:
+def _foreign(onnx: Any, value: Value) -> Array:
+    """Return the numbers of a value with the NumPy type that the evaluator has for them."""
+    dtype = _wide(value.dtype)
+    array = value.array()
+    if dtype.is_packed:
+        return array.astype(onnx.helper.tensor_dtype_to_np_dtype(number_of(onnx, dtype)))
+    return array.astype(storage_dtype(dtype), copy=False)
+
+
+def _values(node: Node, results: Mapping[str, Any], narrow: DType | None) -> list[Value | None] | None:
     values: list[Value | None] = []
     for name in node.source.outputs:
         array = results.get(name)
@@ -124,6 +116,8 @@ def _values(node: Node, results: Mapping[str, Any]) -> list[Value | None] | None
             dtype = array_type(held)
         except ModelImportError:
             return None
+        if narrow is not None and dtype is F32:
+            dtype = narrow
         values.append(known(stored_form(held, dtype), dtype, name))
     return values
 

@@ -16,9 +16,8 @@ from openinfer.importers.onnx_files.dimensions import Dimensions
 from openinfer.importers.onnx_files.emitter import Emitter
 from openinfer.importers.onnx_files.evaluating import (
     MOST_FOLDED,
+    as_translated,
     computed,
-    evaluates_like,
-    have_types_of,
     may_be_computed,
     sizes_of,
 )
@@ -252,13 +251,13 @@ def _results(node: Node, state: _State) -> Sequence[Value | None] | None:
     mark, is_known = len(state.emit.calls), may_be_computed(node)
     translator = translators().get((node.source.domain, node.op))
     if translator is None:
-        found = _computed_only(node, state) if is_known else None
-        if found is not None:
-            return found
         body = expanded(node, state.model.opsets)
-        if body is None:
+        if body is not None:
+            return _inlined(node, body, state)
+        constants = _computed_only(node, state) if is_known else None
+        if constants is None:
             node.refuse(_without_operator(node))
-        return _inlined(node, body, state)
+        return constants
     made = translator(node)
     results = [made] if isinstance(made, Value) else list(made)
     if is_known and names_of(*(dim for value in results if value for dim in value.dims)) & state.emit.counts.keys():
@@ -269,10 +268,8 @@ def _results(node: Node, state: _State) -> Sequence[Value | None] | None:
     calls = state.emit.calls[mark:]
     if not (is_known and calls and (sizes_of(results) or 0) <= MOST_FOLDED):
         return results
-    if not evaluates_like(node, calls, state.emit.environment):
-        return results
-    values = computed(node, state.model.opsets)
-    if values is None or not have_types_of(values, results):
+    values = as_translated(node, calls, results, state.emit.environment)
+    if values is None:
         return results
     del state.emit.calls[mark:]
     state.folded += 1
