@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from onnx_models import agrees, info, model, node, saved, weights
+from onnx_models import agrees, helper, info, model, node, saved, weights
 
 from openinfer import Model, ModelImportError, Simulator
 from openinfer.cli import main
@@ -18,7 +18,9 @@ from openinfer.plugins.environment import Environment
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
 
-TO_F32, TO_F64, TO_BOOL = 1, 11, 9
+TO_F32, TO_F64, TO_BOOL, TO_U8, TO_I64 = 1, 11, 9, 2, 7
+
+ONE, ZERO = np.float32(1), np.float32(0)
 
 COPIES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "identity": ([node("Identity", "mask", "mask_out")], {}),
@@ -43,6 +45,42 @@ COPIES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "tile once": ([node("Tile", "mask s", "mask_out")], {"s": [1, 1]}),
     "split in one": ([node("Split", "mask s", "mask_out", axis=0)], {"s": [2]}),
     "sum of one": ([node("Sum", "mask", "mask_out")], {}),
+    "product by 1": ([node("Mul", "mask s", "mask_out")], {"s": ONE}),
+    "product of a row of 1 with it": ([node("Mul", "s mask", "mask_out")], {"s": np.ones(4, np.float32)}),
+    "sum with 0": ([node("Add", "mask s", "mask_out")], {"s": ZERO}),
+    "sum of 0 with it": ([node("Add", "s mask", "mask_out")], {"s": ZERO}),
+    "difference to 0": ([node("Sub", "mask s", "mask_out")], {"s": ZERO}),
+    "quotient by 1": ([node("Div", "mask s", "mask_out")], {"s": ONE}),
+    "power of 1": ([node("Pow", "mask s", "mask_out")], {"s": ONE}),
+    "negated twice": ([node("Neg", "mask", "a"), node("Neg", "a", "mask_out")], {}),
+    "greater of it and itself": ([node("Max", "mask mask", "mask_out")], {}),
+    "chosen of it and itself": ([node("Where", "s mask mask", "mask_out")], {"s": np.array([True, False] * 2)}),
+    "chosen of copies": (
+        [
+            node("Greater", "x s", "c"),
+            node("Add", "mask s", "a"),
+            node("Mul", "mask t", "b"),
+            node("Where", "c a b", "mask_out"),
+        ],
+        {"s": ZERO, "t": ONE},
+    ),
+    "product by 1 of many": (
+        [
+            node("ConstantOfShape", "s", "t", value=helper.make_tensor("", 1, [1], [1.0])),
+            node("Mul", "mask t", "mask_out"),
+        ],
+        {"s": [2, 4]},
+    ),
+    "product by 1 in another type and shape": (
+        [
+            node("Cast", "mask", "a", to=TO_F64),
+            node("Reshape", "a s", "b"),
+            node("Mul", "b t", "c"),
+            node("Reshape", "c u", "d"),
+            node("Cast", "d", "mask_out", to=TO_F32),
+        ],
+        {"s": [8], "t": np.float64(1), "u": [2, 4]},
+    ),
 }
 """Nodes whose last result is their input, and their constants."""
 
@@ -72,6 +110,13 @@ NEARLY_COPIES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "of another order": ([node("Transpose", "mask", "a"), node("Reshape", "a s", "mask_out")], {"s": [2, 4]}),
     "backwards": ([node("Slice", "mask s t u u", "mask_out")], {"s": [-1], "t": [-(1 << 40)], "u": [-1]}),
     "of another input": ([node("Identity", "x", "mask_out")], {}),
+    "doubled": ([node("Mul", "mask s", "mask_out")], {"s": np.float32(2)}),
+    "increased": ([node("Add", "mask s", "mask_out")], {"s": ONE}),
+    "subtracted from 0": ([node("Sub", "s mask", "mask_out")], {"s": ZERO}),
+    "1 divided by it": ([node("Div", "s mask", "a"), node("Clip", "a - t", "mask_out")], {"s": ONE, "t": ONE}),
+    "negated": ([node("Neg", "mask", "mask_out")], {}),
+    "a product by a row": ([node("Mul", "mask s", "mask_out")], {"s": np.array([1, 1, 1, 2], np.float32)}),
+    "chosen of it and another": ([node("Where", "s mask x", "mask_out")], {"s": np.array([True, False] * 2)}),
     "moved": (
         [node("Pad", "mask s", "wide"), node("Slice", "wide t u v", "mask_out")],
         {"s": [0, 1, 0, 0], "t": [0], "u": [4], "v": [1]},
@@ -94,9 +139,41 @@ def test_a_mask_that_is_cast_to_floats_and_back_is_a_copy(tmp_path: Path) -> Non
     assert set(imported.report.inputs) == {"x", "mask"}
 
 
-def test_a_branch_that_returns_an_input_on_both_sides_returns_a_copy(tmp_path: Path) -> None:
-    from onnx import helper
+MASKS: dict[str, tuple[int, list[Any], Any]] = {
+    "and with true": (TO_BOOL, [node("And", "mask s", "mask_out")], True),
+    "and with itself": (TO_BOOL, [node("And", "mask mask", "mask_out")], True),
+    "or with false": (TO_BOOL, [node("Or", "s mask", "mask_out")], False),
+    "exclusive or with false": (TO_BOOL, [node("Xor", "mask s", "mask_out")], False),
+    "not, twice": (TO_BOOL, [node("Not", "mask", "a"), node("Not", "a", "mask_out")], False),
+    "and with all bits": (TO_U8, [node("BitwiseAnd", "mask s", "mask_out")], np.uint8(255)),
+    "integer plus 0": (TO_I64, [node("Add", "mask s", "mask_out")], np.int64(0)),
+}
+"""Nodes that return masks as they are: their element type, the nodes, and the constant that they read."""
 
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_of_bits_are_copies_too(name: str, tmp_path: Path) -> None:
+    kind, nodes, constant = MASKS[name]
+    ports = [info("x", ["n"]), info("mask", ["n"], kind)]
+    nodes = [*nodes, node("Cast", "mask", "f", to=TO_F32), node("Mul", "x f", "y")]
+    results = [info("y", None), info("mask_out", None, kind)]
+    imported = load(saved(model(nodes, ports, results, weights(s=constant), opset=18), tmp_path))
+    assert set(imported.report.inputs) == {"x", "mask"}
+
+
+def test_a_loop_that_hands_an_input_on_returns_a_copy(tmp_path: Path) -> None:
+    body = helper.make_graph(
+        [node("Identity", "going", "goes"), node("Mul", "m one", "kept"), node("Add", "a m", "total")],
+        "body",
+        [info("i", [], TO_I64), info("going", [], TO_BOOL), info("m", [2, 4]), info("a", [2, 4])],
+        [info("goes", [], TO_BOOL), info("kept", [2, 4]), info("total", [2, 4])],
+    )
+    loop = node("Loop", "turns - mask x", "mask_out total", body=body)
+    proto = with_mask([loop, node("Relu", "total", "z")], {"turns": np.int64(3), "one": ONE})
+    assert set(load(saved(proto, tmp_path)).report.inputs) == {"x", "mask"}
+
+
+def test_a_branch_that_returns_an_input_on_both_sides_returns_a_copy(tmp_path: Path) -> None:
     sides = [helper.make_graph([node("Identity", "mask", name)], name, [], [info(name, [2, 4])]) for name in "pq"]
     nodes = [
         node("ReduceSum", "x", "total", keepdims=0),

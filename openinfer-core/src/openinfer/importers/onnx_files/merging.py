@@ -55,7 +55,7 @@ def without_repetitions(program: Program) -> None:
     program.outputs = [(name, of(value) if not value.is_known else value) for name, value in program.outputs]
 
 
-_SAME_ORDER = ("reshape", "squeeze", "unsqueeze", "flatten")
+SAME_ORDER = ("reshape", "squeeze", "unsqueeze", "flatten")
 """Operators that keep elements and their order."""
 
 _WHOLE = ("expand", "split", "tile")
@@ -91,11 +91,11 @@ def _unchanged(call: Call, roots: dict[int, Value], writers: Mapping[int, Call])
 def _keeps_elements(call: Call, x: Value, root: Value) -> bool:
     """Whether a result has all elements of a value in their order: those of ``root``, which are those of ``x``."""
     if call.op == "cast":
-        return _holds(call.outputs[0].dtype, root.dtype)
-    return call.op in _SAME_ORDER or (call.op == "select" and _extent(call, x) == 1)
+        return holds(call.outputs[0].dtype, root.dtype)
+    return call.op in SAME_ORDER or (call.op == "select" and _extent(call, x) == 1)
 
 
-def _holds(wide: DType, narrow: DType) -> bool:
+def holds(wide: DType, narrow: DType) -> bool:
     """Whether an element type has every value of another."""
     if wide is narrow:
         return True

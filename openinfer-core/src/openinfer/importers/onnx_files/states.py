@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.errors import ModelImportError
-from openinfer.importers.onnx_files.branches import BranchCall
 from openinfer.importers.onnx_files.caches import Growth, growth, pairs_by_names, with_caches
+from openinfer.importers.onnx_files.copies import Copies
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -31,7 +31,7 @@ def with_states(program: Program, feeds: Mapping[str, str] | None, kept_inputs: 
     """
     inputs = {value.name: value for value in program.inputs}
     outputs = dict(program.outputs)
-    copies = _Copies(program)
+    copies = Copies(program)
     if feeds is None:
         implied = _by_names(inputs, outputs)
         _need_implied(kept_inputs, implied, inputs)
@@ -70,25 +70,6 @@ def with_states(program: Program, feeds: Mapping[str, str] | None, kept_inputs: 
         each = left[0]
         message = f"the caches that are as long as {each.before.name!r} cannot all be kept: another input has the size"
         raise ModelImportError(f"{message} {each.length!r} too, or they grow differently", code="import-value")
-
-
-class _Copies:
-    """Which values of a program are copies of others, where calls that change nothing have been left out."""
-
-    def __init__(self, program: Program) -> None:
-        self._branches = {
-            id(value): (call, position)
-            for call in program.calls
-            if isinstance(call, BranchCall)
-            for position, value in enumerate(call.outputs)
-        }
-
-    def is_copy(self, value: Value, source: Value) -> bool:
-        """Whether a value always equals another: it is that value, or the result of both sides of a branch."""
-        if value is source:
-            return True
-        branch, position = self._branches.get(id(value), (None, 0))
-        return branch is not None and all(side.results[position] is source for side in branch.sides)
 
 
 def _need_implied(kept: Collection[str], implied: Mapping[str, str], inputs: Mapping[str, Value]) -> None:
