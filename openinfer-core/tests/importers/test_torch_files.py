@@ -152,6 +152,16 @@ def test_an_operator_without_a_translation_is_listed(tmp_path: Path) -> None:
         load(saved(tmp_path, Odd(), torch.ones(3)))
 
 
+def test_complex_results_are_among_what_is_refused(tmp_path: Path) -> None:
+    class Spectral(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.digamma(x) + torch.view_as_real(torch.complex(x, x)).sum(-1)
+
+    with pytest.raises(ModelImportError) as refused:
+        load(saved(tmp_path, Spectral(), torch.ones(3)))
+    assert {node.split(" ")[0] for node in refused.value.nodes} == {"aten.digamma.default", "aten.complex.default"}
+
+
 def test_example_inputs_that_only_a_pickle_holds_are_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, nn.ReLU(), torch.ones(3))
     changed = tmp_path / "changed.pt2"

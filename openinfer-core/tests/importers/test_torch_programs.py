@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,13 @@ def test_a_result_that_differs_from_what_the_program_says_is_refused(kind: str, 
         operators = [op("gelu.default", "y", kind, dims, self="%x", approximate="none")]
 
     with pytest.raises(ModelImportError, match=message):
+        imported_program(program(operators, [info("x", "f32", [3])], ["y"]))
+
+
+def test_a_result_of_a_foreign_type_is_refused_with_its_operator() -> None:
+    operators = [replace(op("abs.default", "y", "f32", [3], self="%x"), foreign="torch.complex64", results=())]
+
+    with pytest.raises(ModelImportError, match=r"aten\.abs\.default 'y'.*its result is torch\.complex64"):
         imported_program(program(operators, [info("x", "f32", [3])], ["y"]))
 
 

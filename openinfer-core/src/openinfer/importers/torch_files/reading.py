@@ -14,7 +14,7 @@ from openinfer.importers.torch_files.package import torch_module
 from openinfer.importers.torch_files.source import Argument, Buffer, Operator, Ref, TorchProgram, Weight
 from openinfer.importers.torch_files.symbolic_integers import CHECKS, FUNCTIONS
 from openinfer.importers.torch_files.symbols import Symbols
-from openinfer.importers.torch_files.tensors import array_of, element_type
+from openinfer.importers.torch_files.tensors import array_of, element_type, known_type
 from openinfer.importers.torch_files.translators import translators
 
 if TYPE_CHECKING:
@@ -132,10 +132,12 @@ class _Reader:
             if kind in _WEIGHTS:
                 tensor = self._tensor(spec)
                 if spec.target in written:
-                    buffers[node] = Buffer(spec.target, _payload(tensor), Ref(written[spec.target].arg.name))
+                    buffers[node] = Buffer(
+                        spec.target, _payload(tensor, spec.target), Ref(written[spec.target].arg.name)
+                    )
                 else:
                     held[node] = tensor
-                    weights[node] = Weight(spec.target, _payload(tensor))
+                    weights[node] = Weight(spec.target, _payload(tensor, spec.target))
             elif kind != "USER_INPUT":
                 message = f"input {node!r} is of kind {kind.lower()}, which OpenInfer does not have"
                 raise ModelImportError(message, code="import-unsupported")
@@ -143,7 +145,7 @@ class _Reader:
                 inputs += self._input(node)
         folded = constants(program, held)
         tensors = {name: value for name, value in folded.items() if hasattr(value, "numel")}
-        weights |= {name: Weight(self._path(name, weights), _payload(value)) for name, value in tensors.items()}
+        weights |= {name: Weight(self._path(name, weights), _payload(value, name)) for name, value in tensors.items()}
         torch = torch_module()
         return TorchProgram(
             name=self._name,
@@ -197,12 +199,11 @@ class _Reader:
         arguments = {key: self._argument(value) for key, value in _arguments(node).items()}
         value: Any = node.meta.get("val")
         parts = list(cast("Any", value)) if isinstance(value, list | tuple) else [value]
-        results = tuple(
-            self._info(result_name(node.name, place), part)
-            for place, part in enumerate(parts)
-            if part is None or hasattr(part, "shape")
-        )
-        return Operator(_op_name(node.target), node.name, arguments, results, _stage(node))
+        tensors = [(place, part) for place, part in enumerate(parts) if part is None or hasattr(part, "shape")]
+        types = [part.dtype for _, part in tensors if part is not None]
+        foreign = next((str(dtype) for dtype in types if known_type(dtype) is None), "")
+        results = tuple(self._info(result_name(node.name, place), part) for place, part in tensors if not foreign)
+        return Operator(_op_name(node.target), node.name, arguments, results, _stage(node), foreign)
 
     def _argument(self, value: Any) -> Argument:
         torch = torch_module()
@@ -211,7 +212,7 @@ class _Reader:
         if isinstance(value, list | tuple):
             return tuple(self._argument(part) for part in cast("list[Any]", value))
         if isinstance(value, torch.dtype):
-            return element_type(value)
+            return known_type(value) or str(value)
         if value is None or isinstance(value, bool | int | float | str):
             return cast("Argument", value)
         # Devices, layouts and memory formats, which results do not depend on.
@@ -221,7 +222,7 @@ class _Reader:
         if value is None:
             return TensorInfo(name, None, None)
         dims: tuple[Dim, ...] = tuple(self._symbols.dim(extent) for extent in value.shape)
-        return TensorInfo(name, element_type(value.dtype), dims)
+        return TensorInfo(name, element_type(value.dtype, f"input {name!r}"), dims)
 
     # Results
 
@@ -235,8 +236,8 @@ class _Reader:
             yield name, Ref(spec.arg.name)
 
 
-def _payload(tensor: Any) -> Payload:
-    return Payload(element_type(tensor.dtype), tuple(tensor.shape), lambda: array_of(tensor))
+def _payload(tensor: Any, name: str) -> Payload:
+    return Payload(element_type(tensor.dtype, f"constant {name!r}"), tuple(tensor.shape), lambda: array_of(tensor))
 
 
 def _shape(node: Any) -> tuple[Any, ...] | None:

@@ -34,6 +34,7 @@ class Operator:
         arguments: by the names of its schema, defaults included.
         results: type of each tensor that it returns; none where it returns an integer.
         stage: the module that it belongs to, such as ``layer1.0.conv1``.
+        foreign: an element type of its results that OpenInfer does not have, as PyTorch calls it; empty: there is none.
     """
 
     op: str
@@ -41,6 +42,7 @@ class Operator:
     arguments: Mapping[str, Argument]
     results: tuple[TensorInfo, ...] = ()
     stage: str = ""
+    foreign: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,22 +30,28 @@ _BITS = {"bf16": "int16", "f8": "uint8"}
 """Types without a counterpart in NumPy, and the integers that their bits are moved in."""
 
 
-def element_type(dtype: Any) -> DType:
-    """Return the element type of a `torch.dtype`.
+def known_type(dtype: Any) -> DType | None:
+    """Return the element type of a `torch.dtype`; None where OpenInfer has none for it."""
+    return BY_NAME.get(NAMES.get(str(dtype).removeprefix("torch."), ""))
+
+
+def element_type(dtype: Any, owner: str) -> DType:
+    """Return the element type of a `torch.dtype`, which ``owner`` has.
 
     Raises:
         ModelImportError: OpenInfer has none for it.
     """
-    name = str(dtype).removeprefix("torch.")
-    if name not in NAMES:
-        raise ModelImportError(f"OpenInfer has no element type for {dtype}", code="import-unsupported")
-    return BY_NAME[NAMES[name]]
+    found = known_type(dtype)
+    if found is None:
+        message = f"{owner} is {dtype}, expected one of {', '.join(NAMES)}"
+        raise ModelImportError(f"{message}: convert it before the export", code="import-unsupported")
+    return found
 
 
 def array_of(tensor: Any) -> Array:
     """Return the numbers of a tensor, with the bits that it has."""
     dense = tensor.detach().cpu().contiguous()
-    dtype = element_type(dense.dtype)
+    dtype = element_type(dense.dtype, "a tensor")
     bits = _BITS.get(dtype.name)
     if bits is None:
         return np.asarray(dense.numpy())

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from openinfer.importers.torch_files.symbols import Range
     from openinfer.plugins.environment import Environment
 
-NO_TRANSLATION = "no translation"
+NO_TRANSLATION = "no operator implements it: export the module with other operators in its place"
 """The reason of an operator that no translator is for."""
 
 _MALFORMED = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
@@ -136,7 +136,7 @@ def _refs(argument: Argument) -> list[str]:
 
 
 def _translate(operator: Operator, state: _State) -> None:
-    if operator.op in CHECKS and not operator.results:
+    if operator.op in CHECKS and not operator.results and not operator.foreign:
         return
     if any(name in state.failed for value in operator.arguments.values() for name in _refs(value)):
         state.failed.add(operator.name)
@@ -174,11 +174,13 @@ def _results(node: Node) -> Resolved:
         if value is None:
             node.refuse(f"result {position} of the operator before it is not available")
         return value
-    if operator.op in FUNCTIONS and not operator.results:
+    if operator.op in FUNCTIONS and not operator.results and not operator.foreign:
         return computed(node)
     translator = translators().get(operator.op)
     if translator is None:
         node.refuse(NO_TRANSLATION)
+    if operator.foreign:
+        node.refuse(f"its result is {operator.foreign}, which OpenInfer does not have: export the module without it")
     made = translator(node)
     if isinstance(made, Value):
         _check(node, made, operator.results[0])
