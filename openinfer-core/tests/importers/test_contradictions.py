@@ -31,7 +31,7 @@ CASES = [
     (node("MaxPool", "x", "y", kernel_shape=[2]), "kernel_shape=[2], expected 2 numbers for 2 dims"),
     (node("AveragePool", "x", "y", kernel_shape=[2, 2], strides=[2]), "strides=[2], expected 2 numbers"),
     (node("LSTM", "s W R", "y", hidden_size=7), "hidden_size=7, but R is for 5 units"),
-    (node("LSTM", "s W R", "y", hidden_size=5, direction="bidirectional"), "but W has 1 directions, expected 2"),
+    (node("LSTM", "s W R", "y", hidden_size=5, direction="bidirectional"), "but W has 1 direction, expected 2"),
     (node("LSTM", "s W R - - h", "y", hidden_size=5), "but initial_h has 2 directions, expected 1"),
     (
         node("LSTM", "s W R", "y", hidden_size=5, direction="backward"),

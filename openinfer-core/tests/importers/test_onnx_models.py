@@ -117,6 +117,8 @@ def test_every_unsupported_node_is_listed_with_its_inputs(tmp_path: Path) -> Non
         (node("Acos", "x", "y"), "no operator implements it: export the model with other operators in its place"),
         (node("Relux", "x", "y"), "ONNX has no such operator; the nearest is Relu"),
         (node("Flash", "x", "y"), "ONNX has no such operator$"),
+        (node("FusedMatMul", "x x", "y"), "ONNX has no such operator; com.microsoft has one: write that domain"),
+        (node("CategoryMapper", "x", "y", domain="ai.onnx.ml"), "no operator implements it: export the model with"),
         (node("Twice", "x", "y", domain="lib"), "operators of the domain 'lib' are unknown: export it as a function"),
         (node("Inverse", "x", "y", domain="com.microsoft"), "without ONNX Runtime's operator Inverse"),
         (node("NonZero", "x", "y"), "its input is a scalar, expected at least one dim"),

@@ -315,16 +315,19 @@ def _unknown_integers(node: Node) -> int | None:
 
 def _without_operator(node: Node) -> str:
     """Return why a node that neither an operator nor a function defines cannot be imported, and what to do."""
-    domain, onnx = node.source.domain, onnx_module()
+    domain, op, onnx = node.source.domain, node.op, onnx_module()
     if domain == RUNTIME:
-        return f"no operator implements it: export the model without ONNX Runtime's operator {node.op}"
-    if domain:
+        return f"no operator implements it: export the model without ONNX Runtime's operator {op}"
+    if domain and domain not in (supported for supported, _ in translators()):
         return f"operators of the domain {domain!r} are unknown: export it as a function, or as operators of ONNX"
-    if onnx.defs.has(node.op):
-        if node.op in _RANDOM:
+    if domain or onnx.defs.has(op):
+        if op in _RANDOM:
             return "no operator implements it: make the random numbers an input of the model"
         return "no operator implements it: export the model with other operators in its place"
-    near = difflib.get_close_matches(node.op, [name for domain, name in translators() if not domain], 1, 0.7)
+    owner = next((supported for supported, name in translators() if name == op), None)
+    if owner is not None:
+        return f"ONNX has no such operator; {owner} has one: write that domain into the node"
+    near = difflib.get_close_matches(op, [name for supported, name in translators() if not supported], 1, 0.7)
     return "ONNX has no such operator" + (f"; the nearest is {near[0]}" if near else "")
 
 

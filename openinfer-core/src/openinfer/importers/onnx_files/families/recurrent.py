@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from openinfer.diagnostics import counted
 from openinfer.importers.onnx_files.families.runtime_quantised import scaled
 from openinfer.importers.onnx_files.loops import Carried, Loop
 from openinfer.importers.onnx_files.node import Node
@@ -82,9 +83,10 @@ def _check_weights(node: Node, directions: int) -> None:
     for position, name in ((1, "W"), (2, "R"), (3, "B"), (5, "initial_h"), (6, "initial_c")):
         value = node.input(position)
         axis = 1 if position > 4 and node.flag("layout") else 0
-        if value is not None and is_number(value.dims[axis]) and value.dims[axis] != directions:
-            found = f"{name} has {value.dims[axis]} directions"
-            node.refuse(f"direction={node.get('direction', 'forward')}, but {found}, expected {directions}")
+        count = directions if value is None else value.dims[axis]
+        if is_number(count) and count != directions:
+            actual = f"{name} has {counted(count, 'direction')}"
+            node.refuse(f"direction={node.get('direction', 'forward')}, but {actual}, expected {directions}")
     hidden = node.given(2).dims[1 if _is_quantised(node) else -1]
     if node.has("hidden_size") and is_number(hidden) and hidden != int(node.get("hidden_size")):
         node.refuse(f"hidden_size={node.get('hidden_size')}, but R is for {hidden} units")
