@@ -374,3 +374,31 @@ def product(x: f32[60, 8], w: f32[8, 16], b: f32[16], /, y: f32[60, 16]):
 
     (rows,) = [loop.step for loop in schedule.loops if loop.axis.name == "i" and loop.bind is Bind.SERIAL]
     assert rows + STORING <= target.registers
+
+
+@pytest.mark.parametrize(
+    ("term", "instructions", "most"),
+    [
+        ("x[t, c]", 1, 32),
+        ("maximum(i32(-128), shr(x[t, c] * i32(3) + z[t, c] * i32(5) + i32(7), i32(2)))", 7, 80),
+    ],
+)
+def test_a_loop_over_terms_is_written_out_for_its_end_as_far_as_terms_are_short(
+    term: str, instructions: int, most: int
+) -> None:
+    """That saves the few instructions of the loop's end, which are a small part of many long terms."""
+    stage = parse_computation(f"""
+def sums(x: i32[64, 64], z: i32[64, 64], /, y: i32[64]):
+    for c in grid(64):
+        for t in unordered(64):
+            total0 = start(i32(0))
+            term0 = {term}
+            total0 = total0 + term0
+        y[c] = total0
+""").stages[0]
+    layouts = {"x": row_major((64, 64)), "z": row_major((64, 64)), "y": row_major((64,))}
+
+    schedule = choose(stage, layouts, TargetInfo(vector_nbytes=1, registers=22, fpu="none"))
+
+    copies = prod(schedule.span(n) or 1 for n, loop in enumerate(schedule.loops) if loop.bind is Bind.UNROLL)
+    assert most / 2 < copies * instructions <= most

@@ -48,6 +48,9 @@ LONG_BODY_OF_FEW = 400
 MOST_AGAIN = 32
 """Most products of a loop over terms that is written out for its end alone."""
 
+PRODUCT = 2
+"""Instructions of a product and the sum that it is added to."""
+
 LIKELY = 24
 """Tilings whose rests are accounted for."""
 
@@ -305,7 +308,8 @@ class _Search:
             return {}
         extent = self._extents[folded[-1]]
         room = (self._target.registers - tiling.accumulators - STORING) // (PAIRS if self._pairs else 1)
-        most = max(1, min(MOST_AGAIN // tiling.accumulators, room))
+        products = tiling.accumulators * max(1, self._instructions // PRODUCT)
+        most = max(1, min(MOST_AGAIN // products, room))
         return {folded[-1]: max(count for count in range(1, most + 1) if extent % count == 0)}
 
     def _left(
