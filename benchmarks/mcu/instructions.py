@@ -214,7 +214,7 @@ def _build(board: Emulated, folder: Path, further: list[str], *, kernels: bool) 
     makefile = (folder / "net" / "Makefile").read_text()
     flags = re.search(r"^CFLAGS \?= (.*)$", makefile, re.MULTILINE)[1].split()
     flags += [*board.family.flags, *BARE, *further]
-    excluded = "-finstrument-functions-exclude-function-list=oi_,net_i,net_r,net_h,x2,x4,x8,x16"
+    excluded = "-finstrument-functions-exclude-function-list=oi_,net_i,net_r,net_h,_part,x2,x4,x8,x16"
     instrumented = ["-finstrument-functions", excluded] if kernels else []
     compiler = board.family.compiler
     _ran([compiler, *flags, *instrumented, "-c", "-o", "net.o", "net/net.c"], folder)

@@ -1,13 +1,16 @@
-"""Loops of long functions become functions of their own, with what they use as parameters."""
+"""Pieces of long functions become functions of their own, with what they use as parameters."""
 
 from __future__ import annotations
 
+import re
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 import openinfer as oi
 from openinfer import programs
+from openinfer.model import ModelLoader
 from openinfer.synth import Synthesizer
 from openinfer_synth_c.function_parts import MOST_LINES, in_parts
 
@@ -24,9 +27,13 @@ def stores(array, length, index="i"):
     return [f"{array}[{index} + {number}] = 0;" for number in range(length)]
 
 
-def split(lines, parameters=("x0", "y0")):
+def split(lines, parameters=("x0", "y0"), **options):
     numbers = count(1)
-    return in_parts(indented(lines), parameters, lambda: f"k_part_{next(numbers)}")
+    return in_parts(indented(lines), parameters, lambda: f"k_part_{next(numbers)}", **options)
+
+
+def loops_of(parts):
+    return [part.lines[0].strip() for part in parts if part.is_loop]
 
 
 def test_a_short_function_stays_as_it_is():
@@ -59,7 +66,10 @@ def test_counters_and_places_around_a_loop_are_handed_over():
 def test_a_loop_that_may_leave_the_step_stays():
     lines = loop("i", ["POLL", *stores("y0", MOST_LINES)]) + loop("i", ["POLL", *stores("y0", 20)])
 
-    assert split(lines) == (tuple(indented(lines)), ())
+    left, parts = split(lines)
+
+    assert loops_of(parts) == []
+    assert sum("POLL" in line for line in left) == 2
 
 
 def test_digits_of_a_number_are_no_name():
@@ -95,7 +105,10 @@ def test_a_loop_that_uses_a_variable_of_the_function_is_not_moved(declared, is_i
     lines = [declared, *loop("i", ["total0 = y0[i];", *stores("y0", 190)]), *stores("x0", 20, "1")]
     lines = loop("j", lines) if is_inside else lines
 
-    assert split(lines) == (tuple(indented(lines)), ())
+    left, parts = split(lines)
+
+    assert loops_of(parts) == []
+    assert sum("total0" in line for line in left) == 2
 
 
 @pytest.mark.parametrize(
@@ -104,7 +117,113 @@ def test_a_loop_that_uses_a_variable_of_the_function_is_not_moved(declared, is_i
 def test_a_loop_that_returns_or_works_in_memory_of_the_function_is_not_moved(text):
     lines = [*loop("i", [text, *stores("y0", 190)]), *stores("x0", 20, "1")]
 
+    left, parts = split(lines)
+
+    assert loops_of(parts) == []
+    assert sum(text in line for line in left) == 1
+
+
+def sums(number, length):
+    """Return statements that use what they declare, and nothing else does."""
+    return [
+        f"int32_t total{number} = 0;",
+        *(f"total{number} += x0[{n}];" for n in range(length)),
+        f"y0[0] = total{number};",
+    ]
+
+
+def test_statements_that_share_no_variable_with_the_others_are_moved():
+    """The more even the functions, the better."""
+    groups = [sums(0, 60), sums(1, 90), sums(2, 60)]
+    lines = loop("i", [line for group in groups for line in group])
+
+    left, (part,) = split(lines)
+
+    assert not part.is_loop
+    assert part.names == ("x0", "y0")
+    assert [line.strip() for line in part.lines] in (groups[0] + groups[1], groups[1])
+    assert "        k_part_1(x0, y0);" in left
+
+
+def test_statements_around_one_variable_stay_together():
+    lines = loop("i", sums(0, 250))
+
     assert split(lines) == (tuple(indented(lines)), ())
+
+
+def test_an_if_moves_with_its_else_and_a_list_with_its_lines():
+    choice = ["if (y0 == x0) {", *indented(stores("y0", 30)), "}", "else {", *indented(stores("x0", 30)), "}"]
+    listed = ["f32x4 total0, total1,", "    total2;", *stores("x0", 60), "y0[0] = total0[0] + total2[0];"]
+
+    left, (part,) = split([*choice, *listed, *sums(3, 80)])
+
+    assert left[-1] != "    }"
+    assert sum("else" in line for line in part.lines) == sum("if (" in line for line in part.lines)
+    assert sum("total2" in line for line in part.lines) in (0, 2)
+
+
+def test_statements_about_the_loop_around_them_stay_in_it():
+    lines = loop("i", ["ONE_BY_ONE(i);", *stores("y0", 250)])
+
+    left, parts = split(lines)
+
+    assert parts
+    assert left[1] == "        ONE_BY_ONE(i);"
+
+
+def test_an_annotation_stays_where_the_variable_is():
+    lines = ["const int64_t at0 = 4;", "/*@ split at0; */", *stores("y0", 300, "at0"), "/*@ merge at0; */"]
+
+    left, parts = split(lines)
+
+    assert parts
+    assert sum("/*@" in line for line in left) == 2
+
+
+def calls_of(count):
+    """Return the calls of a block, each with the line of the program that it is of."""
+    return [line for number in range(count) for line in (f"/* line {number}: op */", f"k_add({number});")]
+
+
+def test_parts_of_a_block_have_its_parameters_which_macros_use():
+    parameters = ("model", "inputs", "outputs")
+
+    left, (part,) = split([*calls_of(100), "return MODEL_OK;"], parameters, of_block=True)
+
+    assert "    k_part_1(model, inputs, outputs);" in left
+    assert part.names == parameters
+    assert not part.has_status
+    assert part.lines[0].startswith("    /* line ")
+    assert part.lines[-1].endswith(");")
+    assert left[-1] == "    return MODEL_OK;"
+    assert abs(len(part.lines) - len(left)) < 10
+
+
+def test_a_block_ends_with_the_status_of_its_part():
+    """For an analyser, what the part writes before it succeeds is not mixed with what was there before it failed."""
+    fails = ["{", "    if (model->n_m > 3) { return MODEL_INDEX + MODEL_AT(7); }", "}"] * 20
+
+    left, (part,) = split([*fails, *calls_of(20), *fails, *fails], ("model",), of_block=True)
+
+    assert part.has_status
+    at = left.index("        const int32_t status = k_part_1(model);")
+    assert [line.strip() for line in left[at + 1 : at + 4]] == [
+        "/*@ split status == 0; */",
+        "if (status != MODEL_OK) { return status; }",
+        "/*@ merge status == 0; */",
+    ]
+
+
+def test_a_long_loop_of_the_program_is_a_part_with_the_counters_around_it():
+    body = ["{", "    const int64_t x1_0 = i_l + i_m;", "    k_add(a_h, t_w[x1_0]);", "}"] * 40
+    inner = ["{", "    const int64_t start_m = 0;", "    for (int64_t i_m = start_m; i_m < 4; ++i_m) {"]
+    inner += [*indented(indented(body)), "    }", "}"]
+    outer = ["for (int64_t i_l = 0; i_l < 4; ++i_l) {", *indented(inner), *indented(body[:80]), "}"]
+
+    _, (part,) = split(outer, ("model",), of_block=True)
+
+    assert part.names == ("model", "i_l", "start_m")
+    assert part.lines[0] == "    for (int64_t i_m = start_m; i_m < 4; ++i_m) {"
 
 
 def test_parts_call_parts():
@@ -135,7 +254,33 @@ def test_no_function_of_a_layer_of_bytes_has_more_than_200_lines():
     synthesizer = Synthesizer("c", arch="cortex-m4")
     source = synthesizer.synthesize(oi.Model.from_arrays({}), programs.graph(program)).bundle.files["model.c"].decode()
 
-    lengths = [len(text.split("\n}\n")[0].split("\n")) + 1 for text in source.split("\nKERNEL ")[1:]]
-
     assert "k_conv_integer_part(" in source
-    assert max(lengths) <= 200
+    assert longer_than_200(source) == {}
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("program", "arch"),
+    [
+        ("char-gpt/gpt.oi", None),
+        ("cnn/mobilenet-int8.oi", "rv32imc"),
+        ("cnn/resnet8.oi", "rv32imc"),
+    ],
+)
+def test_no_function_of_an_example_has_more_than_200_lines(program, arch):
+    """A block with a loop over layers, groups of pixels with totals of their own."""
+    path = EXAMPLES / program
+    with ModelLoader.open(path.with_suffix(".oinf")) as model:
+        synthesis = Synthesizer("c", arch=arch).synthesize(model, programs.graph(path), sizes=model.sizevars)
+
+    assert longer_than_200(synthesis.bundle.files["model.c"].decode()) == {}
+
+
+def longer_than_200(source):
+    """Return the lines of the functions that are longer, by their names."""
+    functions = re.finditer(r"^\w[^\n]*?(\w+)\([^\n]*\) \{\n.*?^\}$", source, re.MULTILINE | re.DOTALL)
+    lengths = {function[1]: function[0].count("\n") + 1 for function in functions}
+    assert len(lengths) > 3
+    return {name: count for name, count in lengths.items() if count > 200}

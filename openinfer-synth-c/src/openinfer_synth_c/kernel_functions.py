@@ -85,6 +85,7 @@ class KernelFunction:
         scratch_nbytes: bytes that it works in, at the address of its last parameter; it has none where they are 0.
         work: an estimate of what it does.
         parts: the functions that only it calls, in the order of their definitions.
+        is_apart: whether compilers are to treat it for itself, not in place of its call.
     """
 
     name: str
@@ -97,6 +98,7 @@ class KernelFunction:
     work: int
     scratch_nbytes: int = 0
     parts: tuple[KernelFunction, ...] = ()
+    is_apart: bool = True
 
     @property
     def head(self) -> str:
@@ -104,7 +106,7 @@ class KernelFunction:
         result = "int32_t" if self.has_status else "void"
         parameters = [*(p.text for p in self.parameters), *(f"ptrdiff_t {name}" for name in self.sizes)]
         parameters += ["unsigned char *restrict scratch"] if self.scratch_nbytes else []
-        return f"KERNEL {result} {self.name}({', '.join(parameters) or 'void'})"
+        return f"{'KERNEL' if self.is_apart else 'static'} {result} {self.name}({', '.join(parameters) or 'void'})"
 
 
 class KernelFunctions:
@@ -191,6 +193,7 @@ def _function(part: Part, parameters: Sequence[Parameter]) -> KernelFunction:
         definitions=(),
         has_status=False,
         work=0,
+        is_apart=part.is_loop,
     )
 
 

@@ -37,6 +37,7 @@ class Names(PortNames):
             value.number: arena.name("a_", value.name) for value in plan.values if isinstance(value.memory, ArenaMemory)
         }
         self.blocks = {procedure.name: blocks.name("block_", procedure.name) for procedure in plan.procedures}
+        self._functions = blocks
         steps = [step for procedure in plan.procedures for step in walk(procedure.steps)]
         self.used_weights: set[int] = set()
         self.used_tables: set[int] = set()
@@ -47,6 +48,10 @@ class Names(PortNames):
         self.loop_bounds = {
             step.loop: (loops.name("start_", step.index), loops.name("end_", step.index)) for step in found
         }
+
+    def part_of_block(self, procedure: str) -> str:
+        """Return a name for the function of a part of a block."""
+        return self._functions.name("block_", f"{procedure}_part")
 
     def value(self, number: int) -> str:
         """Return the expression of the address of a value's first element."""

@@ -28,6 +28,7 @@ from openinfer.synth.c_host.statuses import STATUSES
 from openinfer.synth.c_host.templates import PROGRAM_TEMPLATE
 from openinfer.synth.c_text import comment
 from openinfer.synth.npy_harness import HEADER_NAME, harness_header
+from openinfer_synth_c.block_functions import block_function
 from openinfer_synth_c.board_files import board_files
 from openinfer_synth_c.boards import board_of, check_emulated
 from openinfer_synth_c.build_context import CONTRACTION, build_context
@@ -336,7 +337,7 @@ def _body(
         has_helium=plan.arch is not None and plan.arch.machine.mve,
         polls=polls,
     )
-    blocks: list[tuple[dict[str, object], list[str]]] = []
+    blocks: list[tuple[str, list[str], dict[str, int]]] = []
     helpers: dict[str, None] = {}
     definitions: dict[str, str] = {}
     functions: set[str] = set()
@@ -358,8 +359,7 @@ def _body(
         name, lines = names.blocks[procedure.name], code.lines
         if polls:
             lines, work[name] = with_polls(lines, code.loop_turns, work)
-        block: dict[str, object] = {"name": name, "tasks": code.tasks, "comment": comment(f"block {procedure.name}")}
-        blocks.append((block, lines))
+        blocks.append((procedure.name, lines, code.tasks))
     code = Code(depth=1, scratch="model->scratch")
     StatementWriter(code, names, plan, kernels).steps(plan.reset)
     scratch_nbytes = max(scratch_nbytes, code.scratch_nbytes)
@@ -372,7 +372,7 @@ def _body(
         rolled = rolled or bool(kernel.definitions) or uses_rolled(kernel.lines)
     short = short_names(definitions)
     return _Body(
-        blocks=tuple({**block, "lines": with_names(lines, short)} for block, lines in blocks),
+        blocks=tuple(block_function(names, name, lines, tasks, short) for name, lines, tasks in blocks),
         reset=with_names(code.lines, short),
         kernels=tuple(replace(each, lines=narrow(with_names(each.lines, short))) for each in kernels),
         names=names,
