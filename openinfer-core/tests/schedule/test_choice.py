@@ -402,3 +402,24 @@ def sums(x: i32[64, 64], z: i32[64, 64], /, y: i32[64]):
 
     copies = prod(schedule.span(n) or 1 for n, loop in enumerate(schedule.loops) if loop.bind is Bind.UNROLL)
     assert most / 2 < copies * instructions <= most
+
+
+@pytest.mark.parametrize(("dsp", "copies"), [(False, 64), (True, 8)])
+def test_totals_that_fill_the_registers_leave_terms_to_be_computed_in_order(dsp: bool, copies: int) -> None:
+    """So many are written out as the compiler does not read ahead, on cores without products of pairs."""
+    stage = parse_computation("""
+def product(x: i32[64], w: i32[64, 64], /, y: i32[64]):
+    for c in grid(64):
+        for t in unordered(64):
+            total0 = start(i32(0))
+            term0 = x[t] * w[t, c]
+            total0 = total0 + term0
+        y[c] = total0
+""").stages[0]
+    layouts = {"x": row_major((64,)), "w": row_major((64, 64)), "y": row_major((64,))}
+    target = TargetInfo(vector_nbytes=1, registers=32, integer_registers=12, fpu="single", dsp=dsp)
+
+    schedule = choose(stage, layouts, target)
+
+    unrolled = (schedule.span(n) or 1 for n, loop in enumerate(schedule.loops) if loop.bind is Bind.UNROLL)
+    assert prod(unrolled) == copies

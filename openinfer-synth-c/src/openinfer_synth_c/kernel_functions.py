@@ -14,6 +14,7 @@ from openinfer_synth_c.code import Code
 from openinfer_synth_c.elements import Bound
 from openinfer_synth_c.function_parts import in_parts
 from openinfer_synth_c.loop_programs import counter, operand_name, write_kernel
+from openinfer_synth_c.ordered_terms import in_order
 from openinfer_synth_c.polls import with_polls
 from openinfer_synth_c.repeated_statements import with_loops
 
@@ -115,13 +116,22 @@ class KernelFunctions:
     Args:
         has_vector_types: whether vectors have the types of GCC and Clang, not those of plain C99.
         has_helium: whether they have Arm's instructions for microcontrollers.
+        is_in_order: whether terms of totals are kept one after another.
         polls: whether long loops test the flag that a step is left by.
     """
 
-    def __init__(self, *, has_vector_types: bool = False, has_helium: bool = False, polls: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        has_vector_types: bool = False,
+        has_helium: bool = False,
+        is_in_order: bool = False,
+        polls: bool = False,
+    ) -> None:
         self._names = Identifiers()
         self._has_vector_types = has_vector_types
         self._has_helium = has_helium
+        self._is_in_order = is_in_order
         self._polls = polls
         self._found: dict[tuple[object, ...], KernelFunction] = {}
         self._bodies: dict[tuple[object, ...], int] = {}
@@ -154,6 +164,7 @@ class KernelFunctions:
         lines, work = with_polls(code.lines, {}, {})
         words = set(_WORD.findall("\n".join(code.lines)))
         body = [line for text in (lines if self._polls else code.lines) for line in text.split("\n")]
+        body = in_order(body) if self._is_in_order else body
         unused = [f"    (void){counter(var)};" for var in kernel.parameters if counter(var) not in words]
         moves_words = any("i8x4(" in line for line in code.lines)
         words_of = [f"    IN_WORDS({p.name});" for p in parameters if moves_words and p.is_in_words and p.name in words]

@@ -41,6 +41,8 @@ from openinfer_synth_c.kernel_calls import has_vector_types
 from openinfer_synth_c.kernel_functions import DEFINITION as KERNEL_DEFINITION
 from openinfer_synth_c.kernel_functions import KernelFunctions
 from openinfer_synth_c.names import Names
+from openinfer_synth_c.ordered_terms import definition as next_term_definition
+from openinfer_synth_c.ordered_terms import is_in_order
 from openinfer_synth_c.overlaps import free_inputs
 from openinfer_synth_c.polls import definition, with_polls
 from openinfer_synth_c.projects import build_for
@@ -335,6 +337,7 @@ def _body(
     kernels = KernelFunctions(
         has_vector_types=has_vector_types(plan),
         has_helium=plan.arch is not None and plan.arch.machine.mve,
+        is_in_order=plan.arch is not None and is_in_order(plan.arch.machine),
         polls=polls,
     )
     blocks: list[tuple[str, list[str], dict[str, int]]] = []
@@ -414,6 +417,7 @@ def _source(plan: ExecutionPlan, body: _Body, blob: Blob | None) -> dict[str, ob
         "definitions": body.definitions,
         "kernels": body.kernels,
         "unrolled": unrolled_definition(line for kernel in body.kernels for line in kernel.lines),
+        "next_term": next_term_definition(line for kernel in body.kernels for line in kernel.lines),
         "kernel_definition": KERNEL_DEFINITION if body.kernels else "",
         "blocks": body.blocks,
         "registers": [{"name": names.registers[r.number], "initial": r.initial} for r in plan.registers if r.is_kept],

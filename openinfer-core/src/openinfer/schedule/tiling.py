@@ -48,6 +48,9 @@ LONG_BODY_OF_FEW = 400
 MOST_AGAIN = 32
 """Most products of a loop over terms that is written out for its end alone."""
 
+MOST_IN_ORDER = 64
+"""The same on a core whose registers hold totals: its compiler is kept from reading several terms ahead."""
+
 PRODUCT = 2
 """Instructions of a product and the sum that it is added to."""
 
@@ -309,7 +312,8 @@ class _Search:
         extent = self._extents[folded[-1]]
         room = (self._target.registers - tiling.accumulators - STORING) // (PAIRS if self._pairs else 1)
         products = tiling.accumulators * max(1, self._instructions // PRODUCT)
-        most = max(1, min(MOST_AGAIN // products, room))
+        is_in_order = not self._target.dsp and 2 * tiling.accumulators > self._target.registers
+        most = max(1, MOST_IN_ORDER // products if is_in_order else min(MOST_AGAIN // products, room))
         return {folded[-1]: max(count for count in range(1, most + 1) if extent % count == 0)}
 
     def _left(
