@@ -7,11 +7,13 @@ import shutil
 import numpy as np
 import pytest
 
+from openinfer.array_types import storage_dtype
 from openinfer.dsl import graph
 from openinfer.errors import CacheIndexError, CacheLimitError, ExecutionError
 from openinfer.model import Model
 from openinfer.simulate import Simulator
 from openinfer.simulate.execute.whole_program import WholeStateProgram
+from openinfer_synth_c.device import CBuffer, CDevice
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -256,3 +258,30 @@ def test_results_with_a_shape_of_run_time_have_it():
         assert c.fetch("some").shape == (number, 2)
         assert_equal(cpu, c, "some")
         np.testing.assert_array_equal(c.outputs()["some"], c.fetch("some"))
+
+
+def test_a_step_of_sizes_below_their_limits_touches_nothing_behind_its_arrays(monkeypatch):
+    text = """
+    dynamic { x: f32[T]; }
+    volatile { y: f32[T, T]; }
+    persistent { n: i32; }
+    block entry {
+      cache.increment n;
+      loop turns (i in T..3) { op add(x, y) >> y; }
+      return y;
+    }
+    """
+    behind = []
+
+    def allocate(self, type):
+        room = np.full(type.count + 64, 7, storage_dtype(type.dtype))
+        behind.append(room[type.count :])
+        return CBuffer(type, room[: type.count].reshape(type.shape))
+
+    monkeypatch.setattr(CDevice, "allocate", allocate)
+    cpu, c = executors(text, {"T": 1}, limits={"T": 6})
+    for length in (2, 4, 6, 1):
+        cpu.step(x=noise(length))
+        c.step(x=noise(length))
+        assert_equal(cpu, c, "y", "n")
+    assert all((rest == 7).all() for rest in behind)

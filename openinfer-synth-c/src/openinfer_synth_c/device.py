@@ -28,7 +28,7 @@ from openinfer.plan.steps import Arrangement, ComputeStep, KernelStep, LoopProgr
 from openinfer.scalars import converted, repeated_code
 from openinfer.schedule import choose
 from openinfer_synth_c.profiles import host
-from openinfer_synth_c.program_calls import PlanInstance, bind_plan
+from openinfer_synth_c.program_calls import CompiledModel, PlanInstance, bind_plan
 from openinfer_synth_c.step_calls import StepCalls
 from openinfer_synth_c.step_functions import NOWHERE, step_function
 
@@ -234,8 +234,15 @@ class CDevice:
         Raises:
             SynthesisError, DeviceError: it cannot be written out or compiled.
         """
-        given = [own(inputs[port.name]).array for port in plan.inputs]
-        return PlanInstance(plan, given, [own(outputs[port.name]).array for port in plan.outputs])
+        return _bound_instance(CompiledModel(plan), inputs, outputs)
+
+    def open_sized_program(self, plan: ExecutionPlan) -> SizedModel:
+        """Return a program for steps of all sizes up to the largest of its plan.
+
+        Raises:
+            SynthesisError, DeviceError: it cannot be written out or compiled.
+        """
+        return SizedModel(CompiledModel(plan))
 
     def _bound(self, step: Step, inputs: Sequence[CBuffer], outputs: Sequence[CBuffer], what: str) -> BoundCall:
         types = tuple(b.type for b in inputs), tuple(b.type for b in outputs)
@@ -257,6 +264,27 @@ class CDevice:
 
     def close(self) -> None:
         """Return at once: memory goes with its last user."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SizedModel:
+    """A compiled model for steps of many sizes, with its state."""
+
+    model: CompiledModel
+
+    def at(self, sizes: Mapping[str, int], inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]) -> PlanInstance:
+        """Return the model for steps of some sizes, on buffers by name; see `SizedProgram.at`."""
+        return _bound_instance(self.model, inputs, outputs, sizes)
+
+
+def _bound_instance(
+    model: CompiledModel,
+    inputs: Mapping[str, Buffer],
+    outputs: Mapping[str, Buffer],
+    sizes: Mapping[str, int] | None = None,
+) -> PlanInstance:
+    given = [own(inputs[port.name]).array for port in model.plan.inputs]
+    return PlanInstance(model, given, [own(outputs[port.name]).array for port in model.plan.outputs], sizes)
 
 
 @dataclass(frozen=True, slots=True)

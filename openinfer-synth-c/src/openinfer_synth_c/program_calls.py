@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from openinfer.affine import Index
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.values import PlanInput, PlanOutput
     from openinfer.synth.c_host.variables import Variable
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -48,7 +49,7 @@ def bind_plan(plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Ar
         SynthesisError: the plan holds something that cannot be written out in C.
         DeviceError: it cannot be compiled.
     """
-    call, kept = _Model(plan).stepping(inputs, outputs)
+    call, kept = CompiledModel(plan).stepping(inputs, outputs)
 
     def run(_kept: object = kept) -> bool:
         return call() == 0
@@ -59,27 +60,38 @@ def bind_plan(plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Ar
 class PlanInstance:
     """An instance of a model that keeps state, bound to arrays in the order of the plan's ports.
 
-    Raises:
-        SynthesisError: the plan holds something that cannot be written out in C.
-        DeviceError: it cannot be compiled.
+    Several that are bound to one model are one program with one state.
     """
 
-    def __init__(self, plan: ExecutionPlan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        self._model = _Model(plan)
+    def __init__(
+        self,
+        model: CompiledModel,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
+        """Bind a model to arrays; ``sizes`` are those of its steps, where the plan takes any."""
+        self._model = model
+        ports = model.plan.outputs
         self._shapes = {
-            port.name: np.zeros(len(port.type.shape), np.uintp) for port in plan.outputs if port.extents is not None
+            port.name: np.zeros(len(port.type.shape), np.uintp) for port in ports if port.extents is not None
         }
+        given = [model.room(port, array) for port, array in zip(model.plan.inputs, inputs, strict=True)]
+        rooms = [model.room(port, array) for port, array in zip(ports, outputs, strict=True)]
+        self._before, self._after = _moves(given, inputs), _moves(rooms, outputs)
         arrays: list[Array] = []
-        for port, output in zip(plan.outputs, outputs, strict=True):
-            arrays += [output, self._shapes[port.name]] if port.name in self._shapes else [output]
-        self._call, self._kept = self._model.stepping(inputs, arrays)
-        self._demanding = _demanding(plan)
-        self._variables = {variable.name: _held(variable, plan) for variable in self._model.source.instance.variables}
+        for port, room in zip(ports, rooms, strict=True):
+            arrays += [room, self._shapes[port.name]] if port.name in self._shapes else [room]
+        self._call, self._kept = model.stepping(given, arrays, sizes or {})
 
     def step(self) -> Fault | None:
         """Run a step."""
+        for room, array in self._before:
+            np.copyto(room, array)
         status = self._call()
         if not status:
+            for room, array in self._after:
+                np.copyto(array, room)
             return None
         number = self._model.fault_line()
         node = number - 1 if number else None
@@ -90,7 +102,7 @@ class PlanInstance:
     def _demanded(self, node: int | None) -> Iterator[str]:
         """Yield what a statement demands, and its sizes: the first demand that was not met, and those in front of it
         that may have been it, because they read memory."""
-        for step in self._demanding.get(node, ()):
+        for step in self._model.demanding.get(node, ()):
             is_met: bool | None = None
             sizes: dict[str, int] = {}
             try:
@@ -140,46 +152,76 @@ class PlanInstance:
 
     def get(self) -> dict[str, Array]:
         """Return a copy of all variables, in storage form."""
-        found = {name: array.copy() for name, array in self._variables.items()}
+        found = {name: array.copy() for name, array in self._model.variables.items()}
         for number, array in enumerate(found.values()):
             self._model.call("model_get", number, array)
         return found
 
     def set(self, values: Mapping[str, Array]) -> None:
         """Give all variables their values."""
-        for number, (name, array) in enumerate(self._variables.items()):
+        for number, (name, array) in enumerate(self._model.variables.items()):
             given = np.ascontiguousarray(values[name], array.dtype)
             self._model.call("model_set", number, given)
 
 
 def _demanding(plan: ExecutionPlan) -> dict[int | None, list[EqualStep | PlaceStep]]:
-    """Return the steps that demand something of sizes, by their statement."""
+    """Return the steps that demand something of sizes, by their statement; None: of a declaration."""
     demanding: dict[int | None, list[EqualStep | PlaceStep]] = {}
     for procedure in plan.procedures:
         for step in walk(procedure.steps):
             if isinstance(step, EqualStep | PlaceStep) and step.demand is not None:
-                demanding.setdefault(step.origin.statements[0].node, []).append(step)
+                node = next((statement.node for statement in step.origin.statements), None)
+                demanding.setdefault(node, []).append(step)
     return demanding
 
 
-class _Model:
-    """A compiled model with one instance in memory."""
+class CompiledModel:
+    """A compiled model with one instance in memory.
+
+    Attributes:
+        variables: arrays that hold each persistent variable, by name.
+        demanding: the steps that demand something of sizes, by their statement.
+
+    Raises:
+        SynthesisError: the plan holds something that cannot be written out in C.
+        DeviceError: it cannot be compiled.
+    """
 
     def __init__(self, plan: ExecutionPlan) -> None:
         blob = blob_of(plan, largest_embedded=0)
+        self.plan = plan
         self.source = program_source(plan, blob)
         self._library = load_library(self.source.files, () if plan.arch is None else plan.arch.compiler.flags)
-        self._instance = _aligned(bytes(self.source.instance.nbytes))
+        self._instance = _zeros(self.source.instance.nbytes)
         self._given = [self._instance, *([] if blob is None else [_aligned(blob.data)])]
-        self._given += [_aligned(bytes(memory.nbytes)) for memory in self.source.instance.memories]
+        self._given += [_zeros(memory.nbytes) for memory in self.source.instance.memories]
         status = self._library["model_init"](*(ctypes.c_void_p(array.ctypes.data) for array in self._given))
         if status:
             raise DeviceError(f"device c: the program cannot be initialised, status {status}")
+        self._rooms: dict[str, Array] = {}
+        self.variables = {variable.name: _held(variable, plan) for variable in self.source.instance.variables}
+        self.demanding = _demanding(plan)
 
-    def stepping(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> tuple[Callable[[], int], object]:
-        """Return a call that runs a step and returns its status, and the objects that must outlive it."""
+    def room(self, port: PlanInput | PlanOutput, array: Array) -> Array:
+        """Return an array with room for the largest shape of a port, which its steps may touch: the array of a step of
+        some sizes where it is as large, else one that all sizes share."""
+        if port.extents is None or array.shape == port.type.shape:
+            return array
+        if port.name not in self._rooms:
+            self._rooms[port.name] = np.zeros(port.type.shape, array.dtype)
+        return self._rooms[port.name]
+
+    def stepping(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], sizes: Mapping[str, int] | None = None
+    ) -> tuple[Callable[[], int], object]:
+        """Return a call that runs a step and returns its status, and the objects that must outlive it.
+
+        Args:
+            sizes: those of the step that the plan takes, by name.
+        """
         instance = ctypes.c_void_p(self._instance.ctypes.data)
-        call = partial(self._library["model_step"], instance, _pointers(inputs), _pointers(outputs))
+        lengths = [(sizes or {})[name] for name in self.plan.given_sizes]
+        call = partial(self._library["model_step"], instance, _fields(inputs, lengths), _fields(outputs))
         kept = (*inputs, *outputs, *self._given)
         if self.source.work < LONG_WORK:
             return call, kept
@@ -227,14 +269,27 @@ def _held(variable: Variable, plan: ExecutionPlan) -> Array:
     return np.zeros(state.type.shape, storage_dtype(state.type.dtype))
 
 
+def _moves(rooms: Sequence[Array], arrays: Sequence[Array]) -> list[tuple[Array, Array]]:
+    """Return the elements at the front of rooms, with the arrays of ports that are smaller."""
+    pairs = zip(rooms, arrays, strict=True)
+    return [(room.reshape(-1)[: array.size].reshape(array.shape), array) for room, array in pairs if room is not array]
+
+
 def _aligned(data: bytes) -> Array:
     """Return a copy of bytes at an address that a model takes."""
-    room = np.empty(len(data) + ALIGNMENT, np.uint8)
+    room = _zeros(len(data))
+    room[:] = np.frombuffer(data, np.uint8)
+    return room
+
+
+def _zeros(nbytes: int) -> Array:
+    """Return bytes at an address that a model takes; the system gives them memory when they are first touched."""
+    room = np.zeros(nbytes + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
-    room[start : start + len(data)] = np.frombuffer(data, np.uint8)
-    return room[start : start + len(data)]
+    return room[start : start + nbytes]
 
 
-def _pointers(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:
-    """Return the structure of pointers that a program expects; an empty structure gets a placeholder field."""
-    return (ctypes.c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))
+def _fields(arrays: Sequence[Array], sizes: Sequence[int] = ()) -> ctypes.Array[ctypes.c_size_t]:
+    """Return a structure of pointers, and sizes after them, that a program expects; an empty one gets a placeholder."""
+    count = len(arrays) + len(sizes)
+    return (ctypes.c_size_t * max(count, 1))(*(array.ctypes.data for array in arrays), *sizes)

@@ -77,10 +77,19 @@ class Binder:
         """Whether expressions on the device may read, compute and write an element type."""
         return dtype.name in self._table.expression_dtypes
 
-    def plan(self, resolved: ResolvedGraph, model: Model, limits: Mapping[str, int] | None = None) -> ExecutionPlan:
-        """Return the execution plan of a program for the device; ``limits`` say how far caches may grow.
+    def plan(
+        self,
+        resolved: ResolvedGraph,
+        model: Model,
+        limits: Mapping[str, int] | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> ExecutionPlan:
+        """Return the execution plan of a program for the device.
 
-        Limits of sizes are left out: each size of a step has a plan of its own.
+        Args:
+            limits: how far caches may grow; those of sizes are ignored.
+            sizes: the largest values, at which the program is resolved, of sizes that a step gives; None: the plan is
+                for steps of the program's sizes alone.
 
         Raises:
             SynthesisError: a plan cannot hold something in it; the message names the statement.
@@ -92,6 +101,7 @@ class Binder:
             machine=TargetInfo() if arch is None else arch.machine,
             schedules=given if isinstance(given, ScheduleFile) else None,
             limits=limits_of(resolved.graph, model, limits or {}).caches,
+            given=sizes or {},
             # Every variable that a step wrote can be fetched after it: where nodes could run again, only results are.
             inspected=keeps_state(resolved) or self.runs_fitting,
             scheduled=arch is not None or not self.runs_fitting,

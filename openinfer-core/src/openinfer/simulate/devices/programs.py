@@ -119,6 +119,31 @@ class StateBackend(DeviceBackend, Protocol):
         ...
 
 
+class SizedProgram(Protocol):
+    """A program for steps of all sizes up to the largest ones of its plan (`ExecutionPlan.given_sizes`)."""
+
+    def at(self, sizes: Mapping[str, int], inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer]) -> StateProgram:
+        """Return the program for steps of some sizes, bound to the buffers of its inputs and outputs, by name.
+
+        All that are returned are one program with one state: what one changes, the others have.
+
+        Args:
+            sizes: those of the plan, by name.
+            inputs: buffers of the shapes that inputs have at these sizes.
+            outputs: likewise; of those whose shape is known at run time only, buffers of the largest shape.
+        """
+        ...
+
+
+@runtime_checkable
+class SizedBackend(StateBackend, Protocol):
+    """A device that runs one plan at all sizes of steps, within limits."""
+
+    def open_sized_program(self, plan: ExecutionPlan) -> SizedProgram:
+        """Return a plan that has `ExecutionPlan.given_sizes`, with memory for its state and for its largest sizes."""
+        ...
+
+
 def keeps_state(resolved: ResolvedGraph) -> bool:
     """Whether a program has persistent variables."""
     return any(variable.storage is Storage.PERSISTENT for variable in resolved.variables.values())

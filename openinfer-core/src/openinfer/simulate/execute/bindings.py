@@ -77,6 +77,7 @@ class Bindings:
         usual: Binding,
         resized: Callable[[Mapping[str, int]], ResolvedGraph],
         bound: Callable[[ResolvedGraph, ProgramMemory], Binding],
+        most: Mapping[str, int],
     ) -> None:
         """Begin with the usual sizes.
 
@@ -84,10 +85,12 @@ class Bindings:
             usual: the program with its usual sizes.
             resized: returns the program with other sizes; a ValidationError says that it does not fit them.
             bound: returns a program bound to memory that shares the persistent values and weights of another.
+            most: the largest values of sizes that have limits.
         """
         self.usual = usual
         self._resized = resized
         self._bound = bound
+        self._most = most
         self._others: dict[tuple[tuple[str, int], ...], Binding] = {}
 
     def of(self, sizes: Mapping[str, int], in_use: Collection[Binding] = ()) -> Binding:
@@ -96,8 +99,9 @@ class Bindings:
         If there are too many, the least recently used binding that is not one of ``in_use`` is dropped.
 
         Raises:
-            ShapeError: the program does not fit the sizes.
+            ShapeError: the program does not fit the sizes, or one is above its limit.
         """
+        self._need_within_limits(sizes)
         usual = self.usual.resolved.sizes
         key = tuple(sorted((size, extent) for size, extent in sizes.items() if usual[size] != extent))
         if not key:
@@ -110,6 +114,13 @@ class Bindings:
         for unused in idle[: max(len(self._others) - MOST_SIZES, 0)]:
             self._others.pop(unused).consumers.close()
         return binding
+
+    def _need_within_limits(self, sizes: Mapping[str, int]) -> None:
+        for size, most in self._most.items():
+            extent = sizes.get(size, 0)
+            if extent > most:
+                message = f"size `{size}` is {extent}, and its limit is {most}"
+                raise ShapeError(f"{message}: give a smaller value, or raise the limit", code="insert-mismatch")
 
     def _made(self, sizes: Mapping[str, int]) -> Binding:
         try:

@@ -1,4 +1,4 @@
-"""Copies persistent variables between a device that keeps them and the memory of the executor."""
+"""Persistent variables that a device keeps, copied to and from the memory of the executor on demand."""
 
 from __future__ import annotations
 
@@ -13,13 +13,52 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from openinfer.ir.types import TensorType
+    from openinfer.plan.execution_plan import ExecutionPlan
     from openinfer.simulate.devices.backend import DeviceBackend
     from openinfer.simulate.devices.programs import Array, StateProgram
     from openinfer.simulate.state.caches import SharedCache
     from openinfer.simulate.state.program_memory import ProgramMemory
 
 
-def copy_to_memory(
+class DeviceState:
+    """The state of a program, which both the device and memory hold, and which of the two has its latest values."""
+
+    def __init__(self, memory: ProgramMemory, backend: DeviceBackend, rooms: Mapping[str, TensorType]) -> None:
+        """Begin before the first step.
+
+        Args:
+            memory: holds initial values, unless it is that of other sizes, which have run.
+            rooms: types of the caches at full size.
+        """
+        self._memory, self._backend, self._rooms = memory, backend, rooms
+        self._program: StateProgram | None = None
+        self._is_ahead, self._is_stale = False, memory.is_derived
+
+    def settle(self, *, changing: bool = False) -> None:
+        """Let memory have the latest values; ``changing``: it is about to change them."""
+        if self._is_ahead and self._program is not None:
+            _copy_to_memory(self._program, self._memory, self._backend, self._rooms)
+            self._is_ahead = False
+        self._is_stale |= changing
+
+    def catch_up(self, program: StateProgram) -> None:
+        """Let the device have the latest values, which the next step of ``program`` may change.
+
+        Raises:
+            CacheLimitError: a cache has grown further than the program has room for.
+        """
+        if self._is_stale:
+            _copy_to_program(program, self._memory, self._backend, self._rooms)
+            self._is_stale = False
+        self._program, self._is_ahead = program, True
+
+
+def state_of(plan: ExecutionPlan, memory: ProgramMemory, backend: DeviceBackend) -> DeviceState:
+    """Return the state of a plan before its first step."""
+    return DeviceState(memory, backend, {state.name: state.type for state in plan.states})
+
+
+def _copy_to_memory(
     program: StateProgram, memory: ProgramMemory, backend: DeviceBackend, rooms: Mapping[str, TensorType]
 ) -> None:
     """Copy persistent variables of a program to memory; ``rooms`` are the types of its caches at full size."""
@@ -33,7 +72,7 @@ def copy_to_memory(
             backend.write(memory.buffer(name), values[name])
 
 
-def copy_to_program(
+def _copy_to_program(
     program: StateProgram, memory: ProgramMemory, backend: DeviceBackend, rooms: Mapping[str, TensorType]
 ) -> None:
     """Copy persistent variables from memory to a program; ``rooms`` are the types of its caches at full size.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from openinfer.boundary import public, public_methods
 from openinfer.errors import ExecutionError
+from openinfer.simulate.devices.programs import SizedBackend
 from openinfer.simulate.execute.bindings import Bindings
 from openinfer.simulate.execute.details import Details
 from openinfer.simulate.execute.futures import StepFuture
@@ -16,6 +17,7 @@ from openinfer.simulate.execute.input_buffers import InputBuffers, shaped
 from openinfer.simulate.execute.native_buffers import NativeBuffers
 from openinfer.simulate.execute.node_run import NodeRun
 from openinfer.simulate.execute.program_binder import ProgramBinder
+from openinfer.simulate.execute.sized_programs import SizedPrograms
 from openinfer.simulate.execute.step_sizes import agreed_sizes, free_axes, typed_for
 from openinfer.simulate.execute.steps import Steps
 from openinfer.simulate.logs import LogKind, is_wanted
@@ -68,6 +70,9 @@ class Executor:
         self._recorder = Recorder(backend, timer)
         self._tracing, self._echo = trace, echo
         self._observers = observers
+        sized = None
+        if limits is not None and isinstance(backend, SizedBackend):
+            sized = SizedPrograms(resolved, model, backend, binder, limits, resized)
         program = ProgramBinder(
             model=model,
             backend=backend,
@@ -76,8 +81,9 @@ class Executor:
             recorder=self._recorder,
             tracing=trace,
             limits=limits,
+            sized=sized,
         )
-        bindings = Bindings(program.bind(resolved), resized, program.bind)
+        bindings = Bindings(program.bind(resolved), resized, program.bind, {} if sized is None else sized.most)
         self._free = step_sizes(resolved.graph, model)
         self._input_buffers, self._native_buffers = InputBuffers(backend), NativeBuffers(backend)
         self._steps = Steps(bindings, self._free, self._recorder, observers, tracing=trace)

@@ -87,14 +87,19 @@ def after_plan(resolved: ResolvedGraph, plan: ExecutionPlan, *, state: bool) -> 
         return Diagnostic(code=CODE, message="block entry does not end with a return", hint=hint)
     if len(returns) > 1:
         return _at("which return is taken is known from the nodes only", "entry", returns[0])
-    varying = next((port.name for port in plan.outputs if takes_shape(port, resolved.variables)), None)
+    varying = next((port.name for port in plan.outputs if takes_shape(port, plan, resolved.variables)), None)
     if varying is not None and not state:
         return Diagnostic(code=CODE, message=f"the shape of `{varying}` is known at run time only")
     return None
 
 
-def takes_shape(port: PlanOutput, variables: Mapping[str, ResolvedVar]) -> bool:
-    """Whether a step gives a result another shape than the buffer of its variable has, be it the same in every step."""
+def takes_shape(port: PlanOutput, plan: ExecutionPlan, variables: Mapping[str, ResolvedVar]) -> bool:
+    """Whether a step gives a result another shape than the buffer of its variable has, be it the same in every step.
+
+    Variables have their types at the sizes of the step, and a plan for many sizes has the largest ones.
+    """
+    if plan.given_sizes:
+        return variables[port.name].varying
     return port.extents is not None or port.type != variables[port.name].type
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.compile.placement import Placements
     from openinfer.simulate.devices.backend import DeviceBackend
     from openinfer.simulate.devices.binding import Binder
+    from openinfer.simulate.execute.sized_programs import SizedPrograms
     from openinfer.simulate.program.items import Code
     from openinfer.simulate.program.recording import Recorder
 
@@ -38,6 +39,7 @@ class ProgramBinder:
     Attributes:
         tracing: whether events are recorded.
         limits: how far caches may grow, by their names.
+        sized: the program for all sizes within limits; None where each size has a plan of its own.
     """
 
     model: Model
@@ -47,6 +49,7 @@ class ProgramBinder:
     recorder: Recorder
     tracing: bool
     limits: Mapping[str, int] | None
+    sized: SizedPrograms | None
 
     def bind(self, resolved: ResolvedGraph, base: ProgramMemory | None = None) -> Binding:
         """Return a program bound to memory; persistent values and weights are those of ``base``, if there is one.
@@ -65,7 +68,9 @@ class ProgramBinder:
                 resolved, shared, memory, backend, binder, placements, self.recorder, trace=self.tracing
             )
         inspected = binder.runs_fitting and (self.tracing or self.recorder.timer)
-        made = () if inspected else whole_program(resolved, self.model, backend, binder, memory, self.limits)
+        # With tracing no step runs whole, so that nothing is compiled for all sizes.
+        sized = None if self.tracing else self.sized
+        made = () if inspected else whole_program(resolved, self.model, backend, binder, memory, self.limits, sized)
         whole = made if isinstance(made, WholeProgram) else None
         reasons = notes(binder.device, made) if isinstance(made, tuple) else ()
         for reason in reasons:
@@ -76,6 +81,6 @@ class ProgramBinder:
                 return compile_graph(resolved, memory, backend, binder, others, blocks)
 
         binding = Binding(resolved, memory, compiled, consumers, whole, reasons, Inputs(memory), Host(memory, backend))
-        if whole is None or not binder.runs_fitting:
+        if whole is None or not (binder.runs_fitting or whole.is_opened):
             binding.need_codes()
         return binding

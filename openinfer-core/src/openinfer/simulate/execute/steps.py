@@ -225,7 +225,8 @@ class Steps:
     def _use(self, binding: Binding) -> None:
         """Use the program bound for the sizes of the next step; values that were inserted for it go along."""
         if binding is not self.binding:
-            self.settle(changing=True)
+            if self._whole is None or not self._whole.shares_state(binding.whole):
+                self.settle(changing=True)
             self.results.keep(self.binding.host)
             binding.memory.take_inserted(self.binding.memory)
             self._note_inputs()

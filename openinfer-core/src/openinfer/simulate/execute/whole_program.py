@@ -6,7 +6,8 @@ program whose persistent variables the device keeps runs again: all volatile var
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.diagnostics import Diagnostic
 from openinfer.errors import DeviceError, KernelMissingError, StepStateError, SynthesisError, UnsupportedError
@@ -24,12 +25,12 @@ from openinfer.simulate.devices.programs import (
     StateBackend,
     keeps_state,
 )
-from openinfer.simulate.execute.device_state import copy_to_memory, copy_to_program
+from openinfer.simulate.execute.device_state import state_of
 from openinfer.simulate.execute.node_by_node import BY_NODE, after_plan, before_plan, notes, takes_shape
 from openinfer.simulate.program.failures import raise_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from openinfer.ir.resolved import ResolvedGraph
     from openinfer.model import Model
@@ -39,7 +40,12 @@ if TYPE_CHECKING:
     from openinfer.simulate.devices.backend import Buffer, DeviceBackend
     from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.devices.programs import BoundProgram, StartedStep, StateProgram
+    from openinfer.simulate.execute.device_state import DeviceState
+    from openinfer.simulate.execute.sized_programs import SizedPrograms
     from openinfer.simulate.state.program_memory import ProgramMemory
+
+    Opener: TypeAlias = Callable[[Mapping[str, Buffer], Mapping[str, Buffer]], StateProgram]
+    """Returns a program bound to the buffers of its inputs and outputs, by name."""
 
 
 class WholeProgram:
@@ -52,8 +58,18 @@ class WholeProgram:
     """
 
     def __init__(
-        self, plan: ExecutionPlan, backend: ProgramBackend, memory: ProgramMemory, returned: tuple[str, ...]
+        self,
+        plan: ExecutionPlan,
+        backend: ProgramBackend,
+        memory: ProgramMemory,
+        returned: tuple[str, ...],
+        opener: Opener | None = None,
     ) -> None:
+        """Begin before the program is bound.
+
+        Args:
+            opener: opens the program at the sizes of the memory; None: the backend binds the plan, which is of these.
+        """
         self.returned = returned
         self._plan = plan
         self._backend = backend
@@ -61,12 +77,23 @@ class WholeProgram:
         self._results = frozenset(port.name for port in plan.outputs)
         kept = (name for name in memory.written_names if memory.variables[name].storage is not Storage.TEMPORARY)
         self._left_out = frozenset(kept) - self._results
+        self._opener = opener
         self._bound: BoundProgram | None = None
         self._is_latest = False
         self._has_new_inputs = False
 
+    @property
+    def is_opened(self) -> bool:
+        """Whether the device has accepted it: a plan for many sizes is opened when it is made."""
+        return bool(self._plan.given_sizes)
+
     def settle(self, *, changing: bool = False) -> None:
         """Let memory have what persistent variables are; ``changing``: it is about to change them."""
+
+    def shares_state(self, other: WholeProgram | None) -> bool:
+        """Whether another program on the device has the persistent variables that this one leaves."""
+        del other
+        return False
 
     def run(self) -> bool:
         """Run a step, of which memory is at the start; return whether it was done."""
@@ -93,7 +120,10 @@ class WholeProgram:
         return self._bound
 
     def _made(self) -> BoundProgram:
-        return self._backend.bind_program(self._plan, self._inputs(), self._outputs())
+        if self._opener is None:
+            return self._backend.bind_program(self._plan, self._inputs(), self._outputs())
+        program = self._opener(self._inputs(), self._outputs())
+        return lambda: program.step() is None
 
     def _inputs(self) -> dict[str, Buffer]:
         return {port.name: self._memory.buffer(port.name) for port in self._plan.inputs}
@@ -103,8 +133,11 @@ class WholeProgram:
 
     def _result(self, port: PlanOutput) -> Buffer:
         """Return where a result goes: to scratch memory where the variable has it already and may be read-only."""
-        is_written = port.name in self._memory.written_names and not takes_shape(port, self._memory.variables)
+        is_written = port.name in self._memory.written_names and not self._takes_shape(port)
         return self._memory.buffer(port.name) if is_written else self._backend.allocate(port.type)
+
+    def _takes_shape(self, port: PlanOutput) -> bool:
+        return takes_shape(port, self._plan, self._memory.variables)
 
     def note_inputs(self) -> None:
         """Note that inputs are those of the next step."""
@@ -138,31 +171,29 @@ class WholeStateProgram(WholeProgram):
         backend: ProgramBackend,
         memory: ProgramMemory,
         returned: tuple[str, ...],
+        opener: Opener,
         resolved: ResolvedGraph,
-        owner: StateBackend,
+        state: DeviceState,
     ) -> None:
         super().__init__(plan, backend, memory, returned)
-        self._resolved, self._owner = resolved, owner
+        self._resolved, self._open, self.state = resolved, opener, state
         self._left_out = frozenset[str]()
-        self._rooms = {state.name: state.type for state in plan.states}
         self._program: StateProgram | None = None
         self._varying: dict[str, Buffer] = {}
         self._fixed: dict[str, tuple[int, ...]] = {}
-        # Both begin with initial values, but where memory is that of other sizes, which have run.
-        self._is_ahead, self._is_stale = False, memory.is_derived
 
     def settle(self, *, changing: bool = False) -> None:
-        if self._is_ahead and self._program is not None:
-            copy_to_memory(self._program, self._memory, self._backend, self._rooms)
-            self._is_ahead = False
-        self._is_stale |= changing
+        self.state.settle(changing=changing)
+
+    def shares_state(self, other: WholeProgram | None) -> bool:
+        return isinstance(other, WholeStateProgram) and other.state is self.state
 
     def _made(self) -> BoundProgram:
         outputs = self._outputs()
-        ports = [port for port in self._plan.outputs if takes_shape(port, self._memory.variables)]
+        ports = [port for port in self._plan.outputs if self._takes_shape(port)]
         self._varying = {port.name: outputs[port.name] for port in ports}
         self._fixed = {port.name: port.type.shape for port in ports if port.extents is None}
-        self._program = program = self._owner.open_program(self._plan, self._inputs(), outputs)
+        self._program = program = self._open(self._inputs(), outputs)
         return lambda: self._step(program)
 
     def start(self) -> StartedStep | None:
@@ -178,25 +209,20 @@ class WholeStateProgram(WholeProgram):
         program = self._program
         if not isinstance(program, OverlappingProgram) or self._varying:
             return None
-        self._catch_up(program)
+        self.state.catch_up(program)
         started = program.start()
         if isinstance(started, Fault):
             raise_fault(started, self._resolved)
         return started
 
-    def _catch_up(self, program: StateProgram) -> None:
-        if self._is_stale:
-            copy_to_program(program, self._memory, self._backend, self._rooms)
-            self._is_stale = False
-        self._is_ahead = True
-
     def _step(self, program: StateProgram) -> bool:
-        self._catch_up(program)
+        self.state.catch_up(program)
         fault = program.step()
         if fault is not None:
             raise_fault(fault, self._resolved)
-        for name, shape in (self._fixed | dict(program.shapes())).items():
-            self._hold(name, shape)
+        shapes = self._fixed | dict(program.shapes())
+        for name in self._varying:
+            self._hold(name, shapes[name])
         return True
 
     def _hold(self, name: str, shape: tuple[int, ...]) -> None:
@@ -218,6 +244,7 @@ def whole_program(
     binder: Binder,
     memory: ProgramMemory,
     limits: Mapping[str, int] | None = None,
+    sized: SizedPrograms | None = None,
 ) -> WholeProgram | tuple[Diagnostic, ...]:
     """Return the program as a device runs it whole, or why it runs node by node; nothing where the device always does.
 
@@ -231,8 +258,9 @@ def whole_program(
     reason = before_plan(resolved, state=isinstance(backend, StateBackend), fits=fits)
     if reason is not None:
         return (reason,)
+    opened = None if sized is None else sized.of(resolved, memory)
     try:
-        plan = binder.plan(resolved, model, limits)
+        plan = binder.plan(resolved, model, limits) if opened is None else opened.plan
     except SynthesisError as error:
         if error.code in BY_NODE or fits:
             return findings_of(error)
@@ -244,10 +272,13 @@ def whole_program(
     returned = next(
         node.kind.names for node in walk(resolved.graph.blocks["entry"].nodes) if isinstance(node.kind, Return)
     )
-    if owner is not None:
-        whole = WholeStateProgram(plan, backend, memory, returned, resolved, owner)
+    opener = None if opened is None else partial(opened.program.at, resolved.sizes)
+    if owner is None:
+        whole = WholeProgram(plan, backend, memory, returned, opener)
     else:
-        whole = WholeProgram(plan, backend, memory, returned=returned)
+        state = state_of(plan, memory, backend) if opened is None else opened.state
+        opener = opener or partial(owner.open_program, plan)
+        whole = WholeStateProgram(plan, backend, memory, returned, opener, resolved, state)
     if not fits:
         return whole
     try:
