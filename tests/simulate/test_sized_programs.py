@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,7 +13,9 @@ from openinfer.simulate.devices import binding
 from openinfer.simulate.execute import sized_programs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from openinfer.simulate.state.snapshot import Snapshot
 
 program_calls = pytest.importorskip("openinfer_synth_c.program_calls", reason="openinfer-synth-c is not installed")
 
@@ -66,9 +68,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for module, name in ((binding, "make_plan"), (program_calls, "load_library")):
         original = getattr(module, name)
 
-        def counted(*given: object, _name: str = name, _original: object = original) -> object:
+        def counted(*arguments: Any, _name: str = name, _original: Callable[..., Any] = original) -> Any:
             names.append(_name)
-            return _original(*given)
+            return _original(*arguments)
 
         monkeypatch.setattr(module, name, counted)
     return names
@@ -101,7 +103,7 @@ def test_a_size_above_its_limit_is_refused_before_the_step() -> None:
 
 def test_the_state_is_one_with_that_of_other_plans_of_nodes_and_of_the_host() -> None:
     cpu, c = executor("cpu"), executor("c")
-    snapshots = []
+    snapshots: list[Snapshot] = []
     for each in (cpu, c):
         each.step(x=rows(2))
         each.step(x=rows(3), w=np.ones(4, np.float32))  # S has no limit: a plan of its own

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from openinfer.simulate.devices.binding import Binder
     from openinfer.simulate.devices.programs import BoundProgram, StartedStep, StateProgram
     from openinfer.simulate.execute.device_state import DeviceState
-    from openinfer.simulate.execute.sized_programs import SizedPrograms
+    from openinfer.simulate.execute.sized_programs import OpenedProgram, SizedPrograms
     from openinfer.simulate.state.program_memory import ProgramMemory
 
     Opener: TypeAlias = Callable[[Mapping[str, Buffer], Mapping[str, Buffer]], StateProgram]
@@ -269,16 +269,7 @@ def whole_program(
     reason = after_plan(resolved, plan, state=owner is not None)
     if reason is not None:
         return (reason,)
-    returned = next(
-        node.kind.names for node in walk(resolved.graph.blocks["entry"].nodes) if isinstance(node.kind, Return)
-    )
-    opener = None if opened is None else partial(opened.program.at, resolved.sizes)
-    if owner is None:
-        whole = WholeProgram(plan, backend, memory, returned, opener)
-    else:
-        state = state_of(plan, memory, backend) if opened is None else opened.state
-        opener = opener or partial(owner.open_program, plan)
-        whole = WholeStateProgram(plan, backend, memory, returned, opener, resolved, state)
+    whole = _whole(resolved, plan, opened, backend, owner, memory)
     if not fits:
         return whole
     try:
@@ -294,6 +285,25 @@ def whole_program(
         hint = "give what sizes are computed from a type with fewer values, such as i8"
         return (Diagnostic(code=error.code, message=str(error), hint=hint),)
     return whole
+
+
+def _whole(
+    resolved: ResolvedGraph,
+    plan: ExecutionPlan,
+    opened: OpenedProgram | None,
+    backend: ProgramBackend,
+    owner: StateBackend | None,
+    memory: ProgramMemory,
+) -> WholeProgram:
+    """Return a plan as a program; ``owner`` is the backend where that keeps its state."""
+    nodes = walk(resolved.graph.blocks["entry"].nodes)
+    returned = next(node.kind.names for node in nodes if isinstance(node.kind, Return))
+    opener = None if opened is None else partial(opened.program.at, resolved.sizes)
+    if owner is None:
+        return WholeProgram(plan, backend, memory, returned, opener)
+    state = state_of(plan, memory, backend) if opened is None else opened.state
+    opener = opener or partial(owner.open_program, plan)
+    return WholeStateProgram(plan, backend, memory, returned, opener, resolved, state)
 
 
 def device_findings(
