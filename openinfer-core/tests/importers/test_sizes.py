@@ -161,15 +161,41 @@ def test_a_dimension_with_the_name_of_an_input_is_not_set_by_it(tmp_path: Path) 
         load(saved(proto, tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("extent", "name"),
+    [
+        ("batch-size", "batch_size"),
+        ("a + b", "a_b"),
+        ("h*w", "h_w"),
+        ("2*k", "n2_k"),
+        ("past + 1", "past_1"),
+        ("T + rest", "T_rest"),
+    ],
+)
+def test_an_expression_of_what_no_extent_is_alone_is_a_name(extent: str, name: str, tmp_path: Path) -> None:
+    proto = model([node("MatMul", "x z", "y")], [info("x", ["T", extent]), info("z", [extent, 2])], [info("y", None)])
+    path = saved(proto, tmp_path)
+    imported = load(path)
+    assert f"x: f32[T, {name}];" in imported.text
+    agrees(proto, imported, {"x": rand(3, 5), "z": rand(5, 2)})
+    for chosen in (extent, name):
+        assert "x: f32[T, 6];" in load(path, values={chosen: 6}).text
+
+
+def test_an_expression_of_extents_that_are_set_is_their_number(tmp_path: Path) -> None:
+    path = saved(model([node("Relu", "x", "y")], [info("x", ["past + 1"])], [info("y", None)]), tmp_path)
+    assert "x: f32[8];" in load(path, values={"past": 7}).text
+
+
 @pytest.mark.parametrize("extent", ["floor(T/(S-2))", "ceil(T/(S-2))", "T%(S-2)"])
 def test_what_an_extent_divides_by_is_at_least_1(extent: str, tmp_path: Path) -> None:
-    proto = model([node("Relu", "x", "y")], [info("x", ["S", extent])], [info("y", None)])
+    proto = model([node("Relu", "x", "y")], [info("x", ["S", "T", extent])], [info("y", None)])
     assert load(saved(proto, tmp_path)).model.sizevars == {"S": 3, "T": 1}
 
 
 @pytest.mark.parametrize("extent", ["floor(T/(S-S))", "T%0", "floor(T/(0-S))"])
 def test_an_extent_that_divides_by_nothing_positive_is_refused(extent: str, tmp_path: Path) -> None:
-    proto = model([node("Relu", "x", "y")], [info("x", ["S", extent])], [info("y", None)])
+    proto = model([node("Relu", "x", "y")], [info("x", ["S", "T", extent])], [info("y", None)])
     with pytest.raises(ModelImportError, match="divides by"):
         load(saved(proto, tmp_path))
 

@@ -27,6 +27,9 @@ LONGEST = 64
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_]+")
 
+_HYPHENATED = re.compile(r"[A-Za-z_]\w*(-[A-Za-z_]\w*)+")
+"""Names such as ``batch-size``: exporters put spaces around the sign of a difference, or subtract numbers."""
+
 
 class Dimensions:
     """Size variables of a model.
@@ -54,13 +57,16 @@ class Dimensions:
         self._inputs = {info.name for info in graph.inputs}
         self.names = sorted(self._params(graph))
         params = {_stem(param): param for param in self.names} | {param: param for param in self.names}
+        self._alone = _extents_alone(graph) | {params[name] for name in values if name in params}
         for name in [name for name in values if name in params and name not in self._inputs]:
             value = values.pop(name)
-            if isinstance(value, str) and value in params and _is_name(params[value]):
+            if isinstance(value, str) and value in params and self._is_name(params[value]):
                 self._equal[params[name]] = params[value]
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                others = ", ".join(repr(other) for other in self.names if _is_name(other) and other != params[name])
+                others = ", ".join(
+                    repr(other) for other in self.names if self._is_name(other) and other != params[name]
+                )
                 expected = f"expected a whole number from 0 on, or the name of another dimension among {others}"
                 raise ModelImportError(f"dimension {name!r} is set to {value!r}, {expected}", code="import-value")
             self._fixed[params[name]] = value
@@ -105,12 +111,20 @@ class Dimensions:
 
     def _extent(self, param: str) -> Size:
         expr = _parsed(param)
-        if param in self._fixed or param in self._equal or expr is None or isinstance(expr, Name):
+        if param in self._fixed or param in self._equal or expr is None or self._is_name(param):
             return self._number_or_size(param)
         extent = self._valued(expr)
         if isinstance(extent, Dim):
             take(self.space, Condition(extent.index, Relation.AT_LEAST))
         return extent
+
+    def _is_name(self, param: str) -> bool:
+        """Whether a dimension is a size: it has a name, or a text that says nothing of other extents.
+
+        No step could find the names of ``past + 1`` where no extent is ``past`` and nobody sets it.
+        """
+        expr = _parsed(param)
+        return expr is None or isinstance(expr, Name) or not self._alone.issuperset(symbolic.names(expr))
 
     def _valued(self, expr: IntExpr) -> Size:
         return self.space.dim(collected(expr, self._index, self._divided))
@@ -285,13 +299,16 @@ def _equal_sizes(equation: Condition) -> tuple[str, ...]:
             return ()
 
 
-def _is_name(param: str) -> bool:
-    """Whether a dimension has a name, or another text that is not an expression."""
-    return isinstance(_parsed(param), Name | None)
+def _extents_alone(graph: SourceGraph) -> set[str]:
+    """Return the names that are extents of inputs, and not only parts of expressions."""
+    dims = {dim for info in graph.inputs for dim in info.dims or () if isinstance(dim, str)}
+    return {dim for dim in dims if isinstance(_parsed(dim), Name)}
 
 
 def _parsed(param: str) -> IntExpr | None:
     """Return the expression that exporters write for an extent, such as ``past + 1``; None for any other text."""
+    if _HYPHENATED.fullmatch(param):
+        return None
     try:
         return symbolic.parse(param)
     except symbolic.SymbolicSyntaxError:
