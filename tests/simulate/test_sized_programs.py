@@ -1,4 +1,4 @@
-"""One plan for all sizes of steps within their limits, on a device that runs such plans."""
+"""One plan for all sizes of steps within their limits, on devices that run such plans."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from openinfer.simulate.execute import sized_programs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from openinfer.simulate.execute.futures import StepFuture
     from openinfer.simulate.state.snapshot import Snapshot
 
 program_calls = pytest.importorskip("openinfer_synth_c.program_calls", reason="openinfer-synth-c is not installed")
@@ -76,33 +77,57 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+@pytest.mark.usefixtures("needs_device")
 @pytest.mark.parametrize(("limits", "count"), [(LIMITS, 1), ({"t": 64}, 3)])
+@pytest.mark.parametrize("device", ["c", "vulkan"])
 def test_a_step_of_another_size_within_its_limit_makes_no_plan_and_compiles_nothing(
-    limits: Mapping[str, int], count: int, made: list[str]
+    device: str, limits: Mapping[str, int], count: int, made: list[str]
 ) -> None:
-    cpu, c = executor("cpu"), executor("c", limits=limits)
-    for length in (5, 1, 2, 5, 2):
-        for each in (cpu, c):
-            each.step(x=rows(length))
-        assert c.runs_whole
-        np.testing.assert_array_equal(c.outputs()["y"], cpu.outputs()["y"])
-    assert_equal(cpu, c)
-    assert sorted(made) == ["load_library"] * count + ["make_plan"] * count
+    with executor("cpu") as cpu, executor(device, limits=limits) as whole:
+        for length in (5, 1, 2, 5, 2):
+            for each in (cpu, whole):
+                each.step(x=rows(length))
+            assert whole.runs_whole
+            np.testing.assert_array_equal(whole.outputs()["y"], cpu.outputs()["y"])
+        assert_equal(cpu, whole)
+    assert sorted(made) == ["load_library"] * (count if device == "c" else 0) + ["make_plan"] * count
+
+
+@pytest.mark.usefixtures("needs_device")
+@pytest.mark.parametrize("device", ["vulkan"])
+def test_steps_under_way_have_their_own_sizes_inputs_and_results(device: str, made: list[str]) -> None:
+    with executor(device) as vulkan, executor("cpu") as cpu:
+        futures: list[StepFuture] = []
+        for length in (5, 1, 2, 5, 2):
+            x = vulkan.input_buffer("x", (length, 2)) if length < 5 else rows(length)
+            x[:] = rows(length)
+            futures.append(vulkan.step_async(x=x))
+        assert vulkan.runs_whole
+        for length, future in zip((5, 1, 2, 5, 2), futures, strict=True):
+            cpu.step(x=rows(length))
+            for name, value in cpu.outputs().items():
+                np.testing.assert_array_equal(future.result()[name], value)
+        assert_equal(cpu, vulkan)
+    assert made == ["make_plan"]
 
 
 @pytest.mark.rule("runtime.sizes.9")
-def test_a_size_above_its_limit_is_refused_before_the_step() -> None:
-    cpu, c = executor("cpu"), executor("c")
-    with pytest.raises(ShapeError, match="size `T` is 6, and its limit is 5") as refused:
-        c.step(x=rows(6))
-    assert refused.value.code == "insert-mismatch"
-    for each in (cpu, c):
-        each.step(x=rows(5))
-    assert_equal(cpu, c)
+@pytest.mark.usefixtures("needs_device")
+@pytest.mark.parametrize("device", ["c", "vulkan"])
+def test_a_size_above_its_limit_is_refused_before_the_step(device: str) -> None:
+    with executor("cpu") as cpu, executor(device) as whole:
+        with pytest.raises(ShapeError, match="size `T` is 6, and its limit is 5") as refused:
+            whole.step(x=rows(6))
+        assert refused.value.code == "insert-mismatch"
+        for each in (cpu, whole):
+            each.step(x=rows(5))
+        assert_equal(cpu, whole)
 
 
-def test_the_state_is_one_with_that_of_other_plans_of_nodes_and_of_the_host() -> None:
-    cpu, c = executor("cpu"), executor("c")
+@pytest.mark.usefixtures("needs_device")
+@pytest.mark.parametrize("device", ["c", "vulkan"])
+def test_the_state_is_one_with_that_of_other_plans_of_nodes_and_of_the_host(device: str) -> None:
+    cpu, c = executor("cpu"), executor(device)
     snapshots: list[Snapshot] = []
     for each in (cpu, c):
         each.step(x=rows(2))

@@ -30,6 +30,7 @@ from openinfer_backend_vulkan.memory.blocks import Memory, StorageBuffer
 from openinfer_backend_vulkan.memory.buffers import VulkanBuffer, own
 from openinfer_backend_vulkan.memory.staging import Staging
 from openinfer_backend_vulkan.programs.program import DeviceProgram
+from openinfer_backend_vulkan.programs.sized_program import SizedDeviceProgram
 from openinfer_backend_vulkan.queue.commands import CommandQueue, Copy, Dispatch, Fill
 from openinfer_backend_vulkan.queue.engine import SMALL_BYTES, Engine
 from openinfer_backend_vulkan.queue.faults import Faults, FaultWords
@@ -242,6 +243,15 @@ class VulkanBackend:
         self._device.need_open()
         given = {name: own(buffer) for name, buffer in inputs.items()}
         return DeviceProgram(plan, given, {name: own(buffer) for name, buffer in outputs.items()}, self._engine)
+
+    def open_sized_program(self, plan: ExecutionPlan) -> SizedDeviceProgram:
+        """Return a whole program for steps of all sizes up to the largest of its plan.
+
+        Raises:
+            DeviceError: the device is closed, or has no memory for it.
+        """
+        self._device.need_open()
+        return SizedDeviceProgram(plan, self.allocate, self._engine)
 
     def synchronize(self) -> None:
         """Wait until all work is done.

@@ -17,7 +17,7 @@ from openinfer_backend_vulkan.programs.integers import StepFaultError
 from openinfer_backend_vulkan.programs.parameter_block import ParameterBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -64,11 +64,11 @@ class Machine:
         self._watched: dict[FaultWords, int | None] = {}
         self._known: dict[int, int] = {}
 
-    def start(self) -> None:
-        """Begin a step: registers have their initial values."""
+    def start(self, sizes: Mapping[int, int]) -> None:
+        """Begin a step: registers have their initial values, but those of sizes that are given for it."""
         self.pending.clear()
         for number, initial in self._starts:
-            self.registers[number] = initial
+            self.registers[number] = sizes.get(number, initial)
 
     def add(self, commands: Sequence[Command]) -> None:
         """Have commands run after those before them."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer_backend_vulkan.memory.blocks import StorageBuffer
     from openinfer_backend_vulkan.queue.engine import Engine
-    from openinfer_backend_vulkan.queue.hazards import Command
+    from openinfer_backend_vulkan.queue.hazards import Command, Place
 
 MOST_COPIED = 1 << 20
 """Bytes of inputs that are copied for each step, so that the host may insert the next one at once."""
@@ -44,28 +44,49 @@ class Inputs:
             for held in self._slots
         ]
         self._moves = [Copy(source=each, target=copies[id(each)], nbytes=each.nbytes) for each in self._copied]
+        self._parts: dict[tuple[int, int, int], Copy] = {}
         self._used_by = [0 for _ in slots]
         self._current = 0
 
-    def take(self, add: Callable[[Sequence[Command]], None]) -> None:
-        """Copy the current values of inputs for the step that begins; ``add`` records the device's copies."""
+    def take(self, add: Callable[[Sequence[Command]], None], smaller: Mapping[StorageBuffer, StorageBuffer]) -> None:
+        """Copy the current values of inputs for the step that begins; ``add`` records the device's copies.
+
+        Args:
+            smaller: of inputs that have less than their largest shape in this step, the buffers that hold them.
+        """
+        add([_whole(source, room) for room, source in smaller.items() if room not in self._copied])
         if not self._copied:
             return
         queue = self._engine.queue
         self._current = (self._current + 1) % len(self._slots)
         queue.finish(self._used_by[self._current])
-        for place, source in enumerate(self._copied):
+        for place, room in enumerate(self._copied):
+            source = smaller.get(room, room)
             if queue.is_writing(source):
                 # The device copies what it writes there itself, in order: nobody waits.
-                add([self._moves[place]])
+                add([self._moves[place] if source is room else _whole(source, self._moves[place].target)])
                 continue
-            slot = self._slots[self._current][place]
-            np.copyto(slot.view(np.dtype(np.uint8)), source.view(np.dtype(np.uint8)))
-            add([self._copies[self._current][place]])
+            slot, nbytes = self._slots[self._current][place], source.nbytes
+            np.copyto(slot.view(np.dtype(np.uint8), nbytes), source.view(np.dtype(np.uint8), nbytes))
+            add([self._part(place, nbytes)])
+
+    def _part(self, place: int, nbytes: int) -> Copy:
+        """Return the copy of the first bytes of a slot, which is one for all steps of a size."""
+        copy = self._copies[self._current][place]
+        if nbytes == copy.nbytes:
+            return copy
+        key = (self._current, place, nbytes)
+        if key not in self._parts:
+            self._parts[key] = Copy(source=copy.source, target=copy.target, nbytes=nbytes)
+        return self._parts[key]
 
     def submitted(self) -> None:
         """Note that the step is submitted."""
         self._used_by[self._current] = self._engine.queue.submissions
+
+
+def _whole(source: StorageBuffer, target: Place) -> Copy:
+    return Copy(source=source, target=target, nbytes=source.nbytes)
 
 
 class Results:

@@ -7,6 +7,7 @@ computes what decides how to go on, and at the end of a step in which a kernel m
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -29,12 +30,32 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from openinfer.ir.types import TensorType
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer_backend_vulkan.memory.blocks import StorageBuffer
     from openinfer_backend_vulkan.memory.buffers import VulkanBuffer
     from openinfer_backend_vulkan.queue.engine import Engine
     from openinfer_backend_vulkan.queue.hazards import Command
 
     Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """What a step does because of its sizes.
+
+    Attributes:
+        registers: the sizes, by the number of their register.
+        inputs: the buffers of inputs that have less than their largest shape, by those of the program.
+        results: copies of what the program leaves in buffers of the largest shapes.
+    """
+
+    registers: Mapping[int, int]
+    inputs: Mapping[StorageBuffer, StorageBuffer]
+    results: Sequence[Command]
+
+
+_ONE_SIZE = Sizing({}, {}, ())
 
 
 class DeviceProgram:
@@ -78,7 +99,7 @@ class DeviceProgram:
         Raises:
             DeviceError: the device is closed, or lost.
         """
-        return self._run()
+        return self.run()
 
     def start(self) -> StartedStep | Fault:
         """Start a step, whose results are kept; return why it failed where it did.
@@ -86,14 +107,21 @@ class DeviceProgram:
         Raises:
             DeviceError: the device is closed, or lost.
         """
-        ports = list(zip(self._plan.outputs, self._memory.outputs, strict=True))
-        of_host = {name for name, _, _ in self._written}
         if self._results is None:
-            own = [(port.name, port.type, storage) for port, storage in ports if port.name not in of_host]
-            self._results = Results(own, self._engine)
-        results = self._results
+            self._results = self.results_of({port.name: port.type for port in self._plan.outputs})
+        return self.started(self._results)
+
+    def results_of(self, types: Mapping[str, TensorType]) -> Results:
+        """Return memory for copies of what outputs hold, whose types in the step are given."""
+        of_host = {name for name, _, _ in self._written}
+        ports = zip(self._plan.outputs, self._memory.outputs, strict=True)
+        own = [(port.name, types[port.name], storage) for port, storage in ports if port.name not in of_host]
+        return Results(own, self._engine)
+
+    def started(self, results: Results, sizing: Sizing = _ONE_SIZE) -> StartedStep | Fault:
+        """Start a step whose results are kept in ``results``; as `start`."""
         slot = results.free_slot()
-        fault = self._run(results.copies(slot))
+        fault = self.run(sizing, results.copies(slot))
         if fault is not None:
             return fault
         kept = {
@@ -102,23 +130,24 @@ class DeviceProgram:
         }
         return StartedStep(self._engine.queue.submissions, slot, results, self._engine, kept)
 
-    def _entered(self) -> Fault | None:
+    def _entered(self, sizing: Sizing) -> Fault | None:
         """Carry out a step up to its end, or to a statement that fails on the host."""
         try:
-            self._memory.inputs.take(self._machine.add)
+            self._memory.inputs.take(self._machine.add, sizing.inputs)
             self._entry()
         except StepFaultError as error:
             return Fault(error.code, str(error), error.node)
         return None
 
-    def _run(self, copies: Sequence[Command] = ()) -> Fault | None:
+    def run(self, sizing: Sizing = _ONE_SIZE, copies: Sequence[Command] = ()) -> Fault | None:
+        """Run a step with ``copies`` at its end; as `step`."""
         self._engine.device.need_open()
         machine = self._machine
         self._resume()
-        machine.start()
+        machine.start(sizing.registers)
         try:
-            fault = self._entered()
-            machine.add(copies)
+            fault = self._entered(sizing)
+            machine.add([*sizing.results, *copies])
         finally:
             # What the host has computed is kept, so what the device was to do up to here is done too.
             self._submit()

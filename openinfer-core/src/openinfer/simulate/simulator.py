@@ -41,7 +41,7 @@ class Simulator:
         echo: whether `Executor.step` prints the events that it records.
         sizes: named sizes that take the place of the model's.
         limits: how far caches may grow, and how large sizes of steps may be, on a device that reserves memory for them,
-            as the synthesizer takes them; other devices need none. Device c makes one plan for all sizes up to limits.
+            as the synthesizer takes them; other devices need none. Devices c and vulkan make one plan for all sizes.
         environment: what the plugins offer; the installed ones by default.
         placement: whether operators run on the devices that ``with { placement = "…" }`` names, of the operator or of a
             scope, loop or block around it. Off by default, so that no hint changes a result unasked.

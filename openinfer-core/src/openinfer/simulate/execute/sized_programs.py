@@ -90,8 +90,20 @@ class SizedPrograms:
             try:
                 self._opened = self._made(memory)
             except (OpenInferError, MemoryError) as error:
-                log(LogKind.TRACE, f"{self._binder.device} makes a plan for each size of steps: {error}")
+                self._give_up(error)
         return self._opened
+
+    def accepts(self, bind: Callable[[], object]) -> bool:
+        """Bind the program at some sizes; return False, and have it for no others, where the device refuses it."""
+        try:
+            bind()
+        except (OpenInferError, MemoryError) as error:
+            self._give_up(error)
+        return self._opened is not None
+
+    def _give_up(self, error: Exception) -> None:
+        log(LogKind.TRACE, f"{self._binder.device} makes a plan for each size of steps: {error}")
+        self._opened = None
 
     def _covers(self, size: str, extent: int) -> bool:
         most = self.most.get(size)

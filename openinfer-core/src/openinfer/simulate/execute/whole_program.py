@@ -258,20 +258,27 @@ def whole_program(
     reason = before_plan(resolved, state=isinstance(backend, StateBackend), fits=fits)
     if reason is not None:
         return (reason,)
+    owner = backend if isinstance(backend, StateBackend) and (keeps or fits) else None
     opened = None if sized is None else sized.of(resolved, memory)
+    if sized is not None and opened is not None:
+        whole = _whole(resolved, opened.plan, opened, backend, owner, memory)
+        if sized.accepts(whole.bind):
+            return whole
     try:
-        plan = binder.plan(resolved, model, limits) if opened is None else opened.plan
+        plan = binder.plan(resolved, model, limits)
     except SynthesisError as error:
         if error.code in BY_NODE or fits:
             return findings_of(error)
         raise
-    owner = backend if isinstance(backend, StateBackend) and (keeps or fits) else None
     reason = after_plan(resolved, plan, state=owner is not None)
     if reason is not None:
         return (reason,)
-    whole = _whole(resolved, plan, opened, backend, owner, memory)
-    if not fits:
-        return whole
+    whole = _whole(resolved, plan, None, backend, owner, memory)
+    return _bound(whole, resolved) if fits else whole
+
+
+def _bound(whole: WholeProgram, resolved: ResolvedGraph) -> WholeProgram | tuple[Diagnostic, ...]:
+    """Return a program that is bound, or why the device cannot run it; raises as `whole_program`."""
     try:
         whole.bind()
     except SynthesisError as error:
