@@ -59,8 +59,8 @@ class Access:
 
     def tests(self, values: Mapping[Var, Index]) -> tuple[Within, ...]:
         """Return the tests that a read needs at a place."""
-        found = (guard.needed(values) for guard in self.guards)
-        return tuple(test for test in found if test is not None)
+        tests = (guard.needed(values) for guard in self.guards)
+        return tuple(test for test in tests if test is not None)
 
     def leaf(self, index: Index, tests: tuple[Within, ...]) -> Leaf:
         """Return the read at an address under tests."""

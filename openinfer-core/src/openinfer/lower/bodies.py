@@ -57,31 +57,31 @@ class Body:
     def put(self, make: Callable[[Value], Statement], expr: Expr, leaves: Mapping[int, Leaf]) -> None:
         """Append the statement that ``make`` returns for the value of an expression, ``Input(k)`` is ``leaves[k]``."""
         form = self._form(self._with_numbers(expr, leaves))
-        given = tuple(tuple(leaves[number] for number in operand.numbers) for operand in form.operands)
-        self._entries.append((make, form, given))
+        by_operand = tuple(tuple(leaves[number] for number in operand.numbers) for operand in form.operands)
+        self._entries.append((make, form, by_operand))
 
     def statements(self) -> Iterator[Statement]:
         """Yield the statements in their order, with names for what they share."""
         uses = Counter(
-            _key(operand, given)
+            _key(operand, operand_leaves)
             for _, form, leaves in self._entries
-            for operand, given in zip(form.operands, leaves, strict=True)
+            for operand, operand_leaves in zip(form.operands, leaves, strict=True)
         )
-        known: dict[tuple[int, ...], Register] = {}
+        registers: dict[tuple[int, ...], Register] = {}
         for make, form, leaves in self._entries:
-            found: list[Leaf] = []
+            named_leaves: list[Leaf] = []
             named: list[int] = []
-            for place, (operand, given) in enumerate(zip(form.operands, leaves, strict=True)):
-                key, loads = _key(operand, given), [leaf for leaf in given if isinstance(leaf, Load)]
-                if self._is_shared and uses[key] > 1 and len(loads) == len(given):
-                    if key not in known:
-                        known[key] = Register(self._names.new(loads[0].buffer.name), operand.expr.dtype)
-                        yield Let(known[key].name, _value(operand.expr, list(given)))
-                    found.append(known[key])
-                    named.append(place)
+            for position, (operand, operand_leaves) in enumerate(zip(form.operands, leaves, strict=True)):
+                key, loads = _key(operand, operand_leaves), [leaf for leaf in operand_leaves if isinstance(leaf, Load)]
+                if self._is_shared and uses[key] > 1 and len(loads) == len(operand_leaves):
+                    if key not in registers:
+                        registers[key] = Register(self._names.new(loads[0].buffer.name), operand.expr.dtype)
+                        yield Let(registers[key].name, _value(operand.expr, list(operand_leaves)))
+                    named_leaves.append(registers[key])
+                    named.append(position)
                 else:
-                    found += given
-            yield make(_value(self._expr(form, tuple(named)), found))
+                    named_leaves += operand_leaves
+            yield make(_value(self._expr(form, tuple(named)), named_leaves))
 
     def _expr(self, form: _Form, named: tuple[int, ...]) -> Expr:
         """Return the expression of a form in which operands are written out but for those that have names."""
@@ -89,30 +89,30 @@ class Body:
         if key not in self._inlined:
             parts: dict[int, Expr] = {}
             first = 0
-            for place, operand in enumerate(form.operands):
-                if place in named:
-                    parts[place] = tree.Input(first, operand.expr.dtype)
+            for position, operand in enumerate(form.operands):
+                if position in named:
+                    parts[position] = tree.Input(first, operand.expr.dtype)
                     first += 1
                     continue
                 types = {i.index: i.dtype for i in linearise(operand.expr).instructions if i.function == "input"}
                 inputs: dict[int, Expr] = {number: tree.Input(first + number, types[number]) for number in types}
-                parts[place] = tree.substitute(operand.expr, inputs)
+                parts[position] = tree.substitute(operand.expr, inputs)
                 first += len(operand.numbers)
             self._inlined[key] = tree.substitute(form.expr, parts)
         return self._inlined[key]
 
     def _with_numbers(self, expr: Expr, leaves: Mapping[int, Leaf]) -> Expr:
         """Return an expression with the numbers of places that are known as constants."""
-        known: dict[int, int] = {}
+        constants: dict[int, int] = {}
         for number in linearise(expr).inputs:
             leaf = leaves[number]
             if isinstance(leaf, Number) and leaf.index.constant is not None and leaf.dtype is I32:
-                known[number] = leaf.index.constant
-        key = (id(expr), tuple(known.items()))
-        if known and key not in self._numbered:
-            literals: dict[int, Expr] = {number: tree.literal(value, I32) for number, value in known.items()}
+                constants[number] = leaf.index.constant
+        key = (id(expr), tuple(constants.items()))
+        if constants and key not in self._numbered:
+            literals: dict[int, Expr] = {number: tree.literal(value, I32) for number, value in constants.items()}
             self._numbered[key] = (expr, folded(tree.substitute(expr, literals)))
-        return self._numbered[key][1] if known else expr
+        return self._numbered[key][1] if constants else expr
 
     def _form(self, expr: Expr) -> _Form:
         if id(expr) not in self._forms:
@@ -124,12 +124,12 @@ def _value(expr: Expr, leaves: list[Leaf]) -> Value:
     """Return a value whose equal leaves are one."""
     if len({id(leaf) for leaf in leaves}) == len(leaves):
         return Value(expr, tuple(leaves))
-    first = {id(leaf): place for place, leaf in reversed(list(enumerate(leaves)))}
+    first = {id(leaf): position for position, leaf in reversed(list(enumerate(leaves)))}
     kept = sorted(first.values())
     inputs: dict[int, Expr] = {
-        place: tree.Input(kept.index(first[id(leaf)]), leaf.dtype) for place, leaf in enumerate(leaves)
+        position: tree.Input(kept.index(first[id(leaf)]), leaf.dtype) for position, leaf in enumerate(leaves)
     }
-    return Value(tree.substitute(expr, inputs), tuple(leaves[place] for place in kept))
+    return Value(tree.substitute(expr, inputs), tuple(leaves[position] for position in kept))
 
 
 def _key(operand: _Operand, leaves: tuple[Leaf, ...]) -> tuple[int, ...]:
@@ -138,18 +138,18 @@ def _key(operand: _Operand, leaves: tuple[Leaf, ...]) -> tuple[int, ...]:
 
 def _form(expr: Expr) -> _Form:
     operands: list[_Operand] = []
-    known: dict[tuple[object, ...], int] = {}
+    numbered: dict[tuple[object, ...], int] = {}
 
     def operand(part: Expr, numbers: tuple[int, ...]) -> Expr:
         """Return the input that stands for a part; parts of one form are one operand."""
         own = linearise(part)
         key = (numbers, own)
-        if key not in known:
-            known[key] = len(operands)
+        if key not in numbered:
+            numbered[key] = len(operands)
             types = {i.index: i.dtype for i in own.instructions if i.function == "input"}
-            inputs: dict[int, Expr] = {n: tree.Input(place, types[n]) for place, n in enumerate(numbers)}
+            inputs: dict[int, Expr] = {n: tree.Input(position, types[n]) for position, n in enumerate(numbers)}
             operands.append(_Operand(numbers, tree.substitute(part, inputs)))
-        return tree.Input(known[key], part.dtype)
+        return tree.Input(numbered[key], part.dtype)
 
     done: dict[int, Expr] = {}
 

@@ -60,31 +60,31 @@ class Copies:
         if any(slope is None for slope in slopes.values()):
             return [index(self._place(copy)) for copy in self._copies]
         first = general.substituted(dict.fromkeys(self._apart.values(), Index()))
-        known: dict[int, Index] = {}
-        found: list[Index] = []
+        by_offset: dict[int, Index] = {}
+        by_copy: list[Index] = []
         for copy in self._copies:
             apart = sum((slope or 0) * (copy.moves[axis] // self._units[axis]) for axis, slope in slopes.items())
-            if apart not in known:
-                known[apart] = first + apart
-            found.append(known[apart])
-        return found
+            if apart not in by_offset:
+                by_offset[apart] = first + apart
+            by_copy.append(by_offset[apart])
+        return by_copy
 
     def leaves(self, accesses: Mapping[int, Access], held: Collection[Within] = ()) -> list[dict[int, Leaf]]:
         """Return elements by their numbers, for each copy, where some tests hold; equal ones are one object."""
-        found: list[dict[int, Leaf]] = [{} for _ in self._copies]
+        by_copy: list[dict[int, Leaf]] = [{} for _ in self._copies]
         for number, access in accesses.items():
             indices = self.indices(access.index)
             is_guarded = any(test not in held for test in access.tests(self._everywhere))
-            known: dict[tuple[object, ...], Leaf] = {}
-            for copy, index, leaves in zip(self._copies, indices, found, strict=True):
+            made: dict[tuple[object, ...], Leaf] = {}
+            for copy, index, leaves in zip(self._copies, indices, by_copy, strict=True):
                 needed = access.tests(self._place(copy)) if is_guarded else ()
                 tests = tuple(test for test in needed if test not in held) if held else needed
                 # Equal indices of a linear access are one object.
                 key = (id(index) if not tests else index, tests)
-                if key not in known:
-                    known[key] = access.leaf(index, tests)
-                leaves[number] = known[key]
-        return found
+                if key not in made:
+                    made[key] = access.leaf(index, tests)
+                leaves[number] = made[key]
+        return by_copy
 
     def _place(self, copy: Copy) -> Mapping[Var, Index]:
         return {**self._at, **{axis: self._at[axis] + move for axis, move in copy.moves.items() if move}}
@@ -97,8 +97,8 @@ def neighbours(copies: Sequence[Copy], axis: Var | None, count: int) -> list[lis
         others = tuple((other, move) for other, move in copy.moves.items() if other != axis)
         rows.setdefault(others, {})[copy.moves.get(axis, 0) if axis else 0] = number
     return [
-        [row[begin + place] for place in range(count)]
+        [row[begin + offset] for offset in range(count)]
         for row in rows.values()
         for begin in sorted(row)
-        if begin % count == 0 and all(begin + place in row for place in range(count))
+        if begin % count == 0 and all(begin + offset in row for offset in range(count))
     ]

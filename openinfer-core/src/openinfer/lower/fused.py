@@ -70,11 +70,11 @@ def windows(
     Raises:
         ScheduleError: the stages cannot be computed under these loops.
     """
-    found, kept = needed(computation, loops), rings(computation, loops) if sliding else {}
+    parts, kept = needed(computation, loops), rings(computation, loops) if sliding else {}
     stages = computation.stages[:-1]
     return {
         stage.tensor: _window(layouts[stage.tensor], stage, part, kept.get(stage.tensor))
-        for stage, part in zip(stages, found, strict=False)
+        for stage, part in zip(stages, parts, strict=False)
     }
 
 
@@ -92,13 +92,13 @@ def rings(computation: Computation, loops: Sequence[Loop]) -> dict[str, Ring]:
     turn = Var("turn", inner.axis.extent // inner.step)
     at = {loop.axis: Index() for loop in loops} | {inner.axis: turn * inner.step}
     parts = _parts(computation, Part(at, {loop.axis: loop.step for loop in loops}))
-    found: dict[str, Ring] = {}
+    slid: dict[str, Ring] = {}
     for stage, part in zip(computation.stages[:-1], parts, strict=False):
         for axis, first in part.at.items():
             new = first.coefficient(turn) or 0
             if 0 < new < part.left[axis]:
-                found[stage.tensor] = Ring(axis, part.left[axis] - new, new)
-    return found
+                slid[stage.tensor] = Ring(axis, part.left[axis] - new, new)
+    return slid
 
 
 def needed(computation: Computation, loops: Sequence[Loop]) -> list[Part]:
@@ -171,8 +171,10 @@ class _Fusion:
             var = Var(self.names.new("step"), whole)
             statements = (For(var, Bind.SERIAL, self.walk(inner, _moved(part, loop, Index.of(var)))),)
         if rest:
-            place = Part({**part.at, loop.axis: part.at[loop.axis] + whole * loop.step}, {**part.left, loop.axis: rest})
-            statements += self.walk(inner, place)
+            remainder = Part(
+                {**part.at, loop.axis: part.at[loop.axis] + whole * loop.step}, {**part.left, loop.axis: rest}
+            )
+            statements += self.walk(inner, remainder)
         return statements
 
     def _slid(self, loop: Loop, part: Part) -> tuple[Statement, ...]:
@@ -205,27 +207,27 @@ class _Fusion:
 
     def _new(self, parts: Sequence[Part]) -> list[Part]:
         """Return the parts of stages without what their rings keep."""
-        found = list(parts)
+        moved_parts = list(parts)
         for number, stage in enumerate(self.computation.stages[:-1]):
             ring = self.rings.get(stage.tensor)
             if ring is not None:
                 at, left = parts[number].at, parts[number].left
                 moved = {**at, ring.axis: at[ring.axis] + ring.kept}
-                found[number] = Part(moved, {**left, ring.axis: ring.new})
-        return found
+                moved_parts[number] = Part(moved, {**left, ring.axis: ring.new})
+        return moved_parts
 
     def _tests(self, part: Part, loop: Loop, turn: int) -> frozenset[tuple[int, int, Within]]:
         """Return the tests that stages need in one step of the innermost loop: steps at a border need others."""
-        found: set[tuple[int, int, Within]] = set()
+        tests: set[tuple[int, int, Within]] = set()
         parts = self._new(_parts(self.computation, _moved(part, loop, Index.of(turn))))
-        for number, (stage, place) in enumerate(zip(self.computation.stages, parts, strict=True)):
-            values = {axis: first + Var(f"{axis.name}'", place.left[axis]) for axis, first in place.at.items()}
-            walked_axes = place.at.keys()
+        for number, (stage, own) in enumerate(zip(self.computation.stages, parts, strict=True)):
+            values = {axis: first + Var(f"{axis.name}'", own.left[axis]) for axis, first in own.at.items()}
+            walked_axes = own.at.keys()
             for which, element in enumerate(stage.elements):
                 for guard in access(element, self.buffers, self.layouts, self._origins(parts)).guards:
                     if guard.test.index.variables() & walked_axes and guard.needed(values) is not None:
-                        found.add((number, which, guard.test))
-        return frozenset(found)
+                        tests.add((number, which, guard.test))
+        return frozenset(tests)
 
     def _step(self, parts: Sequence[Part]) -> tuple[Statement, ...]:
         origins = self._origins(parts)
@@ -236,8 +238,8 @@ class _Fusion:
 
     def _stage(self, number: int, part: Part, origins: Mapping[str, tuple[Index, ...]]) -> tuple[Statement, ...]:
         stage, schedule = self.computation.stages[number], self.schedules[number]
-        found = placed(stage, schedule, self.buffers, self.layouts, self.target, origins)
-        return walked(found, self.names, part.at, part.left)
+        stage_loops = placed(stage, schedule, self.buffers, self.layouts, self.target, origins)
+        return walked(stage_loops, self.names, part.at, part.left)
 
     def _origins(self, parts: Sequence[Part]) -> dict[str, tuple[Index, ...]]:
         """Return the places that lie first in the buffers of temporaries; a ring has no such place."""
@@ -249,8 +251,8 @@ class _Fusion:
     def _origin(self, tensor: str, index: Index, part: Part) -> Index:
         ring = self.rings.get(tensor)
         slid = () if ring is None else (ring.axis,)
-        found = (part.at[axis] for axis in index.variables() if axis in part.at and axis not in slid)
-        return next(found, Index())
+        origins = (part.at[axis] for axis in index.variables() if axis in part.at and axis not in slid)
+        return next(origins, Index())
 
 
 def _moved(part: Part, loop: Loop, turn: Index) -> Part:
@@ -278,7 +280,7 @@ def _with_terms(schedule: Schedule, stage: Stage) -> Schedule:
 def _needed(computation: Computation, stage: Stage, readers: Sequence[tuple[Stage, Part]]) -> Part:
     """Return the part of a stage that later stages read in their parts."""
     axes = [index.variables() for index in stage.at]
-    is_whole = all(index in (Index(), *map(Index.of, found)) for index, found in zip(stage.at, axes, strict=True))
+    is_whole = all(index in (Index(), *map(Index.of, own)) for index, own in zip(stage.at, axes, strict=True))
     if all(tensor.name != stage.tensor for tensor in computation.temporaries) or not is_whole:
         raise ScheduleError(
             f"{stage.tensor} cannot be computed in parts: fuse temporaries that are stored at their axes"

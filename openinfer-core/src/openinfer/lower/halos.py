@@ -59,7 +59,7 @@ def _box(buffer: Buffer, layout: Layout, box: Sequence[tuple[int, int]], names: 
 
 
 def _constant(extent: Index) -> int:
-    found = extent.constant
-    if found is None:
+    constant = extent.constant
+    if constant is None:
         raise TypeError(f"an extent of {extent} is known at run time only: its tensor can have no halo")
-    return found
+    return constant

@@ -26,7 +26,7 @@ def with_invariant_loads(kernel: Kernel) -> Kernel:
 
 
 def _block(body: Sequence[Statement], names: Iterator[str]) -> tuple[Statement, ...]:
-    found: list[Statement] = []
+    made: list[Statement] = []
     for statement in body:
         match statement:
             case For(var, Bind.SERIAL, inside) if _is_entered(var):
@@ -39,15 +39,15 @@ def _block(body: Sequence[Statement], names: Iterator[str]) -> tuple[Statement, 
                     and load.address.variables().isdisjoint(bound)
                 }
                 for load, register in held.items():
-                    found.append(Let(register.name, value_of(tree.Input(0, load.dtype), {0: load})))
-                found.append(_replaced(statement, held))
+                    made.append(Let(register.name, value_of(tree.Input(0, load.dtype), {0: load})))
+                made.append(_replaced(statement, held))
             case For(var, bind, inside):
-                found.append(For(var, bind, _block(inside, names)))
+                made.append(For(var, bind, _block(inside, names)))
             case If(tests, inside):
-                found.append(If(tests, _block(inside, names)))
+                made.append(If(tests, _block(inside, names)))
             case _:
-                found.append(statement)
-    return tuple(found)
+                made.append(statement)
+    return tuple(made)
 
 
 def _is_entered(var: Var) -> bool:
@@ -69,9 +69,9 @@ def _bound(statement: Statement) -> set[Var]:
     """Return the variables that a statement gives values to."""
     match statement:
         case For(var, _, inside):
-            return {var, *(inner for each in inside for inner in _bound(each))}
+            return {var, *(inner for child in inside for inner in _bound(child))}
         case If(_, inside):
-            return {var for each in inside for var in _bound(each)}
+            return {var for child in inside for var in _bound(child)}
         case Lookup(var, _):
             return {var}
         case _:
@@ -80,16 +80,16 @@ def _bound(statement: Statement) -> set[Var]:
 
 def _stored(body: Sequence[Statement]) -> set[str]:
     """Return the names of the buffers that statements write."""
-    found: set[str] = set()
+    names: set[str] = set()
     for statement in body:
         match statement:
             case For(_, _, inside) | If(_, inside):
-                found |= _stored(inside)
+                names |= _stored(inside)
             case Store(buffer, _, _):
-                found.add(buffer.name)
+                names.add(buffer.name)
             case _:
                 pass
-    return found
+    return names
 
 
 def _replaced(statement: Statement, held: dict[Load, Register]) -> Statement:
@@ -101,9 +101,9 @@ def _replaced(statement: Statement, held: dict[Load, Register]) -> Statement:
 
     match statement:
         case For(var, bind, inside):
-            return For(var, bind, tuple(_replaced(each, held) for each in inside))
+            return For(var, bind, tuple(_replaced(child, held) for child in inside))
         case If(tests, inside):
-            return If(tests, tuple(_replaced(each, held) for each in inside))
+            return If(tests, tuple(_replaced(child, held) for child in inside))
         case Let(name, value):
             return Let(name, of(value))
         case Set(name, value):

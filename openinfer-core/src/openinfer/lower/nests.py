@@ -78,5 +78,5 @@ class _Walk:
         """Return the name of a loop variable: that of its axis, with a number if several loops iterate over the
         axis."""
         axis = self._schedule.loops[depth].axis
-        walks = [place for place, loop in enumerate(self._schedule.loops) if loop.axis == axis]
+        walks = [level for level, loop in enumerate(self._schedule.loops) if loop.axis == axis]
         return axis.name if len(walks) == 1 else f"{axis.name}_{walks.index(depth)}"

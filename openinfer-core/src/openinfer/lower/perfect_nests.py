@@ -49,13 +49,13 @@ def _may_repeat(statements: Sequence[Statement], inside: Sequence[Statement]) ->
 
 def set_in(body: Sequence[Statement]) -> set[str]:
     """Return the names of scalars that statements set."""
-    found: set[str] = set()
+    names: set[str] = set()
     for statement in body:
         match statement:
             case For(_, _, inner) | If(_, inner):
-                found |= set_in(inner)
+                names |= set_in(inner)
             case Set(name, _):
-                found.add(name)
+                names.add(name)
             case _:
                 pass
-    return found
+    return names

@@ -91,23 +91,23 @@ class PlacedStage:
             axes = test.index.variables()
             if tap not in axes or any(left[axis] != 1 for axis in axes) or (lanes is not None and lanes.axis in axes):
                 continue
-            found = Within(test.index.substituted(at), test.extent)
-            if not found.is_certain:
-                return found
+            around = Within(test.index.substituted(at), test.extent)
+            if not around.is_certain:
+                return around
         return None
 
     def tests_around(self, at: Mapping[Var, Index], left: Mapping[Var, int]) -> frozenset[Within]:
         """Return the tests of all loops around the terms of a tile: where they run, these hold."""
-        found = (self.test_along(tap, at, left) for tap in self.folded)
-        return frozenset(test for test in found if test is not None)
+        tests = (self.test_along(tap, at, left) for tap in self.folded)
+        return frozenset(test for test in tests if test is not None)
 
     def is_tested_along(self, axis: Var) -> bool:
         """Whether loops over folded axes test all that reads along an axis, of which each tile has one place."""
         loops = [loop for loop in self.schedule.loops if loop.axis == axis]
         if len(loops) != 1 or loops[0].step != 1 or loops[0].bind is not Bind.SERIAL:
             return False
-        for number, found in self.accesses.items():
-            for variables in (guard.test.index.variables() for guard in found.guards):
+        for number, accessed in self.accesses.items():
+            for variables in (guard.test.index.variables() for guard in accessed.guards):
                 if axis not in variables:
                     continue
                 taps = variables - {axis}
@@ -121,7 +121,9 @@ class PlacedStage:
         lanes = self.schedule.lanes
         if lanes is None or lanes.axis == axis or axis in self.folded:
             return False
-        tests = [(n, guard.test.index.variables()) for n, found in self.accesses.items() for guard in found.guards]
+        tests = [
+            (n, guard.test.index.variables()) for n, accessed in self.accesses.items() for guard in accessed.guards
+        ]
         along = [(number, variables) for number, variables in tests if axis in variables]
         return bool(along) and all(n == self.schedule.skip and variables - {axis} <= copied for n, variables in along)
 
@@ -133,9 +135,9 @@ class PlacedStage:
             return False
         (number,) = walks
         inside = prod(
-            self._span(place) // loop.step
-            for place, loop in enumerate(loops)
-            if loop.bind is Bind.UNROLL or (loop.bind is Bind.SERIAL and loop.axis in self.folded and place > number)
+            self._span(depth) // loop.step
+            for depth, loop in enumerate(loops)
+            if loop.bind is Bind.UNROLL or (loop.bind is Bind.SERIAL and loop.axis in self.folded and depth > number)
         )
         return loops[number].step == 1 and loops[number].bind is Bind.SERIAL and inside >= LEAST_INSIDE
 
@@ -153,13 +155,13 @@ class PlacedStage:
 
     def copies(self, numbers: Sequence[int], left: Mapping[Var, int], *, in_lanes: bool) -> list[Copy]:
         """Return the copies of some loops that begin within the places that are left."""
-        found: list[dict[int, int]] = [{}]
+        combinations: list[dict[int, int]] = [{}]
         for number in numbers:
             loop = self.schedule.loops[number]
             is_one = loop.bind is Bind.LANES and in_lanes
             steps = (0,) if is_one else range(0, self._span(number), loop.step)
-            found = [{**offsets, number: offset} for offsets in found for offset in steps]
-        copies = [Copy(offsets, self._moves(offsets)) for offsets in found]
+            combinations = [{**offsets, number: offset} for offsets in combinations for offset in steps]
+        copies = [Copy(offsets, self._moves(offsets)) for offsets in combinations]
         return [copy for copy in copies if all(move < left[axis] for axis, move in copy.moves.items())]
 
     def terms_without_lanes(
@@ -200,13 +202,13 @@ class PlacedStage:
         end = {loop.axis: Index.of(loop.axis.extent)}
         if any(self.stage.at[dim].substituted(end) != self.layout.shape[dim] for dim in dims):
             return None
-        for found in self.accesses.values():
-            element = found.element
-            if any(loop.axis in guard.test.index.variables() for guard in found.guards):
+        for accessed in self.accesses.values():
+            element = accessed.element
+            if any(loop.axis in guard.test.index.variables() for guard in accessed.guards):
                 return None
-            if not isinstance(element, Read) or found.layout is None:
+            if not isinstance(element, Read) or accessed.layout is None:
                 continue
-            if not _has_room(found.layout, element.at, loop.axis, wide):
+            if not _has_room(accessed.layout, element.at, loop.axis, wide):
                 return None
         return extent
 
@@ -217,8 +219,8 @@ class PlacedStage:
         """
         first, end, extent = 0, left[axis], left[axis]
         walked = {other: at[other] + Var(f"{other.name}'", left[other]) for other in at if other != axis}
-        for found in self.accesses.values():
-            for guard in found.guards:
+        for accessed in self.accesses.values():
+            for guard in accessed.guards:
                 slope = guard.test.index.coefficient(axis)
                 rest = guard.test.index.substituted({**walked, axis: at[axis]}).interval
                 size = guard.test.extent.constant

@@ -129,8 +129,8 @@ def _loads(body: Sequence[Statement], first: Mapping[Var, Index]) -> Iterator[Lo
     for statement in body:
         match statement:
             case For(var, Bind.UNROLL, inner) if isinstance(var.extent, int):
-                for place in range(var.extent):
-                    yield from _loads(inner, {**first, var: Index.of(place)})
+                for turn in range(var.extent):
+                    yield from _loads(inner, {**first, var: Index.of(turn)})
             case For(var, _, inner):
                 yield from _loads(inner, {**first, var: Index()})
             case _:

@@ -46,8 +46,8 @@ class ProductPlaces:
 
     def leaf(self, element: Element) -> Leaf:
         """Return an element at the axes of the stage."""
-        found = access(element, self.buffers, self.layouts)
-        return found.leaf(found.index({}), found.tests({}))
+        accessed = access(element, self.buffers, self.layouts)
+        return accessed.leaf(accessed.index({}), accessed.tests({}))
 
     def value(self, expr: Expr, more: Mapping[int, Leaf] | None = None) -> Value:
         """Return an expression over elements of the stage, and over others."""
@@ -67,20 +67,20 @@ class ProductPlaces:
                 (store,) = substituted((joined,), {place: index})
                 continue
             if by_axis:
-                found = {
+                variables = {
                     axis: (Var(self.names.new(f"{axis.name}_"), axis.extent), at)
                     for axis, at in digits_along(index, axes).items()
                 }
             else:
-                store, found = joined, {place: (Var(self.names.new("place"), place.extent), index)}
-            named += [Lookup(var, value_of(tree.Input(0, I64), {0: Number(at, I64)})) for var, at in found.values()]
-            (store,) = substituted((store,), {old: Index.of(var) for old, (var, _) in found.items()})
+                store, variables = joined, {place: (Var(self.names.new("place"), place.extent), index)}
+            named += [Lookup(var, value_of(tree.Input(0, I64), {0: Number(at, I64)})) for var, at in variables.values()]
+            (store,) = substituted((store,), {old: Index.of(var) for old, (var, _) in variables.items()})
         return (*named, store)
 
 
 def _divided(statement: Statement) -> list[Atom]:
     """Return the quotients and remainders in the indices of a statement."""
-    atoms = (atom for index in indices_of((statement,)) for found, _ in index.terms for atom in found)
+    atoms = (atom for index in indices_of((statement,)) for factors, _ in index.terms for atom in factors)
     return [atom for atom in atoms if not isinstance(atom, Var)]
 
 

@@ -65,9 +65,9 @@ def product_of(stage: Stage) -> Product | None:
     left, right = sides
     rows, columns = (tuple(axis for axis in axes if axis in side) for side in (left - right, right - left))
     both = tuple(axis for axis in stage.axes if axis not in (*rows, *columns))
-    found: list[Factor] = []
-    term = _shared(total.term, stage, (left, right), axes, found)
-    return None if term is None else Product(stage, rows, columns, both, tuple(found), fold.axes, total, term)
+    factors: list[Factor] = []
+    term = _shared(total.term, stage, (left, right), axes, factors)
+    return None if term is None else Product(stage, rows, columns, both, tuple(factors), fold.axes, total, term)
 
 
 def used_axes(expr: Expr, stage: Stage, axes: Sequence[Var]) -> set[Var]:
@@ -91,7 +91,7 @@ def _sides(expr: Expr, stage: Stage, axes: Sequence[Var]) -> Iterator[tuple[set[
 
 
 def _shared(
-    expr: Expr, stage: Stage, sides: tuple[set[Var], set[Var]], axes: Sequence[Var], found: list[Factor]
+    expr: Expr, stage: Stage, sides: tuple[set[Var], set[Var]], axes: Sequence[Var], factors: list[Factor]
 ) -> Expr | None:
     """Return a term in which the largest parts that depend on one side are factors; None: a part depends on neither."""
     if isinstance(expr, tree.Literal):
@@ -99,14 +99,14 @@ def _shared(
     used = used_axes(expr, stage, axes)
     for is_left, side in zip((True, False), sides, strict=True):
         if used <= side:
-            known = next((each for each in found if each.is_left == is_left and _equal(each.expr, expr)), None)
-            if known is None:
-                known = Factor(expr, len(found), is_left)
-                found.append(known)
-            return tree.Input(known.number, expr.dtype)
+            factor = next((other for other in factors if other.is_left == is_left and _equal(other.expr, expr)), None)
+            if factor is None:
+                factor = Factor(expr, len(factors), is_left)
+                factors.append(factor)
+            return tree.Input(factor.number, expr.dtype)
     if not isinstance(expr, tree.Apply):
         return None
-    operands = [_shared(operand, stage, sides, axes, found) for operand in expr.args]
+    operands = [_shared(operand, stage, sides, axes, factors) for operand in expr.args]
     known_operands = [operand for operand in operands if operand is not None]
     if len(known_operands) < len(operands):
         return None

@@ -61,11 +61,11 @@ def in_product_teams(
     rows, columns, both = (prod(map(extent_of, axes)) for axes in (product.rows, product.columns, product.both))
     depth = prod(map(extent_of, product.folded))
     tensors = (*computation.inputs, *computation.outputs)
-    known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
-    lanes = max(_lanes(known, product, factor) for factor in product.factors)
+    all_layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
+    lanes = max(_lanes(all_layouts, product, factor) for factor in product.factors)
     nbytes = max(sum(_nbytes(f) for f in product.factors if f.is_left == is_left) for is_left in (True, False))
     schedule = product_tile(rows, columns, depth, both, lanes, nbytes, device)
-    return None if schedule is None else _Lowering(computation, product, schedule, known).kernel()
+    return None if schedule is None else _Lowering(computation, product, schedule, all_layouts).kernel()
 
 
 def _nbytes(factor: Factor) -> int:
@@ -159,10 +159,10 @@ class _Lowering(ProductPlaces):
         slabs = self._slabs
         turns = -(-self.depth // self._schedule.depth)
         turn = Var(self.names.new("slab"), turns)
-        loads_first = [each for slab in slabs for each in self._loaded(slab, Index())]
-        following = tuple(each for slab in slabs for each in self._loaded(slab, Index.of(turn) + 1))
+        loads_first = [load for slab in slabs for load in self._loaded(slab, Index())]
+        following = tuple(load for slab in slabs for load in self._loaded(slab, Index.of(turn) + 1))
         more = (If((Within(Index.of(turn) + 1, Index.of(turns)),), following),) if turns > 1 else ()
-        shared = [each for slab in slabs for each in self._put(slab)]
+        shared = [store for slab in slabs for store in self._put(slab)]
         body: tuple[Statement, ...] = (
             *(Alloc(slab.ahead) for slab in slabs),
             *(Alloc(slab.block) for slab in slabs),

@@ -55,28 +55,28 @@ def lowered(
         ScheduleError: a given schedule does not fit its stage, or the stages cannot be fused under these loops.
     """
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
-    known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
+    all_layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
     if fusion:
-        known |= windows(computation, fusion, known, sliding=sliding)
-    buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, known[tensor.name].size) for tensor in tensors}
+        all_layouts |= windows(computation, fusion, all_layouts, sliding=sliding)
+    buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, all_layouts[tensor.name].size) for tensor in tensors}
     names = Names({*buffers, *(var.name for var in computation.parameters), *_variables(computation)})
-    for number, given in (schedules or {}).items():
-        verify(given, computation.stages[number], target)
+    for number, own_schedule in (schedules or {}).items():
+        verify(own_schedule, computation.stages[number], target)
     written = (*computation.outputs, *computation.temporaries)
-    body, last = _filled(computation, written, buffers, known, names)
+    body, last = _filled(computation, written, buffers, all_layouts, names)
     if fusion:
-        body += fused(computation, fusion, known, buffers, names, target, schedules or {}, sliding=sliding)
+        body += fused(computation, fusion, all_layouts, buffers, names, target, schedules or {}, sliding=sliding)
         return Kernel(computation.name, tuple(buffers.values()), body + last, computation.parameters, origin)
     for number, stage in enumerate(computation.stages):
         failed = failure(stage)
         if failed is not None:
             body += (failed,)
             continue
-        schedule = (schedules or {}).get(number) or choose(stage, known, target)
+        schedule = (schedules or {}).get(number) or choose(stage, all_layouts, target)
         if any(loop.is_copied or (stage.fold is not None and loop.axis in stage.fold.axes) for loop in schedule.loops):
-            body += walked(placed(stage, schedule, buffers, known, target), names)
+            body += walked(placed(stage, schedule, buffers, all_layouts, target), names)
         else:
-            body += scheduled(schedule, SequentialLowering(stage, buffers, known, names).levels())
+            body += scheduled(schedule, SequentialLowering(stage, buffers, all_layouts, names).levels())
     return Kernel(computation.name, tuple(buffers.values()), body + last, computation.parameters, origin)
 
 

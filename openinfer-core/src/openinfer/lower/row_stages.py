@@ -48,7 +48,7 @@ def row_stages(computation: Computation) -> tuple[RowStage, ...] | None:
 
     Each then needs of the others what these have of the same row, and of their elements the one at its own place.
     """
-    known, found = _Known(), list[RowStage]()
+    earlier, followed = _Known(), list[RowStage]()
     for written in computation.stages:
         search = search_of(written)
         stage = written if search is None else search.stage
@@ -61,16 +61,16 @@ def row_stages(computation: Computation) -> tuple[RowStage, ...] | None:
             return None
         if stage.fold is not None and search is None and not is_joined(stage.fold):
             return None
-        made = _first(stage) if not found else _following(stage, known)
-        if made is None or (known.extents and made.inside and _extents(made.inside) != known.extents):
+        made = _first(stage) if not followed else _following(stage, earlier)
+        if made is None or (earlier.extents and made.inside and _extents(made.inside) != earlier.extents):
             return None
-        known.extents = known.extents or _extents(made.inside)
+        earlier.extents = earlier.extents or _extents(made.inside)
         places = _places(made)
         if places is None:
             return None
-        known.at[stage.tensor] = places
-        found.append(replace(made, search=search))
-    return tuple(found) if prod(known.extents) else None
+        earlier.at[stage.tensor] = places
+        followed.append(replace(made, search=search))
+    return tuple(followed) if prod(earlier.extents) else None
 
 
 def is_joined(fold: Fold) -> bool:
@@ -86,51 +86,51 @@ def _first(stage: Stage) -> RowStage | None:
     return RowStage(stage, {axis: axis for axis in stage.axes}, stage.fold.axes)
 
 
-def _following(stage: Stage, known: _Known) -> RowStage | None:
+def _following(stage: Stage, earlier: _Known) -> RowStage | None:
     """Return a stage that reads what stages before it have written, if it does so at its own place of the row."""
     rows: dict[Var, Var] = {}
     inside: dict[int, Var] = {}
     for element in stage.elements:
-        if not isinstance(element, Read) or element.tensor not in known.at:
+        if not isinstance(element, Read) or element.tensor not in earlier.at:
             continue
         if element.fill is not None:
             return None
-        for index, place in zip(element.at, known.at[element.tensor], strict=True):
+        for index, source in zip(element.at, earlier.at[element.tensor], strict=True):
             axis = _variable(index)
-            if place is None or (axis is None and index.constant != 0):
-                if place is None and index.constant == 0:
+            if source is None or (axis is None and index.constant != 0):
+                if source is None and index.constant == 0:
                     continue
                 return None
             if axis is None:
                 return None
-            if isinstance(place, int):
-                if inside.setdefault(place, axis) != axis:
+            if isinstance(source, int):
+                if inside.setdefault(source, axis) != axis:
                     return None
-            elif rows.setdefault(axis, place) != place or axis.extent != place.extent:
+            elif rows.setdefault(axis, source) != source or axis.extent != source.extent:
                 return None
     folded = () if stage.fold is None else stage.fold.axes
     left = folded or tuple(axis for axis in stage.axes if axis not in rows)
     axes = stage.axes if folded else tuple(rows)
     is_whole = set(axes) == set(rows) and len(set(rows.values())) == len(rows)
-    if not is_whole or any(place >= len(left) or left[place] != axis for place, axis in inside.items()):
+    if not is_whole or any(position >= len(left) or left[position] != axis for position, axis in inside.items()):
         return None
     return RowStage(stage, rows, left)
 
 
 def _places(made: RowStage) -> list[Var | int | None] | None:
     """Return where a stage stores, by dim; None: not at a place of its own."""
-    found: list[Var | int | None] = []
+    places: list[Var | int | None] = []
     inside = () if made.stage.fold is not None else made.inside
     for index in made.stage.at:
         axis = _variable(index)
         if axis is None:
             if index != Index():
                 return None
-            found.append(None)
+            places.append(None)
         else:
-            found.append(made.rows[axis] if axis in made.rows else inside.index(axis))
-    stored = [place for place in found if place is not None]
-    return found if len(set(map(str, stored))) == len(stored) == len(made.rows) + len(inside) else None
+            places.append(made.rows[axis] if axis in made.rows else inside.index(axis))
+    stored = [source for source in places if source is not None]
+    return places if len(set(map(str, stored))) == len(stored) == len(made.rows) + len(inside) else None
 
 
 def varies(element: object, axes: Sequence[Var]) -> bool:

@@ -65,14 +65,14 @@ def in_row_teams(
     Args:
         layouts: of tensors that are not in row-major order.
     """
-    found = _planned(computation, device, layouts)
-    return None if found is None else _Lowering(computation, *found).kernel()
+    planned = _planned(computation, device, layouts)
+    return None if planned is None else _Lowering(computation, *planned).kernel()
 
 
 def holds_rows(computation: Computation, device: Threads) -> bool:
     """Return whether a group of threads reads each row of a computation once, and keeps it in registers."""
-    found = _planned(computation, device, None)
-    return found is not None and found[1].is_held
+    planned = _planned(computation, device, None)
+    return planned is not None and planned[1].is_held
 
 
 def _planned(
@@ -83,9 +83,9 @@ def _planned(
     if stages is None:
         return None
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
-    known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
-    schedule = _schedule(known, stages, device)
-    return None if schedule is None else (stages, schedule, known)
+    all_layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
+    schedule = _schedule(all_layouts, stages, device)
+    return None if schedule is None else (stages, schedule, all_layouts)
 
 
 def _schedule(layouts: Mapping[str, Layout], stages: Sequence[RowStage], device: Threads) -> RowSchedule | None:
@@ -93,25 +93,25 @@ def _schedule(layouts: Mapping[str, Layout], stages: Sequence[RowStage], device:
     first = stages[0]
     count = prod(extent_of(axis) for axis in first.rows)
     whole = Var("place'", prod(map(extent_of, first.inside)))
-    if device.is_software and any(each.search for each in stages):
+    if device.is_software and any(row_stage.search for row_stage in stages):
         # Lanes of a processor join a place and an element more slowly than one of them finds it.
         return None
     last = next(reversed(tuple(first.rows.values())), None)
     steps: list[tuple[int, int]] = []
     common = extent_of(whole)
     widths: set[int] = set()
-    for each in stages:
-        inside = digits_along(Index.of(whole), each.inside)
-        for tensor, at, dtype in _touched(each):
+    for row_stage in stages:
+        inside = digits_along(Index.of(whole), row_stage.inside)
+        for tensor, at, dtype in _touched(row_stage):
             address = rejoined(layouts[tensor].address(at).substituted(inside))
-            if not {whole, *each.rows} & address.variables() or whole not in address.variables():
+            if not {whole, *row_stage.rows} & address.variables() or whole not in address.variables():
                 continue
             along = address.coefficient(whole)
-            if along is None and each.inside[-1] not in {var for index in at for var in index.variables()}:
+            if along is None and row_stage.inside[-1] not in {var for index in at for var in index.variables()}:
                 # Elements that change from group to group of those of a row, such as scales.
                 continue
             along = 0 if along is None else along
-            below = next((own for own, row in each.rows.items() if row == last), None)
+            below = next((own for own, row in row_stage.rows.items() if row == last), None)
             steps.append((along, 0 if below is None else address.coefficient(below) or 0))
             if along == 1:
                 common = gcd(common, *(factor for atoms, factor in address.terms if atoms != (whole,)))
@@ -126,12 +126,12 @@ def _schedule(layouts: Mapping[str, Layout], stages: Sequence[RowStage], device:
     return None
 
 
-def _touched(each: RowStage) -> Iterator[tuple[str, tuple[Index, ...], DType]]:
-    for element in each.stage.elements:
+def _touched(row_stage: RowStage) -> Iterator[tuple[str, tuple[Index, ...], DType]]:
+    for element in row_stage.stage.elements:
         if isinstance(element, Read):
             yield element.tensor, element.at, element.dtype
-    if each.stage.fold is None:
-        yield each.stage.tensor, each.stage.at, each.stage.value.dtype
+    if row_stage.stage.fold is None:
+        yield row_stage.stage.tensor, row_stage.stage.at, row_stage.stage.value.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class _Lowering:
         tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
         self._layouts = layouts
         self._buffers = {t.name: Buffer(t.name, t.dtype, self._layouts[t.name].size) for t in tensors}
-        taken = {var.name for each in stages for var in (*each.stage.axes, *each.inside)}
+        taken = {var.name for row_stage in stages for var in (*row_stage.stage.axes, *row_stage.inside)}
         self._names = Names({*self._buffers, *taken})
         self._thread = Var(self._names.new("thread"), schedule.threads)
         self._team = Var(self._names.new("team"), schedule.rows)
@@ -175,8 +175,8 @@ class _Lowering:
         body: list[Statement] = []
         if self._schedule.is_held:
             body += self._held()
-        for each in self._stages:
-            body += self._folded(each) if each.stage.fold is not None else self._spread(each)
+        for row_stage in self._stages:
+            body += self._folded(row_stage) if row_stage.stage.fold is not None else self._spread(row_stage)
         allocated = [Alloc(buffer) for buffer in dict.fromkeys(self._private.values())]
         inner: tuple[Statement, ...] = (*allocated, *body)
         axes = (self._thread, self._team) if self._schedule.is_across else (self._team, self._thread)
@@ -203,31 +203,31 @@ class _Lowering:
         """Yield what loads the elements that several stages use."""
         uses: dict[tuple[str, Index], list[tuple[RowStage, Element]]] = {}
         probe = _Place(Index(), Index.of(Var("probe'", self._length // self._schedule.lanes)))
-        for each in self._stages:
-            for element in dict.fromkeys(each.stage.elements):
-                if varies(element, each.inside) and isinstance(element, Read) and element.fill is None:
-                    address = self._address(element, self._values(each, probe))
-                    uses.setdefault((element.tensor, address), []).append((each, element))
-        written = {each.stage.tensor for each in self._stages}
-        for (tensor, _), found in uses.items():
-            if len(found) < 2 or tensor in written:
+        for row_stage in self._stages:
+            for element in dict.fromkeys(row_stage.stage.elements):
+                if varies(element, row_stage.inside) and isinstance(element, Read) and element.fill is None:
+                    address = self._address(element, self._values(row_stage, probe))
+                    uses.setdefault((element.tensor, address), []).append((row_stage, element))
+        written = {row_stage.stage.tensor for row_stage in self._stages}
+        for (tensor, _), users in uses.items():
+            if len(users) < 2 or tensor in written:
                 continue
-            each, element = found[0]
+            row_stage, element = users[0]
             private = self._new_private(tensor, element.dtype)
-            yield from self._over_turns(partial(self._loaded, private, each, element))
-            self._private |= {known: private for _, known in found}
+            yield from self._over_turns(partial(self._loaded, private, row_stage, element))
+            self._private |= {loaded: private for _, loaded in users}
 
-    def _loaded(self, private: Buffer, each: RowStage, element: Element, place: _Place) -> tuple[Statement, ...]:
-        leaf = self._leaf(each, element, place)
+    def _loaded(self, private: Buffer, row_stage: RowStage, element: Element, place: _Place) -> tuple[Statement, ...]:
+        leaf = self._leaf(row_stage, element, place)
         return (Store(private, place.held, value_of(tree.Input(0, element.dtype), {0: leaf})),)
 
     def _new_private(self, name: str, dtype: DType) -> Buffer:
         size = Index.of(self._schedule.turns * self._schedule.lanes)
         return Buffer(self._names.new(f"held_{name}_"), dtype, size, Memory.PRIVATE)
 
-    def _values(self, each: RowStage, place: _Place | None) -> dict[Var, Index]:
-        found = {own: self._rows[row] for own, row in each.rows.items()}
-        return found if place is None else {**found, **self._inside(each.inside, place)}
+    def _values(self, row_stage: RowStage, place: _Place | None) -> dict[Var, Index]:
+        values = {own: self._rows[row] for own, row in row_stage.rows.items()}
+        return values if place is None else {**values, **self._inside(row_stage.inside, place)}
 
     def _inside(self, axes: Sequence[Var], place: _Place) -> dict[Var, Index]:
         """Return the place along each axis within a row: neighbours differ in the last one only, if they fill it."""
@@ -241,7 +241,7 @@ class _Lowering:
     def _address(self, element: Read, values: Mapping[Var, Index]) -> Index:
         return rejoined(self._layouts[element.tensor].address(element.at).substituted(values))
 
-    def _leaf(self, each: RowStage, element: Element, place: _Place | None) -> Leaf:
+    def _leaf(self, row_stage: RowStage, element: Element, place: _Place | None) -> Leaf:
         if isinstance(element, Read) and element.tensor in self._scalars:
             return self._scalars[element.tensor]
         private = self._private.get(element) or (
@@ -249,12 +249,14 @@ class _Lowering:
         )
         if private is not None and place is not None:
             return Load(private, place.held)
-        found, values = access(element, self._buffers, self._layouts), self._values(each, place)
-        return found.leaf(rejoined(found.index(values)), found.tests(values))
+        accessed, values = access(element, self._buffers, self._layouts), self._values(row_stage, place)
+        return accessed.leaf(rejoined(accessed.index(values)), accessed.tests(values))
 
-    def _value(self, each: RowStage, expr: Expr, place: _Place | None, more: Mapping[int, Leaf] | None = None) -> Value:
+    def _value(
+        self, row_stage: RowStage, expr: Expr, place: _Place | None, more: Mapping[int, Leaf] | None = None
+    ) -> Value:
         used = [number for number in linearise(expr).inputs if number >= 0]
-        leaves = {number: self._leaf(each, each.stage.elements[number], place) for number in used}
+        leaves = {number: self._leaf(row_stage, row_stage.stage.elements[number], place) for number in used}
         return value_of(expr, {**leaves, **(more or {})})
 
     # Stages.
@@ -282,11 +284,11 @@ class _Lowering:
         lane = Var(self._names.new("lane"), lanes)
         return (For(lane, Bind.UNROLL, body(_Place(turn * lanes + lane, first, Index.of(lane)))),)
 
-    def _spread(self, each: RowStage) -> Iterator[Statement]:
+    def _spread(self, row_stage: RowStage) -> Iterator[Statement]:
         """Yield a stage that computes something of each element of a row, or of each row."""
-        stage = each.stage
-        if not each.inside:
-            yield from self._of_row(each, self._value(each, stage.value, None))
+        stage = row_stage.stage
+        if not row_stage.inside:
+            yield from self._of_row(row_stage, self._value(row_stage, stage.value, None))
             return
         held = None
         is_stored = stage.tensor in self._kept or not self._schedule.is_held
@@ -294,8 +296,8 @@ class _Lowering:
             held = self._new_private(stage.tensor, stage.value.dtype)
 
         def body(place: _Place) -> tuple[Statement, ...]:
-            value = self._value(each, stage.value, place)
-            at = rejoined(self._layouts[stage.tensor].address(stage.at).substituted(self._values(each, place)))
+            value = self._value(row_stage, stage.value, place)
+            at = rejoined(self._layouts[stage.tensor].address(stage.at).substituted(self._values(row_stage, place)))
             stores = [Store(self._buffers[stage.tensor], at, value)] if is_stored else []
             return (*stores, *([Store(held, place.held, value)] if held is not None else []))
 
@@ -303,48 +305,48 @@ class _Lowering:
         if held is not None:
             self._private[stage.tensor] = held
 
-    def _folded(self, each: RowStage) -> Iterator[Statement]:
+    def _folded(self, row_stage: RowStage) -> Iterator[Statement]:
         """Yield a fold: the part of each thread, the join of them, and the value that it makes of the total."""
-        fold = each.stage.fold
+        fold = row_stage.stage.fold
         if fold is None:
             return
-        if each.search is not None:
-            yield from self._sought(each, each.search)
+        if row_stage.search is not None:
+            yield from self._sought(row_stage, row_stage.search)
             return
         (total,) = fold.totals
         own = Register(self._names.new("total"), total.dtype)
         begin = identity(total)
         first = _Place(Index(), Index())
-        yield Let(own.name, self._value(each, begin, first))
+        yield Let(own.name, self._value(row_stage, begin, first))
         advanced = _advanced(total)
 
         def body(place: _Place) -> tuple[Statement, ...]:
-            return (Set(own.name, self._value(each, advanced, place, {~0: own})),)
+            return (Set(own.name, self._value(row_stage, advanced, place, {~0: own})),)
 
         yield from self._over_turns(body)
         joined = tree.substitute(total.combine, {~0: tree.Input(0, total.dtype), ~1: tree.Input(1, total.dtype)})
         yield Join(self._thread, (Set(own.name, value_of(joined, {0: own, 1: Peer(own.name, own.dtype)})),))
         if total.start is not None and linearise(total.start) != linearise(begin):
             start = tree.substitute(total.combine, {~0: total.start, ~1: tree.Input(~0, total.dtype)})
-            yield Set(own.name, self._value(each, start, None, {~0: own}))
-        yield from self._of_row(each, self._value(each, each.stage.value, None, {~0: own}))
+            yield Set(own.name, self._value(row_stage, start, None, {~0: own}))
+        yield from self._of_row(row_stage, self._value(row_stage, row_stage.stage.value, None, {~0: own}))
 
-    def _sought(self, each: RowStage, search: Search) -> Iterator[Statement]:
+    def _sought(self, row_stage: RowStage, search: Search) -> Iterator[Statement]:
         """Yield a search: the best element of each thread and its place, and the join of them."""
         best = Register(self._names.new("best"), search.best.dtype)
         place = Register(self._names.new("place"), search.place.dtype)
         totals: dict[int, Leaf] = {~0: best, ~1: place}
         for register, total in ((best, search.best), (place, search.place)):
             if total.start is not None:
-                yield Let(register.name, self._value(each, total.start, None))
+                yield Let(register.name, self._value(row_stage, total.start, None))
 
         def body(at: _Place) -> tuple[Statement, ...]:
             term = Register(self._names.new("term"), search.best.dtype)
             following = tree.substitute(search.place.combine, {~3: search.place.term})
             return (
-                Let(term.name, self._value(each, search.best.term, at)),
-                Set(place.name, self._value(each, following, at, {**totals, ~2: term})),
-                Set(best.name, self._value(each, search.best.combine, at, {**totals, ~2: term})),
+                Let(term.name, self._value(row_stage, search.best.term, at)),
+                Set(place.name, self._value(row_stage, following, at, {**totals, ~2: term})),
+                Set(best.name, self._value(row_stage, search.best.combine, at, {**totals, ~2: term})),
             )
 
         yield from self._over_turns(body)
@@ -355,16 +357,16 @@ class _Lowering:
         ]
         pairs = [Set(r.name, value_of(value, leaves)) for r, value in zip((best, place), joined, strict=True)]
         yield Join(self._thread, tuple(pairs))
-        yield from self._of_row(each, self._value(each, each.stage.value, None, totals))
+        yield from self._of_row(row_stage, self._value(row_stage, row_stage.stage.value, None, totals))
 
-    def _of_row(self, each: RowStage, value: Value) -> Iterator[Statement]:
+    def _of_row(self, row_stage: RowStage, value: Value) -> Iterator[Statement]:
         """Yield what names the value of a row, and stores it where it is an output."""
-        stage = each.stage
+        stage = row_stage.stage
         register = Register(self._names.new("row"), value.dtype)
         yield Let(register.name, value)
         self._scalars[stage.tensor] = register
         if stage.tensor in self._kept:
-            at = self._layouts[stage.tensor].address(stage.at).substituted(self._values(each, None))
+            at = self._layouts[stage.tensor].address(stage.at).substituted(self._values(row_stage, None))
             stored = Store(self._buffers[stage.tensor], at, value_of(tree.Input(0, register.dtype), {0: register}))
             yield If((Within(Index.of(self._thread), Index.of(1)),), (stored,))
 

@@ -47,14 +47,14 @@ def in_runs(kernel: Kernel, most_turns: int, turns_of: TurnsOf) -> Runs | None:
     axes, body = _threads(kernel.body)
     if turns(body, turns_of) <= most_turns:
         return Runs(kernel)
-    place = max(range(len(body)), key=lambda number: turns(body[number : number + 1], turns_of))
-    rest = turns((*body[:place], *body[place + 1 :]), turns_of)
-    folded, inside = nest_of(body[place : place + 1])
+    longest = max(range(len(body)), key=lambda number: turns(body[number : number + 1], turns_of))
+    rest = turns((*body[:longest], *body[longest + 1 :]), turns_of)
+    folded, inside = nest_of(body[longest : longest + 1])
     size = (most_turns - rest - 1) // (1 + turns(inside, turns_of))
     extents = [var.extent for var in folded if isinstance(var.extent, int)]
     if size < 1 or not folded or len(extents) < len(folded):
         return None
-    return _Division(kernel, axes, body, place).runs(size, folded, extents, inside)
+    return _Division(kernel, axes, body, longest).runs(size, folded, extents, inside)
 
 
 def turns(body: Sequence[Statement], turns_of: TurnsOf) -> int:
@@ -82,16 +82,16 @@ def _threads(body: tuple[Statement, ...]) -> tuple[list[Var], tuple[Statement, .
 
 
 class _Division:
-    def __init__(self, kernel: Kernel, axes: Sequence[Var], body: tuple[Statement, ...], place: int) -> None:
+    def __init__(self, kernel: Kernel, axes: Sequence[Var], body: tuple[Statement, ...], longest: int) -> None:
         self._kernel = kernel
         self._axes = axes
-        self._before, self._after = body[:place], body[place + 1 :]
+        self._before, self._after = body[:longest], body[longest + 1 :]
         size, at = Index.of(1), Index()
         for axis in axes:
             extent = Index.of(0 if axis.extent is None else axis.extent)
             size, at = size * extent, at * extent + axis
         self._at = at
-        changed = set_in(body[place : place + 1])
+        changed = set_in(body[longest : longest + 1])
         self._totals = [
             Register(s.name, s.value.dtype) for s in self._before if isinstance(s, Let) and s.name in changed
         ]
@@ -139,10 +139,10 @@ class _Division:
 
 def _digits(place: Index, axes: Sequence[Var], extents: Sequence[int]) -> list[Statement]:
     """Return statements that bind axes to the digits of a place in row-major order."""
-    found: list[Statement] = []
+    lookups: list[Statement] = []
     below = prod(extents)
     for axis, extent in zip(axes, extents, strict=True):
         below //= extent
         digit = place // below if axis == axes[0] else place // below % extent
-        found.append(Lookup(axis, value_of(tree.Input(0, I64), {0: Number(digit, I64)})))
-    return found
+        lookups.append(Lookup(axis, value_of(tree.Input(0, I64), {0: Number(digit, I64)})))
+    return lookups

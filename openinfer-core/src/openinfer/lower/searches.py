@@ -96,14 +96,14 @@ def _winning(best: Total, place: Total) -> Expr | None:
 def _known(best: Total) -> list[Program]:
     """Return the conditions that order elements: first or last of equal ones, NaN as an element or always best."""
     total, term = tree.Input(_BEST, best.dtype), tree.Input(_TERM, best.dtype)
-    found: list[Expr] = [compare(term, total) for compare in (tree.gt, tree.lt, tree.ge, tree.le)]
+    forms: list[Expr] = [compare(term, total) for compare in (tree.gt, tree.lt, tree.ge, tree.le)]
     if best.dtype.is_float:
         is_first = tree.logical_and(tree.is_nan(term), tree.logical_not(tree.is_nan(total)))
-        found += [tree.logical_or(compare(term, total), is_first) for compare in (tree.gt, tree.lt)]
+        forms += [tree.logical_or(compare(term, total), is_first) for compare in (tree.gt, tree.lt)]
         for compare in (tree.ge, tree.le):
             both = tree.logical_and(compare(term, total), tree.logical_not(tree.is_nan(total)))
-            found.append(tree.logical_or(tree.is_nan(term), both))
-    return [linearise(expr) for expr in found]
+            forms.append(tree.logical_or(tree.is_nan(term), both))
+    return [linearise(expr) for expr in forms]
 
 
 def _place(elements: Sequence[Element], place: Total) -> Index | None:

@@ -63,23 +63,23 @@ class SequentialLowering:
             rest += nest(stage.fold.axes, tuple(self._advanced(stage.fold)))
             rest += () if stage.fold.running else self._stored()
         lookups = self._lookups_by_level()
-        found = [tuple(self._looked_up(lookups.get(number, ()))) for number in range(len(stage.axes) + 1)]
-        return (*found[:-1], (*found[-1], *rest))
+        by_level = [tuple(self._looked_up(lookups.get(number, ()))) for number in range(len(stage.axes) + 1)]
+        return (*by_level[:-1], (*by_level[-1], *rest))
 
     def _lookups_by_level(self) -> dict[int, list[compute.Lookup]]:
         """Return lookups by the number of axes that lie around them."""
-        known = {axis: number + 1 for number, axis in enumerate(self._stage.axes)}
+        levels_of = {axis: number + 1 for number, axis in enumerate(self._stage.axes)}
         levels: dict[int, list[compute.Lookup]] = {}
         for lookup in self._stage.lookups:
             if lookup not in self._stage.folded_lookups:
                 used = variables_of(lookup.value, self._stage.elements)
-                known[lookup.var] = max((known[var] for var in used if var in known), default=0)
-                levels.setdefault(known[lookup.var], []).append(lookup)
+                levels_of[lookup.var] = max((levels_of[var] for var in used if var in levels_of), default=0)
+                levels.setdefault(levels_of[lookup.var], []).append(lookup)
         return levels
 
     def _leaf(self, element: compute.Element) -> Leaf:
-        found = access(element, self._buffers, self._layouts)
-        return found.leaf(found.index(self._looked_up_as), found.tests(self._looked_up_as))
+        accessed = access(element, self._buffers, self._layouts)
+        return accessed.leaf(accessed.index(self._looked_up_as), accessed.tests(self._looked_up_as))
 
     def _looked_up(self, lookups: Sequence[compute.Lookup]) -> Iterator[Statement]:
         for lookup in lookups:
@@ -124,7 +124,7 @@ class SequentialLowering:
     def _combined(self, fold: Fold, number: int) -> Value:
         """Return the next value of a total, with the terms written out in it."""
         total = fold.totals[number]
-        terms: dict[int, Expr] = {~(len(fold.totals) + place): other.term for place, other in enumerate(fold.totals)}
+        terms: dict[int, Expr] = {~(len(fold.totals) + t): other.term for t, other in enumerate(fold.totals)}
         combined = tree.substitute(total.combine, terms)
         if total.start is not None:
             return self._value(combined)

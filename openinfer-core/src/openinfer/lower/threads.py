@@ -54,10 +54,12 @@ def threaded(
     (`openinfer.schedule.thread_tile`); None: they are not. With ``words`` a thread computes as many neighbours as make
     16 bytes (`openinfer.lower.word_lanes`). ``layouts`` are those of tensors that are not in row-major order.
     """
-    known = layouts or {}
+    all_layouts = layouts or {}
     single = (numbered(_of_one_stage(computation, number)) for number in range(len(computation.stages)))
-    kernels = ((part, lowered(part, _of(known, part), schedules={0: plain(part.stages[0].axes)})) for part in single)
-    tiles = None if known else busy
+    kernels = (
+        (part, lowered(part, _of(all_layouts, part), schedules={0: plain(part.stages[0].axes)})) for part in single
+    )
+    tiles = None if all_layouts else busy
     dealt = (_for_threads(part, _dealt(kernel), tiles, words=words) for part, kernel in kernels if kernel.body)
     return tuple(map(with_invariant_loads, dealt))
 
@@ -88,12 +90,12 @@ def dealt_out(
     Args:
         layouts: of tensors that are not in row-major order.
     """
-    known = layouts or {}
+    all_layouts = layouts or {}
     begin = 0
     while begin < len(computation.stages):
-        end, team = _longest_team(computation, begin, device, known)
+        end, team = _longest_team(computation, begin, device, all_layouts)
         part = _of_stages(computation, begin, end)
-        forms = [threaded(part, busy=device.busy, words=True, layouts=known), threaded(part, layouts=known)]
+        forms = [threaded(part, busy=device.busy, words=True, layouts=all_layouts), threaded(part, layouts=all_layouts)]
         if team is not None:
             forms.insert(0, (team,))
         if forms[-1]:
@@ -118,9 +120,9 @@ def _longest_team(
 
 def _for_threads(part: Computation, kernel: Kernel, busy: int | None, *, words: bool) -> Kernel:
     """Return the loop program of a stage in the best form for threads; ``kernel`` has one thread for each element."""
-    found = in_words(kernel) if words else None
-    if found is not None or busy is None:
-        return found or kernel
+    worded = in_words(kernel) if words else None
+    if worded is not None or busy is None:
+        return worded or kernel
     return _in_tiles(part, kernel, busy) or with_windows(kernel)
 
 

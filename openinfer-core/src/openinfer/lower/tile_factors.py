@@ -24,8 +24,8 @@ def plain_factors(product: Product) -> tuple[Read, Read] | None:
             numbers = (_number(a), _number(b))
         case _:
             return None
-    found = {factor.is_left: _read(product, factor.expr) for factor in product.factors if factor.number in numbers}
-    left, right = found.get(True), found.get(False)
+    sides = {factor.is_left: _read(product, factor.expr) for factor in product.factors if factor.number in numbers}
+    left, right = sides.get(True), sides.get(False)
     if left is None or right is None or left.dtype is not right.dtype or len(product.factors) != 2:
         return None
     return left, right

@@ -73,10 +73,10 @@ def in_tile_products(
     if product is None or factors is None:
         return None
     tensors = (*computation.inputs, *computation.outputs)
-    known = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
-    places = ProductPlaces(computation, product, known)
+    all_layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
+    places = ProductPlaces(computation, product, all_layouts)
     steps = [steps_of(places, read, is_left=is_left) for is_left, read in zip((True, False), factors, strict=True)]
-    along = [each for each in steps if each is not None]
+    along = [step for step in steps if step is not None]
     if len(along) < len(steps):
         return None
     count = prod(map(extent_of, product.both))
@@ -188,8 +188,8 @@ class _Lowering:
 
     def _lane(self, low: int, high: int) -> Index:
         """Return the digits of a thread's number in its subgroup from one step to another."""
-        found = [var * (step // low) for step, var in self._lanes if low <= step < high]
-        return sum(found, Index())
+        parts = [var * (step // low) for step, var in self._lanes if low <= step < high]
+        return sum(parts, Index())
 
     def _thread(self, low: int) -> Index:
         """Return a thread's number in its group, divided by ``low``."""
@@ -360,5 +360,5 @@ class _Lowering:
         if places.columns % RUN == 0:
             run = For(lane, Bind.UNROLL, body)
             return where(inside, where(Within(across // RUN, Index.of(places.columns // RUN)), (run,)))
-        each = where(Within(across + lane, Index.of(places.columns)), body)
-        return where(inside, (For(lane, Bind.UNROLL, each),))
+        results = where(Within(across + lane, Index.of(places.columns)), body)
+        return where(inside, (For(lane, Bind.UNROLL, results),))

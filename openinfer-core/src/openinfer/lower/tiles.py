@@ -99,12 +99,12 @@ class Tile:
             statements += self._placed.terms_without_lanes(lambda at: self._one_by_one(fold.totals[0], joined, at))
             return (*statements, *self._stored_in_rows(joined))
         if not self._placed.is_across:
-            given = [{~t: total.leaf(self._lane) for t, total in enumerate(first[out])} for out in first]
-            return (*statements, *self._stored(given, self._before_terms(), self._lane))
+            leaves = [{~t: total.leaf(self._lane) for t, total in enumerate(first[out])} for out in first]
+            return (*statements, *self._stored(leaves, self._before_terms(), self._lane))
         scalars = [Accumulator(self._names.new("across"), fold.totals[0].dtype) for _ in first]
         statements += self._across(fold.totals[0], [first[out][0] for out in first], scalars)
-        given = [{~0: scalar.leaf(None)} for scalar in scalars]
-        return (*statements, *self._stored(given, self._before_terms(), None))
+        leaves = [{~0: scalar.leaf(None)} for scalar in scalars]
+        return (*statements, *self._stored(leaves, self._before_terms(), None))
 
     def _copies(self, numbers: Sequence[int], left: Mapping[Var, int]) -> list[Copy]:
         return self._placed.copies(numbers, left, in_lanes=self._lane is not None)
@@ -162,8 +162,8 @@ class Tile:
         body, lane = Body(self._names), self._own_lane
         firsts = [_first(total) for total in fold.totals]
         # Lanes of partial totals begin with the same value.
-        place = self._leaves(self._outs, self._before_terms(), None if self._placed.is_across else lane, firsts)
-        for leaves, parts in zip(place, self._by_out(totals), strict=True):
+        first_leaves = self._leaves(self._outs, self._before_terms(), None if self._placed.is_across else lane, firsts)
+        for leaves, parts in zip(first_leaves, self._by_out(totals), strict=True):
             for part, accumulators in enumerate(parts):
                 for total, first, accumulator in zip(fold.totals, firsts, accumulators, strict=True):
                     if accumulator.buffer is not None:
@@ -199,8 +199,8 @@ class Tile:
             body = Body(self._names, is_shared=not self._placed.is_joined)
             for copy, leaves in group:
                 accumulators = totals[copy.of(self._own), copy.of(self._parts)]
-                given = {**leaves, **{~number: total.leaf(lane) for number, total in enumerate(accumulators)}}
-                _advance(body, accumulators, nexts, given, lane, self._names)
+                inputs = {**leaves, **{~number: total.leaf(lane) for number, total in enumerate(accumulators)}}
+                _advance(body, accumulators, nexts, inputs, lane, self._names)
             statements += body.statements()
         return self._in_lanes(iter(statements), lane)
 
@@ -219,10 +219,10 @@ class Tile:
         for parts in self._by_out(totals):
             step = 1
             while step < len(parts):
-                for place in range(0, len(parts) - step, 2 * step):
-                    (total,), (other,) = parts[place], parts[place + step]
-                    given = {~0: total.leaf(lane), ~1: other.leaf(lane)}
-                    body.put(total.advanced(lane), fold.totals[0].combine, given)
+                for position in range(0, len(parts) - step, 2 * step):
+                    (total,), (other,) = parts[position], parts[position + step]
+                    pair = {~0: total.leaf(lane), ~1: other.leaf(lane)}
+                    body.put(total.advanced(lane), fold.totals[0].combine, pair)
                 step *= 2
         return self._in_lanes(body.statements(), lane)
 
@@ -261,8 +261,8 @@ class Tile:
     ) -> tuple[Statement, ...]:
         """Return the statements for one term of a running fold: what its totals are then is stored."""
         lane = self._lane
-        given = [{~t: total.leaf(lane) for t, total in enumerate(parts[0])} for parts in self._by_out(totals)]
-        return (*self._advanced(fold, totals, at, left), *self._stored(given, at, lane))
+        leaves = [{~t: total.leaf(lane) for t, total in enumerate(parts[0])} for parts in self._by_out(totals)]
+        return (*self._advanced(fold, totals, at, left), *self._stored(leaves, at, lane))
 
     def _stored(
         self,
@@ -275,8 +275,8 @@ class Tile:
         body, copies = Body(self._names), self._outs if outs is None else outs
         addresses = Copies(copies, self._in_lane(at, lane)).indices(self._placed.address)
         leaves = self._leaves(copies, at, lane, [self._stage.value])
-        for place, address, total in zip(leaves, addresses, totals, strict=True):
-            body.put(_store(self._placed.buffer, address), self._stage.value, {**place, **total})
+        for read, address, total in zip(leaves, addresses, totals, strict=True):
+            body.put(_store(self._placed.buffer, address), self._stage.value, {**read, **total})
         return self._in_lanes(body.statements(), lane)
 
     def _stored_in_rows(self, totals: Sequence[Accumulator]) -> tuple[Statement, ...]:
@@ -289,18 +289,20 @@ class Tile:
         for row in rows:
             vectors.append(Buffer(self._names.new("totals"), totals[0].dtype, Index.of(NARROWEST), Memory.PRIVATE))
             statements.append(Alloc(vectors[-1]))
-            for place, out in enumerate(row):
+            for position, out in enumerate(row):
                 total = totals[out].leaf(None)
-                statements.append(Store(vectors[-1], Index.of(place), value_of(tree.Input(0, total.dtype), {0: total})))
+                statements.append(
+                    Store(vectors[-1], Index.of(position), value_of(tree.Input(0, total.dtype), {0: total}))
+                )
         if axis is not None and rows:
             lane = Var(self._names.new("l"), NARROWEST)
             at = {**self._before_terms(), axis: self._before_terms()[axis] + lane}
-            given = [{~0: Load(vector, Index.of(lane))} for vector in vectors]
-            stored = self._stored(given, at, None, [self._outs[row[0]] for row in rows])
+            leaves = [{~0: Load(vector, Index.of(lane))} for vector in vectors]
+            stored = self._stored(leaves, at, None, [self._outs[row[0]] for row in rows])
             statements += self._in_lanes(iter(stored), lane)
         alone = [out for out in range(len(totals)) if not any(out in row for row in rows)]
-        given = [{~0: totals[out].leaf(None)} for out in alone]
-        return (*statements, *self._stored(given, self._before_terms(), None, [self._outs[out] for out in alone]))
+        leaves = [{~0: totals[out].leaf(None)} for out in alone]
+        return (*statements, *self._stored(leaves, self._before_terms(), None, [self._outs[out] for out in alone]))
 
 
 def _advance(
@@ -341,7 +343,7 @@ def _next(fold: Fold, number: int, fused: bool) -> Expr:
                 return tree.Apply(function, (a, b, tree.Input(~0, dtype)), dtype)
             case _:
                 pass
-    terms: dict[int, Expr] = {~(len(fold.totals) + place): other.term for place, other in enumerate(fold.totals)}
+    terms: dict[int, Expr] = {~(len(fold.totals) + t): other.term for t, other in enumerate(fold.totals)}
     return tree.substitute(total.combine, terms)
 
 

@@ -81,9 +81,9 @@ class _Walk:
                 statements += self._nested(inner, {**at, axis: at[axis] + start}, size, body)
                 continue
             var = Var(self._name(number), trips)
-            place = {**at, axis: at[axis] + start + var * step}
-            nested = self._nested(inner, place, size, body)
-            test = self._placed.test_along(axis, place, size)
+            inside = {**at, axis: at[axis] + start + var * step}
+            nested = self._nested(inner, inside, size, body)
+            test = self._placed.test_along(axis, inside, size)
             if nested:
                 statements += (For(var, Bind.SERIAL, nested if test is None else (If((test,), nested),)),)
         return statements
@@ -107,8 +107,8 @@ class _Walk:
         for step in dict.fromkeys(steps):
             end = extent // step
             var = Var(self._name(number), end - begin // step)
-            place = {**at, loop.axis: begin + var * step}
-            nested = self._nested(inner, place, {**left, loop.axis: step}, body)
+            inside = {**at, loop.axis: begin + var * step}
+            nested = self._nested(inner, inside, {**left, loop.axis: step}, body)
             statements += (For(var, Bind.SERIAL, nested),) if nested else ()
             begin = end * step
         return statements
@@ -183,7 +183,7 @@ class _Walk:
         """Return the name of a loop variable: that of its axis, with a number if several loops iterate over the
         axis."""
         axis = self._loops[number].axis
-        walks = [place for place, loop in enumerate(self._loops) if loop.axis == axis]
+        walks = [depth for depth, loop in enumerate(self._loops) if loop.axis == axis]
         return axis.name if len(walks) == 1 else f"{axis.name}_{walks.index(number)}"
 
 

@@ -27,7 +27,7 @@ def with_windows(kernel: Kernel) -> Kernel:
 
 
 def _written_out(body: Sequence[Statement], around: int) -> tuple[Statement, ...]:
-    return tuple(_loop(each, around) if isinstance(each, For) else each for each in body)
+    return tuple(_loop(statement, around) if isinstance(statement, For) else statement for statement in body)
 
 
 def _loop(loop: For, around: int) -> For:
@@ -35,7 +35,7 @@ def _loop(loop: For, around: int) -> For:
     body = _written_out(loop.body, serial)
     changed = replace(loop, body=body)
     terms = _copies(changed, Bind.SERIAL)
-    is_window = serial > 1 or any(isinstance(each, For) and each.bind is Bind.UNROLL for each in body)
+    is_window = serial > 1 or any(isinstance(statement, For) and statement.bind is Bind.UNROLL for statement in body)
     is_short = isinstance(loop.var.extent, int) and loop.var.extent <= LONGEST
     if not is_window or not is_short or terms is None or terms > MOST_TERMS:
         return changed
@@ -45,7 +45,7 @@ def _loop(loop: For, around: int) -> For:
 def _copies(loop: For, bind: Bind) -> int | None:
     """Return how many copies of statements a loop makes, with those written out in it; None: some loop has to stay."""
     extent = loop.var.extent
-    inner = [_copies(each, Bind.UNROLL) for each in loop.body if isinstance(each, For)]
+    inner = [_copies(statement, Bind.UNROLL) for statement in loop.body if isinstance(statement, For)]
     if loop.bind is not bind or not isinstance(extent, int) or None in inner:
         return None
     return extent * max((count for count in inner if count), default=1)

@@ -52,8 +52,8 @@ def in_words(kernel: Kernel) -> Kernel | None:
         after = nest([left], _at(body, axis, group * lanes + left))
         is_last = Within(Index.of(group) - whole, Index.of(1))
         made = (If((Within(Index.of(group), Index.of(whole)),), made), If((is_last,), after))
-    for each in reversed([*outer, group]):
-        made = (For(each, Bind.GROUP, made),)
+    for var in reversed([*outer, group]):
+        made = (For(var, Bind.GROUP, made),)
     return replace(kernel, body=made)
 
 
@@ -68,8 +68,8 @@ def _touched(body: Sequence[Statement]) -> Iterator[tuple[Buffer, Index]]:
                 yield leaf.buffer, leaf.address
 
 
-def _at(body: Sequence[Statement], axis: Var, place: Index) -> tuple[Statement, ...]:
-    return substituted(body, {axis: place})
+def _at(body: Sequence[Statement], axis: Var, value: Index) -> tuple[Statement, ...]:
+    return substituted(body, {axis: value})
 
 
 def _new(name: str, taken: set[str]) -> str:
