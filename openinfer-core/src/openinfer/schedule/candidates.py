@@ -29,14 +29,14 @@ def tensor_of(stage: Stage, number: int) -> str:
 
 def bytes_of_words(terms: Sequence[Program]) -> dict[int, list[int]]:
     """Return the elements that words are made of, by the first of them, which counts for all: a word is a register."""
-    found: dict[int, list[int]] = {}
+    by_word: dict[int, list[int]] = {}
     for term in terms:
         for step in term.instructions:
             if step.function == "word":
                 parts = [term.instructions[operand] for operand in step.operands]
                 numbers = [part.index for part in parts if part.function == "input"]
-                found.update({numbers[0]: numbers} if numbers else {})
-    return found
+                by_word.update({numbers[0]: numbers} if numbers else {})
+    return by_word
 
 
 def variables_of(elements: Sequence[Element], number: int) -> frozenset[Var]:

@@ -71,19 +71,19 @@ def _chosen(
     if target is not None and (_may_vary(stage) if varying else _is_regular(stage)):
         lanes = target.lanes(_itemsize(stage))
         within = {**within, **{axis: usual_extent(axis) for axis in varying}}
-        found = None if varying else along_rows(stage, layouts, skip)
-        if found is None:
-            found = (
+        schedule = None if varying else along_rows(stage, layouts, skip)
+        if schedule is None:
+            schedule = (
                 in_lanes(stage, layouts, lanes)
                 if stage.fold is None
                 else tiled(stage, layouts, target, lanes, within, skip)
             )
-        if found is not None:
-            return found
+        if schedule is not None:
+            return schedule
     if target is not None and _is_running(stage):
-        found = scanned(stage, layouts, target, target.lanes(_itemsize(stage)))
-        if found is not None:
-            return found
+        schedule = scanned(stage, layouts, target, target.lanes(_itemsize(stage)))
+        if schedule is not None:
+            return schedule
     axes = stage.axes
     if stage.fold is not None or stage.is_sequential or stage.lookups or not axes:
         return plain(axes)
@@ -137,8 +137,8 @@ def _equals(
 ) -> tuple[Schedule, ...]:
     if stage.fold is None or not _is_regular(stage) or along_rows(stage, dict(laid_out), skip) is not None:
         return ()
-    found = ranked(stage, dict(laid_out), target, target.lanes(_itemsize(stage)), skip)
-    return tuple(schedule for cycles, schedule in found if cycles <= (1 + share) * found[0][0])
+    by_cost = ranked(stage, dict(laid_out), target, target.lanes(_itemsize(stage)), skip)
+    return tuple(schedule for cycles, schedule in by_cost if cycles <= (1 + share) * by_cost[0][0])
 
 
 def compared(
@@ -159,7 +159,7 @@ def compared(
     cycles = estimated(stage, layouts, target, lanes, schedule, within)
     if cycles is None:
         return None
-    others = (found for found in ranked(stage, layouts, target, lanes, schedule.skip, within) if found[1] != schedule)
+    others = (other for other in ranked(stage, layouts, target, lanes, schedule.skip, within) if other[1] != schedule)
     return cycles, next(others, None)
 
 

@@ -121,7 +121,7 @@ class Operand:
             if key not in self._known:
                 reached = {0}
                 for count, step in key:
-                    reached = {place + step * copy for place in reached for copy in range(count)}
+                    reached = {offset + step * copy for offset in reached for copy in range(count)}
                 self._known[key] = len(reached)
             total *= self._known[key]
         return total
@@ -254,12 +254,12 @@ def cycles(work: Work, tiling: Tiling, target: TargetInfo) -> float:
 def _sizes(work: Work, tiling: Tiling, axis: Var) -> list[tuple[int, int]]:
     """Return how many tiles there are along an axis of each number of copies."""
     copies, lanes = tiling.tile[axis], tiling.lanes if axis == tiling.lane else 1
-    found = Counter[int]()
+    sizes = Counter[int]()
     for places in tiling.parts_of.get(axis, (work.extents[axis],)):
         whole, rest = divmod(ceil(places / lanes), copies)
-        found[copies] += whole
-        found[rest] += 1 if rest else 0
-    return [(number, size) for size, number in found.items() if number]
+        sizes[copies] += whole
+        sizes[rest] += 1 if rest else 0
+    return [(number, size) for size, number in sizes.items() if number]
 
 
 def moving(nbytes: float, within: float, target: TargetInfo) -> float:

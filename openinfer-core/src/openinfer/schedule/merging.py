@@ -61,7 +61,7 @@ def _merged(stage: Stage, used: tuple[tuple[str, Layout], ...]) -> Stage:
         digits = {outer: both // count, inner: both % count}
         values = {axis: index.substituted(digits) for axis, index in values.items()} | digits
         extents[both] = extents[outer] * count
-        slopes = {both if axis == inner else axis: found for axis, found in slopes.items() if axis != outer}
+        slopes = {both if axis == inner else axis: slope for axis, slope in slopes.items() if axis != outer}
     if not values:
         return stage
     return replace(
@@ -90,8 +90,8 @@ def _indices(stage: Stage, layouts: Mapping[str, Layout]) -> Iterator[tuple[Inde
 
 
 def _moved(element: Element, values: Mapping[Var, Index]) -> Element:
-    found = moved(element, values)
-    return found if isinstance(found, Read) else replace(found, at=rejoined(found.at))
+    moved_element = moved(element, values)
+    return moved_element if isinstance(moved_element, Read) else replace(moved_element, at=rejoined(moved_element.at))
 
 
 def _slope(index: Index, axis: Var, *, is_address: bool) -> int | None:

@@ -44,12 +44,12 @@ def packing(stage: Stage, schedule: Schedule, operand: str) -> Layout | None:
 
 def _dims(at: Sequence[Index]) -> dict[Var, int] | None:
     """Return the dimension that each axis walks; None: a place is something else than an axis or 0."""
-    found: dict[Var, int] = {}
+    dims: dict[Var, int] = {}
     for dim, index in enumerate(at):
         if index == Index():
             continue
         (axis, *others) = index.variables() or (None,)
-        if axis is None or others or index != Index.of(axis) or axis in found or not isinstance(axis.extent, int):
+        if axis is None or others or index != Index.of(axis) or axis in dims or not isinstance(axis.extent, int):
             return None
-        found[axis] = dim
-    return found
+        dims[axis] = dim
+    return dims

@@ -61,15 +61,15 @@ def product_tile(
     """
     if device.is_software or device.group < SIDE * SIDE or min(rows, columns, depth) < FEWEST:
         return None
-    found = None
+    best = None
     for tile in TILES:
         made = ProductSchedule(rows=tile[0], columns=tile[1], depth=max(SIDE, BLOCK * lanes))
         groups = -(-rows // made.rows) * -(-columns // made.columns) * count
         is_used = all(extent > side // 2 for extent, side in zip((rows, columns), tile, strict=True) if side > SMALLEST)
         is_filled = tile == TILES[0] or (is_used and groups * SIDE * SIDE >= device.busy)
         if is_filled and made.elements * nbytes <= device.shared_nbytes:
-            found = made
-    return found
+            best = made
+    return best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,20 +123,20 @@ def tile_product(
         count: how many such products there are.
         types: of the factors and of the total.
     """
-    shape = next((each for each in device.tiles if (each.factor, each.total) == types), None)
+    shape = next((tile for tile in device.tiles if (tile.factor, tile.total) == types), None)
     if shape is None or min(rows, columns, depth) < FEWEST:
         return None
-    found = None
+    best = None
     for side in (32, 64, 128):
         groups = -(-rows // side) * -(-columns // side) * count
         is_filled = side == 32 or (min(rows, columns) > side // 2 and groups * _threads(device) >= device.busy)
         slabs = (
-            each for each in SLABS if each[0] * 8 <= depth * shape.factor.bits and _fits(side, each, shape, device)
+            slab for slab in SLABS if slab[0] * 8 <= depth * shape.factor.bits and _fits(side, slab, shape, device)
         )
         slab = next(slabs, None)
         if is_filled and slab is not None:
             nbytes, stages = slab
-            found = TileProductSchedule(
+            best = TileProductSchedule(
                 shape=shape,
                 rows=side,
                 columns=side,
@@ -147,7 +147,7 @@ def tile_product(
                 band=_band(-(-rows // side)),
                 stages=stages,
             )
-    return found
+    return best
 
 
 def _threads(device: Threads) -> int:

@@ -55,10 +55,10 @@ def along_rows(stage: Stage, layouts: Mapping[str, Layout], skip: int | None = N
     own = sorted(stage.axes, key=lambda axis: -distance(store, axis))
     shared = [axis for axis in own if not all(_varies(read, axis) for read in rows) and _extent(axis) > 1]
     # Copies along an axis of packed operands would take rows apart.
-    known = [read for read in rows if read.tensor in layouts]
-    images = [axis for axis in shared if all(_varies(read, axis) for read in known)]
+    laid_out = [read for read in rows if read.tensor in layouts]
+    images = [axis for axis in shared if all(_varies(read, axis) for read in laid_out)]
     spread = next(
-        (axis for axis in reversed(images) if not any(_varies(r, axis) for r in rows if r not in known)), None
+        (axis for axis in reversed(images) if not any(_varies(r, axis) for r in rows if r not in laid_out)), None
     )
     copies = 1 if spread is None else _copies(_extent(spread))
     last = [axis for axis in own if axis in shared and axis not in images]
@@ -89,13 +89,13 @@ def _order(rows: Sequence[Read], axes: Sequence[Var], layouts: Mapping[str, Layo
     addresses = [layouts[read.tensor].address(read.at) for read in rows if read.tensor in layouts]
     if not addresses or len(rows) < 2 or not all(isinstance(axis.extent, int) for axis in axes):
         return None
-    found = sorted(axes, key=lambda axis: -distance(addresses[0], axis))
+    order = sorted(axes, key=lambda axis: -distance(addresses[0], axis))
     length = 1
-    for axis in reversed(found):
+    for axis in reversed(order):
         if any(address.coefficient(axis) != length for address in addresses):
             break
         length *= _extent(axis)
-    return found if length >= LEAST_ROW else None
+    return order if length >= LEAST_ROW else None
 
 
 def stays_inside(read: Read, layouts: Mapping[str, Layout]) -> bool:

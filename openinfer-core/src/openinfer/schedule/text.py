@@ -46,13 +46,13 @@ def parse_schedule(text: str, axes: Iterable[Var]) -> Schedule:
     Raises:
         ScheduleError: a word is not a loop, or names another axis.
     """
-    known = {axis.name: axis for axis in axes}
+    by_name = {axis.name: axis for axis in axes}
     words = text.split()
     numbers: dict[str, int] = {}
-    while words and (found := _NUMBER.fullmatch(words[-1])):
-        numbers[found[1]] = int(found[2])
+    while words and (number := _NUMBER.fullmatch(words[-1])):
+        numbers[number[1]] = int(number[2])
         words.pop()
-    return Schedule(tuple(_loop(word, known) for word in words), numbers.get("stream"), numbers.get("skip"))
+    return Schedule(tuple(_loop(word, by_name) for word in words), numbers.get("stream"), numbers.get("skip"))
 
 
 def _word(loop: Loop) -> str:
@@ -63,10 +63,10 @@ def _word(loop: Loop) -> str:
 
 
 def _loop(word: str, axes: Mapping[str, Var]) -> Loop:
-    found = _WORD.fullmatch(word)
-    if found is None:
+    match_ = _WORD.fullmatch(word)
+    if match_ is None:
         raise ScheduleError(f"{word!r} is not a loop: expected axis, axis:step or axis:step={'|'.join(_MANNERS)}")
-    if found["axis"] not in axes:
+    if match_["axis"] not in axes:
         raise ScheduleError(f"the loop {word!r} is over an unknown axis; known: {', '.join(sorted(axes)) or 'none'}")
-    manner = _MANNERS.get(found["manner"] or "", (Bind.SERIAL, False, False))
-    return Loop(axes[found["axis"]], int(found["step"] or 1), *manner)
+    manner = _MANNERS.get(match_["manner"] or "", (Bind.SERIAL, False, False))
+    return Loop(axes[match_["axis"]], int(match_["step"] or 1), *manner)

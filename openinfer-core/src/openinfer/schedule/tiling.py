@@ -180,8 +180,8 @@ class _Search:
 
     def likely(self) -> list[Tiling]:
         """Return the tilings that are worth a full account of their rests, by what whole tiles cost for each place."""
-        found = (nsmallest(LIKELY, self.tilings(part), key=self.rate) for part in (1, 2, 4, 8))
-        return next(filter(None, found), list[Tiling]())
+        by_parts = (nsmallest(LIKELY, self.tilings(part), key=self.rate) for part in (1, 2, 4, 8))
+        return next(filter(None, by_parts), list[Tiling]())
 
     def rate(self, tiling: Tiling) -> float:
         """Return the cycles of a whole tile for each place that it computes."""
@@ -193,8 +193,8 @@ class _Search:
 
     def by_cost(self) -> list[tuple[float, Tiling]]:
         """Return likely tilings with their cycles, the best first; of equal ones that with most totals."""
-        found = [(self.cycles(tiling), tiling) for tiling in self.likely()]
-        return sorted(found, key=lambda each: (each[0] * self._length(each[1]), -each[1].accumulators))
+        priced = [(self.cycles(tiling), tiling) for tiling in self.likely()]
+        return sorted(priced, key=lambda pair: (pair[0] * self._length(pair[1]), -pair[1].accumulators))
 
     def _length(self, tiling: Tiling) -> float:
         """Return the factor by which long source is assumed to be slower: bodies of whole tiles and of rests."""
@@ -385,17 +385,17 @@ class _Search:
         own = sorted(self._stage.axes, key=lambda axis: distance(self._store, axis))
         near = [a for a in own if a != lane and isinstance(a.extent, int) and self._extents[a] > 1][:2]
         counts = [
-            column_counts(self._extents[axis], most) if not place else row_counts(self._extents[axis])
-            for place, axis in enumerate(near)
+            column_counts(self._extents[axis], most) if not depth else row_counts(self._extents[axis])
+            for depth, axis in enumerate(near)
         ]
         if lane not in self._fold.axes:
             near = [lane, *near]
             counts = [block_counts(ceil(self._extents[lane] / self._lanes)), *counts]
         # Fewer totals than hide the latency of an addition are worth a look only where no more fit.
         least = max(1, min(LATENCY * self._target.multiply_adds, prod(map(max, counts)), most // 2) // part)
-        for found in product(*counts):
-            if least <= prod(found) < most:
-                yield dict(zip(near, found, strict=True))
+        for counts_of in product(*counts):
+            if least <= prod(counts_of) < most:
+                yield dict(zip(near, counts_of, strict=True))
 
     def _taps(self, lane: Var) -> Iterator[dict[Var, int]]:
         """Yield folded axes that are written out: windows, whose places several copies share."""

@@ -62,9 +62,9 @@ class _Check:
             raise self._error(f"{self._totals()} totals at once, the target has {most} registers")
 
     def _steps(self, axes: tuple[Var, ...], *, is_tiled: bool) -> None:
-        known = set(axes)
+        walkable = set(axes)
         for loop in self._schedule.loops:
-            if loop.axis not in known:
+            if loop.axis not in walkable:
                 raise self._error(f"{loop.axis.name} is not an axis: {', '.join(axis.name for axis in axes)}")
         for axis in axes:
             steps = [loop.step for loop in self._schedule.loops if loop.axis == axis]
