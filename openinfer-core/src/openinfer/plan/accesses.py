@@ -45,10 +45,10 @@ def mask(values: Iterable[int]) -> int:
     if len(numbers) == 1:
         return 1 << numbers[0]
     if len(numbers) > _FEW:
-        found = bytearray((max(numbers) >> 3) + 1)
+        flags = bytearray((max(numbers) >> 3) + 1)
         for value in numbers:
-            found[value >> 3] |= 1 << (value & 7)
-        return int.from_bytes(found, "little")
+            flags[value >> 3] |= 1 << (value & 7)
+        return int.from_bytes(flags, "little")
     bits = 0
     for value in numbers:
         bits |= 1 << value

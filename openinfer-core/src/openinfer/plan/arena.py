@@ -60,18 +60,18 @@ def placed(
     used = touched(procedures)
     homeless = mask(v.number for v in values if isinstance(v.memory, NoMemory) and used >> v.number & 1)
     types = [value.stored for value in values]
-    found = interference(procedures, liveness, types, homeless | copied(procedures))
+    relations = interference(procedures, liveness, types, homeless | copied(procedures))
     always = kept_apart(parallel(procedures), homeless | copied(procedures))
     for value, others in always.items():
-        found.conflicts[value] = found.conflicts.get(value, 0) | others
-    sharing = shared(procedures, values, found.conflicts)
+        relations.conflicts[value] = relations.conflicts.get(value, 0) | others
+    sharing = shared(procedures, values, relations.conflicts)
     homes = {value: sharing.home(sharing.of(value)) for value in members(homeless)}
     free = {sharing.of(value): home for value, home in homes.items() if isinstance(home.memory, NoMemory)}
     groups = _Groups(
         sizes={group: home.stored.nbytes for group, home in free.items()},
         classes={group: home.type.dtype.name for group, home in free.items()},
         between=sharing.between(free, procedures),
-        level=sharing.groups(found.level),
+        level=sharing.groups(relations.level),
     )
     plain = groups.disjoint(free)
     if overlaps and plain[1] > LEAST:
@@ -80,7 +80,7 @@ def placed(
         starts = {group: start for group, start in (least or {}).items() if alone >> group & 1}
         groups = replace(groups, apart=distances(procedures, liveness, values, pairs), starts=starts)
     if banks is None:
-        offsets, total = min((plain, *groups.overlapping(free)), key=lambda each: each[1])
+        offsets, total = min((plain, *groups.overlapping(free)), key=lambda placing: placing[1])
         found_in = Placed({group: (0, offset) for group, offset in offsets.items()}, (total,))
     else:
         states = {value.number: value for value in values if isinstance(value.memory, StateMemory)}
@@ -107,7 +107,7 @@ class _Groups:
     def places(self, some: Iterable[int]) -> tuple[dict[int, int], int]:
         """Return the offsets of some groups in a memory of their own, and the bytes that they take."""
         chosen = tuple(some)
-        return min((self.disjoint(chosen), *self.overlapping(chosen)), key=lambda each: each[1])
+        return min((self.disjoint(chosen), *self.overlapping(chosen)), key=lambda placing: placing[1])
 
     def disjoint(self, some: Iterable[int]) -> tuple[dict[int, int], int]:
         """Return such offsets where no conflicting groups overlap."""
@@ -147,22 +147,22 @@ class _Groups:
         ]
 
 
-def _with_memory(value: PlanValue, homes: Mapping[int, PlanValue], sharing: Sharing, found: Placed) -> PlanValue:
+def _with_memory(value: PlanValue, homes: Mapping[int, PlanValue], sharing: Sharing, placement: Placed) -> PlanValue:
     """Return a value with its place: that of its home, if it has no memory of its own and needs some."""
     memory = homes.get(value.number, value).memory
     if isinstance(memory, StateMemory):
         number = homes.get(value.number, value).number
-        bank, offset = found.offsets.get(number, (None, 0))
+        bank, offset = placement.offsets.get(number, (None, 0))
         memory = replace(memory, bank=bank, offset=offset)
     elif value.number in homes and isinstance(memory, NoMemory):
-        bank, offset = found.offsets[sharing.of(value.number)]
+        bank, offset = placement.offsets[sharing.of(value.number)]
         memory = ArenaMemory(offset, bank)
     return value if memory == value.memory else replace(value, memory=memory)
 
 
 def _touches(procedures: Sequence[Procedure], sharing: Sharing) -> dict[int, int]:
     """Return how many steps read or write each group of values, and each state, of which some values are views."""
-    found: dict[int, int] = {}
+    touches: dict[int, int] = {}
     for procedure in procedures:
         for step in walk(procedure.steps):
             for value in members(reads(step) | writes(step)):
@@ -173,8 +173,8 @@ def _touches(procedures: Sequence[Procedure], sharing: Sharing) -> dict[int, int
                     group = memory.state
                 elif isinstance(memory, StateMemory):
                     group = home.number
-                found[group] = found.get(group, 0) + 1
-    return found
+                touches[group] = touches.get(group, 0) + 1
+    return touches
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +215,8 @@ def interference(
             if isinstance(step, CopyStep) and step.count is None:
                 needed, read = needed & ~reads(step), 0
             for value in members(written):
-                found = overwritten(step, value) & read & ~(1 << value) if read else 0
-                same = mask(other for other in members(found) if types[other] == types[value])
+                replaced = overwritten(step, value) & read & ~(1 << value) if read else 0
+                same = mask(other for other in members(replaced) if types[other] == types[value])
                 conflicts[value] |= (needed | read & ~same) & ~(1 << value)
                 if same:
                     level[value] = level.get(value, 0) | same

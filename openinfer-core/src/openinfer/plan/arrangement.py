@@ -90,11 +90,11 @@ def arranged(
     unplaced = mask(v.number for v in values if isinstance(v.memory, NoMemory) and v.layout is None)
     free = movable(procedures, unplaced)
     types = [value.type for value in values]
-    layouts, found = layouts_of(procedures, types, free, target), None
+    layouts, halos = layouts_of(procedures, types, free, target), None
     if overlaps and is_narrow(target):
-        found = room(layouts, procedures, Liveness(procedures, wanted), types, free, target)
-        layouts = dict(found.layouts)
-    borders = Borders(layouts, weights, free, target, found)
+        halos = room(layouts, procedures, Liveness(procedures, wanted), types, free, target)
+        layouts = dict(halos.layouts)
+    borders = Borders(layouts, weights, free, target, halos)
     procedures, values = bordered(procedures, values, borders)
     laid_out = [replace(v, layout=layouts[v.number]) if v.number in layouts else v for v in values]
     procedures, laid_out = collected(procedures, laid_out, free, target)
@@ -102,13 +102,13 @@ def arranged(
         data = PlanData(list(laid_out), list(weights), list(tables))
         procedures, laid_out = aligned(procedures, laid_out, partial(unaligned_images, data=data))
     procedures = row_wise(banded(procedures, laid_out, target), laid_out, target)
-    if found is not None:
-        procedures, laid_out = over_their_images(procedures, laid_out, wanted, found.limit, target)
+    if halos is not None:
+        procedures, laid_out = over_their_images(procedures, laid_out, wanted, halos.limit, target)
     data = PlanData(list(laid_out), list(weights), list(tables))
     procedures = with_joined_products(procedures, data, target)
     procedures = with_byte_columns(with_columns(procedures, data, target), data, target)
-    given = GivenSchedules(schedules or ScheduleFile(()), procedures, target)
-    arranging = _Arranging(data.values, data.weights, data.tables, target, given, overlaps=overlaps, room=found)
+    own_schedules = GivenSchedules(schedules or ScheduleFile(()), procedures, target)
+    arranging = _Arranging(data.values, data.weights, data.tables, target, own_schedules, overlaps=overlaps, room=halos)
     made = with_steps(procedures, lambda step: (arranging.step(step),))
     return _without_unread(Arranged(made, tuple(arranging.values), tuple(arranging.weights), tuple(arranging.tables)))
 
@@ -122,12 +122,12 @@ class _Arranging:
         weights: list[PackedWeight],
         tables: list[WeightTable],
         target: TargetInfo,
-        given: GivenSchedules,
+        own_schedules: GivenSchedules,
         *,
         overlaps: bool,
         room: Room | None,
     ) -> None:
-        self._given = given
+        self._given = own_schedules
         self._room = room
         self.values = values
         self.weights = weights
@@ -151,8 +151,8 @@ class _Arranging:
             step = with_word_results(step, self.values)
         if self._target.plain and not step.arrangement.schedules:
             free = packable(step, self._is_constant)
-            known = {name: at for name, at in self._layouts(step).items() if name not in free}
-            step = with_sums_along_rows(step, known, self.values)
+            unpacked = {name: at for name, at in self._layouts(step).items() if name not in free}
+            step = with_sums_along_rows(step, unpacked, self.values)
             step = with_written_out_sums(step, self._layouts(step), self.values, self.weights)
         step = with_exact_sums(step, self.values, self.weights)
         layouts, free = self._layouts(step), packable(step, self._is_constant)
@@ -163,10 +163,12 @@ class _Arranging:
         schedules: list[Schedule] = []
         inputs = list(step.inputs)
         numbers = {tensor.name: number for number, tensor in enumerate(computation.inputs)}
-        given = dict(enumerate(step.arrangement.schedules)) | self._given.of(given_step, computation)
-        for place, stage in enumerate(of_equal_extents(computation).stages):
+        own_schedules = dict(enumerate(step.arrangement.schedules)) | self._given.of(given_step, computation)
+        for number, stage in enumerate(of_equal_extents(computation).stages):
             read = stage.tensors_read & free
-            schedule = given.get(place) or self._chosen(step, stage, layouts, read, parts[place] if parts else None)
+            schedule = own_schedules.get(number) or self._chosen(
+                step, stage, layouts, read, parts[number] if parts else None
+            )
             schedules.append(schedule)
             for name in sorted(read):
                 order = packing(stage, schedule, name)
@@ -192,13 +194,13 @@ class _Arranging:
         within: Mapping[Var, int] | None,
     ) -> Schedule:
         """Return the schedule of a stage by cost; some of the tensors that it reads are packed for it."""
-        known = {name: at for name, at in layouts.items() if name not in packed}
+        unpacked = {name: at for name, at in layouts.items() if name not in packed}
         skip = left_out(stage, step, self.values, self.weights)
         if not self._overlaps or within is not None or stage.fold is None:
-            return choose(stage, known, self._target, within, skip)
+            return choose(stage, unpacked, self._target, within, skip)
         weights_nbytes = _nbytes(step.computation, packed)
         is_full = self._fills_arena(step)
-        candidates = equals(stage, known, self._target, skip, PRECISION if is_full else 0.0)
+        candidates = equals(stage, unpacked, self._target, skip, PRECISION if is_full else 0.0)
         return advancing(candidates, stage, layouts, weights_nbytes, self._target, is_full=is_full)
 
     def _fills_arena(self, step: ComputeStep) -> bool:
@@ -320,22 +322,22 @@ def _nbytes(computation: Computation, tensors: Iterable[str]) -> int:
     return sum(row_major(tensor.shape).length * tensor.dtype.bits // 8 for tensor in map(computation.tensor, tensors))
 
 
-def _without_unread(found: Arranged) -> Arranged:
+def _without_unread(arranged: Arranged) -> Arranged:
     """Return the plan without weights and tables that no step reads any more; the others are renumbered."""
-    steps = [step for procedure in found.procedures for step in walk(procedure.steps)]
+    steps = [step for procedure in arranged.procedures for step in walk(procedure.steps)]
     used = {o.table for step in steps for o in operands(step) if isinstance(o, TableRef)}
-    tables = [table for table in found.tables if table.number in used]
+    tables = [table for table in arranged.tables if table.number in used]
     read = 0
     for step in steps:
         read |= reads(step)
-    kept = {v.memory.number for v in found.values if isinstance(v.memory, WeightMemory) and read >> v.number & 1}
+    kept = {v.memory.number for v in arranged.values if isinstance(v.memory, WeightMemory) and read >> v.number & 1}
     for table in tables:
         kept |= {entry for entry in table.entries if entry is not None} | {entry for _, entry in table.fixed}
-    numbers = {weight.number: place for place, weight in enumerate(w for w in found.weights if w.number in kept)}
+    numbers = {weight.number: index for index, weight in enumerate(w for w in arranged.weights if w.number in kept)}
     return Arranged(
-        found.procedures,
-        tuple(_renumbered(value, numbers) for value in found.values),
-        tuple(replace(weight, number=numbers[weight.number]) for weight in found.weights if weight.number in kept),
+        arranged.procedures,
+        tuple(_renumbered(value, numbers) for value in arranged.values),
+        tuple(replace(weight, number=numbers[weight.number]) for weight in arranged.weights if weight.number in kept),
         tuple(_table(table, numbers) for table in tables),
     )
 
@@ -343,8 +345,8 @@ def _without_unread(found: Arranged) -> Arranged:
 def _renumbered(value: PlanValue, numbers: Mapping[int, int]) -> PlanValue:
     if not isinstance(value.memory, WeightMemory):
         return value
-    place = numbers.get(value.memory.number)
-    return replace(value, memory=NoMemory() if place is None else WeightMemory(place))
+    index = numbers.get(value.memory.number)
+    return replace(value, memory=NoMemory() if index is None else WeightMemory(index))
 
 
 def _table(table: WeightTable, numbers: Mapping[int, int]) -> WeightTable:

@@ -46,9 +46,9 @@ def banded(procedures: Sequence[Procedure], values: Sequence[PlanValue], target:
 
 def window_layouts(step: ComputeStep, layouts: Mapping[str, Layout]) -> dict[int, Layout]:
     """Return the layouts of the temporaries of a step in bands, by their number: those of one band."""
-    found = windows(step.computation, step.arrangement.fusion, layouts, sliding=step.arrangement.sliding)
+    layouts_needed = windows(step.computation, step.arrangement.fusion, layouts, sliding=step.arrangement.sliding)
     names = (tensor.name for tensor in step.computation.temporaries)
-    return {number: found[name] for number, name in zip(step.temporaries, names, strict=True)}
+    return {number: layouts_needed[name] for number, name in zip(step.temporaries, names, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ class _Banding:
     def paired(self, steps: Sequence[Step]) -> list[Step]:
         """Return steps with neighbours under common loops."""
         made: list[Step] = []
-        for found in steps:
+        for step in steps:
             last = made[-1] if made else None
-            if not (isinstance(last, ComputeStep) and isinstance(found, ComputeStep) and self._are_pair(last, found)):
-                made.append(found)
+            if not (isinstance(last, ComputeStep) and isinstance(step, ComputeStep) and self._are_pair(last, step)):
+                made.append(step)
                 continue
-            joined = self._joined(last, found)
-            made[-1:] = [replace(last, stored=joined), found] if isinstance(joined, str) else [joined]
+            joined = self._joined(last, step)
+            made[-1:] = [replace(last, stored=joined), step] if isinstance(joined, str) else [joined]
         return made
 
     def _are_pair(self, producer: ComputeStep, consumer: ComputeStep) -> bool:
@@ -170,8 +170,8 @@ class _Pricing:
         for axis in self._computation.stages[-1].axes:
             extent = axis.extent if isinstance(axis.extent, int) else 1
             steps = sorted((step for step in range(1, extent) if extent % step == 0), reverse=True)
-            found = [(loop, self._windows(loop)) for loop in (Loop(axis, step) for step in steps)]
-            sizes = {loop: self._band(layouts[result]) for loop, layouts in found if layouts}
+            choices = [(loop, self._windows(loop)) for loop in (Loop(axis, step) for step in steps)]
+            sizes = {loop: self._band(layouts[result]) for loop, layouts in choices if layouts}
             for cache in (self._target.l1_nbytes, self._target.l2_nbytes):
                 fits = [loop for loop, nbytes in sizes.items() if nbytes <= FULL * cache]
                 if fits:
@@ -181,10 +181,10 @@ class _Pricing:
     def _windows(self, loop: Loop) -> dict[str, Layout]:
         """Return the layout of the part that a step needs of the temporary; {}: stages cannot share the loop."""
         try:
-            (part, _), found = needed(self._computation, (loop,)), windows(self._computation, (loop,), self._layouts)
+            (part, _), layouts = needed(self._computation, (loop,)), windows(self._computation, (loop,), self._layouts)
         except ScheduleError:
             return {}
-        return found if part.left else {}
+        return layouts if part.left else {}
 
     def under(self, loop: Loop) -> float | None:
         """Return the cycles of the stages under a loop; None: they are not known."""
@@ -216,8 +216,8 @@ class _Pricing:
         return window.length * self._itemsize()
 
     def _busy(self, stage: Stage, layouts: Mapping[str, Layout], within: Mapping[Var, int]) -> float | None:
-        known = {name: layout for name, layout in layouts.items() if name not in self._weights}
-        return estimate(stage, known, self._target, within)
+        of_data = {name: layout for name, layout in layouts.items() if name not in self._weights}
+        return estimate(stage, of_data, self._target, within)
 
     def _moving(self, name: str, nbytes: int) -> float:
         return moving(nbytes, self._nbytes[name], self._target)

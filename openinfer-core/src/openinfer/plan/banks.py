@@ -60,8 +60,8 @@ def writable(banks: Sequence[MemoryBank]) -> tuple[MemoryBank, ...]:
 
 def states_nbytes(values: Iterable[PlanValue], bank: int) -> int:
     """Return the bytes of the states in a memory."""
-    found = [(v, v.memory) for v in values if isinstance(v.memory, StateMemory) and v.memory.bank == bank]
-    return max((memory.offset + _room(value) for value, memory in found), default=0)
+    states = [(v, v.memory) for v in values if isinstance(v.memory, StateMemory) and v.memory.bank == bank]
+    return max((memory.offset + _room(value) for value, memory in states), default=0)
 
 
 def spread(
@@ -94,12 +94,12 @@ def spread(
     every = spreading.content(by_use)
     if banks and every.nbytes <= banks[0].nbytes:
         return _placed([every, *[_Content({}, 0, 0)] * (len(banks) - 1)])
-    found, left = spreading.filled(by_use)
+    contents, left = spreading.filled(by_use)
     if not left:
-        return _placed(found)
+        return _placed(contents)
     better = next(spreading.searched(by_use), None)
     if better is None:
-        raise _over_budget(values, left, banks, found, every)
+        raise _over_budget(values, left, banks, contents, every)
     return _placed(better)
 
 
@@ -177,9 +177,9 @@ class _Spreading:
             low, high = 0, len(rest)
             while low < high:
                 middle = (low + high + 1) // 2
-                found = self.content([*chosen, *rest[:middle]])
-                if found.nbytes <= nbytes:
-                    low, best = middle, found
+                content = self.content([*chosen, *rest[:middle]])
+                if content.nbytes <= nbytes:
+                    low, best = middle, content
                 else:
                     high = middle - 1
             chosen, rest = [*chosen, *rest[:low]], rest[low + 1 :]
@@ -197,9 +197,9 @@ class _Spreading:
         for ways in islice(_assignments([_room(self.values[v]) for v in states], rooms), ASSIGNMENTS):
             before = [[v for v, way in zip(states, ways, strict=True) if way == bank] for bank in range(len(rooms))]
             for order, passed_over in ((others, 0), (by_size, PASSED_OVER)):
-                found, left = self.filled(order, before, passed_over=passed_over)
+                contents, left = self.filled(order, before, passed_over=passed_over)
                 if not left:
-                    yield found
+                    yield contents
 
 
 def _assignments(sizes: Sequence[int], rooms: Sequence[int]) -> Iterator[list[int]]:
@@ -230,7 +230,7 @@ def _over_budget(
     values: Mapping[int, PlanValue],
     left: Sequence[int],
     banks: Sequence[MemoryBank],
-    found: Sequence[_Content],
+    contents: Sequence[_Content],
     needed: _Content,
 ) -> SynthesisError:
     """Return the error that names the largest value that is left, with where the others could lie."""
@@ -240,7 +240,7 @@ def _over_budget(
     room = ", ".join(f"{bank.name} {bank.nbytes:,}" for bank in banks)
     has = f"the memories of the device are {room}" if banks else "the device has no memory but flash"
     message = f"{', '.join((*parts, has))}: {largest.name} does not fit"
-    names = {value: banks[bank].name for bank, content in enumerate(found) for value in content.offsets}
+    names = {value: banks[bank].name for bank, content in enumerate(contents) for value in content.offsets}
     ordered = sorted(values, key=lambda v: (-values[v].stored.nbytes, v))
     sizes = [
         f"{values[v].name} {values[v].stored.nbytes:,}{f' in {names[v]}' if v in names else ''}"

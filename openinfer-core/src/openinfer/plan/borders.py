@@ -75,20 +75,20 @@ def needs_no_copy(
     element = None if skip is None else stage.elements[skip]
     if not isinstance(element, Read) or element.tensor != tensor:
         return False
-    known = {
+    others = {
         name: layouts.get(value) or row_major(step.computation.tensor(name).shape)
         for name, value in tensor_values(step).items()
         if not isinstance(values[value].memory, WeightMemory)
     }
-    lanes = choose(stage, known, target, skip=skip).lanes
-    if lanes is None or any(window.axis == lanes.axis for window in windows(stage, skip or 0, known[tensor])):
+    lanes = choose(stage, others, target, skip=skip).lanes
+    if lanes is None or any(window.axis == lanes.axis for window in windows(stage, skip or 0, others[tensor])):
         return False
-    without = estimate(stage, known, target, skip=skip)
-    after_copy = estimate(stage, {**known, tensor: bordered}, target, skip=skip)
+    without = estimate(stage, others, target, skip=skip)
+    after_copy = estimate(stage, {**others, tensor: bordered}, target, skip=skip)
     if without is None or after_copy is None:
         return False
     itemsize = max(element.dtype.bits // 8, 1)
-    return without < LEAST_SHARE * (after_copy + _copying(known[tensor], bordered, itemsize, target))
+    return without < LEAST_SHARE * (after_copy + _copying(others[tensor], bordered, itemsize, target))
 
 
 def _copying(image: Layout, bordered: Layout, itemsize: int, target: TargetInfo) -> float:

@@ -37,13 +37,13 @@ class CacheBounds:
 
     Args:
         limits: by ``CACHE.INDEX`` or the name of an index.
-        given: the largest values of sizes that the caller gives in every step.
+        varying: the largest values of sizes that the caller gives in every step.
 
     Raises:
         SynthesisError: ``cache-index``: a limit names an index that no cache has, or is not positive.
     """
 
-    def __init__(self, resolved: ResolvedGraph, limits: Mapping[str, int], given: Mapping[str, int]) -> None:
+    def __init__(self, resolved: ResolvedGraph, limits: Mapping[str, int], varying: Mapping[str, int]) -> None:
         caches = [v for v in resolved.variables.values() if v.storage is Storage.PERSISTENT]
         self._declarations = {v.name: v.decl for v in caches if v.decl is not None and v.decl.formals}
         self._limits = limits
@@ -52,7 +52,7 @@ class CacheBounds:
         self._check_limits()
         scalars = {name for name, v in resolved.variables.items() if not v.type.shape}
         names = {
-            name: Interval(0 if name in given else value, value)
+            name: Interval(0 if name in varying else value, value)
             for name, value in resolved.sizes.items()
             if name not in scalars
         }
@@ -67,13 +67,13 @@ class CacheBounds:
             SynthesisError: ``cache-limit``: nothing says how far it grows.
         """
         decl = self._declarations[name]
-        known = dict(decl.fixed).get(formal, self._limits.get(f"{name}.{formal}", self._limits.get(formal)))
-        if known is not None:
-            return known
-        place, is_count = decl.formals.index(formal), formal in decl.auto_dim
+        bound = dict(decl.fixed).get(formal, self._limits.get(f"{name}.{formal}", self._limits.get(formal)))
+        if bound is not None:
+            return bound
+        position, is_count = decl.formals.index(formal), formal in decl.auto_dim
         most = 0
         for use in self._uses[name]:
-            for value, after in _grown_to(use, place, decl):
+            for value, after in _grown_to(use, position, decl):
                 high = expression_interval(value, use.names).high
                 if high is None:
                     raise _missing(name, formal, use, is_count=is_count)
@@ -81,19 +81,19 @@ class CacheBounds:
         return max(most, 0 if is_count else 1)
 
     def _check_limits(self) -> None:
-        known = {formal for decl in self._declarations.values() for formal in decl.formals}
-        known |= {f"{name}.{formal}" for name, decl in self._declarations.items() for formal in decl.formals}
+        names = {formal for decl in self._declarations.values() for formal in decl.formals}
+        names |= {f"{name}.{formal}" for name, decl in self._declarations.items() for formal in decl.formals}
         for key, value in self._limits.items():
-            if key not in known:
-                raise SynthesisError(self._unknown(key, known), code="cache-index")
+            if key not in names:
+                raise SynthesisError(self._unknown(key, names), code="cache-index")
             if value < 1:
                 raise SynthesisError(f"limit {key!r} is {value}, expected 1 or more", code="cache-index")
 
-    def _unknown(self, key: str, known: set[str]) -> str:
+    def _unknown(self, key: str, names: set[str]) -> str:
         """Return the message for a limit of something that neither caches nor sizes of the program are called."""
-        indices = ", ".join(sorted(known)) or "no caches with indices"
+        indices = ", ".join(sorted(names)) or "no caches with indices"
         sizes = ", ".join(sorted(self._sizes)) or "no sizes"
-        hint = did_you_mean(key, [*known, *self._sizes]) or f"the program has {indices}, and {sizes}"
+        hint = did_you_mean(key, [*names, *self._sizes]) or f"the program has {indices}, and {sizes}"
         return f"no cache has the index {key!r} of a limit, nor is {key} a size of this program: {hint}"
 
 
@@ -111,13 +111,13 @@ def _uses(block: str, nodes: Sequence[Node], names: Mapping[str, Interval]) -> I
                 pass
 
 
-def _grown_to(use: _Use, place: int, decl: VarDecl) -> Iterator[tuple[IntExpr, int]]:
+def _grown_to(use: _Use, position: int, decl: VarDecl) -> Iterator[tuple[IntExpr, int]]:
     """Yield the expressions that an index may grow to, and by how much the number of entries is larger."""
-    if place >= len(use.access.slots):
+    if position >= len(use.access.slots):
         return
-    slot = use.access.slots[place]
+    slot = use.access.slots[position]
     if isinstance(slot, Single):
-        positions = place >= len(decl.formals) - len(decl.auto_dim) and not all(
+        positions = position >= len(decl.formals) - len(decl.auto_dim) and not all(
             isinstance(other, Single) for other in use.access.slots[len(decl.formals) - len(decl.auto_dim) :]
         )
         if not positions:

@@ -192,10 +192,10 @@ class Access:
             return Region(table, (), (), math.prod(cache.base))
         inner_strides = strides[tables:]
         if selects:
-            given = [*auto, *[Slice()] * (len(cache.auto) - len(auto))]
+            inner_slots = [*auto, *[Slice()] * (len(cache.auto) - len(auto))]
             inner = tuple(
                 self._selected(cache, formal, slot, stride)
-                for formal, slot, stride in zip(cache.auto, given, inner_strides, strict=True)
+                for formal, slot, stride in zip(cache.auto, inner_slots, inner_strides, strict=True)
             )
             return Region(table, (), inner)
         growth = tuple(
@@ -264,8 +264,8 @@ class Access:
         """Return the places of an access on the axes of a table whose places have entries of some shape."""
         strides = _strides((*cache.bounds[: len(cache.table)], *entry))
         axes: list[Axis] = []
-        for place, (formal, stride) in enumerate(zip(cache.table, strides, strict=False)):
-            slot = access.slots[place] if place < len(access.slots) else None
+        for position, (formal, stride) in enumerate(zip(cache.table, strides, strict=False)):
+            slot = access.slots[position] if position < len(access.slots) else None
             if slot is not None:
                 axes.append(self._axis(cache, formal, slot, stride))
                 continue
@@ -289,10 +289,10 @@ def _length(axis: Axis) -> int | None:
 def is_contiguous(region: Region) -> bool:
     """Return whether the elements of a region lie in a row: only its first range may be a part of its axis."""
     row, ranges = region.entry, region.ranges
-    for place, axis in reversed(list(enumerate(ranges))):
+    for dim, axis in reversed(list(enumerate(ranges))):
         if axis.stride != row:
             return False
-        length = _length(axis) if place else 1
+        length = _length(axis) if dim else 1
         if length is None:
             return False
         row *= length
@@ -300,4 +300,4 @@ def is_contiguous(region: Region) -> bool:
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
-    return [math.prod(shape[place + 1 :]) for place in range(len(shape))]
+    return [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]

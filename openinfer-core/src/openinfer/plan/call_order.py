@@ -51,9 +51,9 @@ def callees_first(resolved: ResolvedGraph, *, in_line: bool) -> list[str]:
 
 
 def _branches(block: Block) -> list[tuple[Node, str]]:
-    found: list[tuple[Node, str]] = []
+    branches: list[tuple[Node, str]] = []
     for node in walk(block.nodes):
         if isinstance(node.kind, Branch):
             targets = (node.kind.then_block, node.kind.else_block)
-            found += [(node, target) for target in targets if target is not None]
-    return found
+            branches += [(node, target) for target in targets if target is not None]
+    return branches

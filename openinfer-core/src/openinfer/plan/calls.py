@@ -166,21 +166,21 @@ class CallLowering:
     def _fold(
         self, call: OpCall, chosen: DerivedFold, inputs: Sequence[Operand | None], output: int, at: Operation
     ) -> ComputeStep:
-        given, source = call.inputs[0], inputs[0]
-        if given is None or source is None:
+        operand, source = call.inputs[0], inputs[0]
+        if operand is None or source is None:
             raise at_node("arity", f"{call.op} needs an input", at.origin.block, at.node)
-        if chosen.fold.start is None and folds_nothing(given.shape, chosen.axes):
-            message = f"{call.op} over {given}: nothing can be said of an empty slice"
+        if chosen.fold.start is None and folds_nothing(operand.shape, chosen.axes):
+            message = f"{call.op} over {operand}: nothing can be said of an empty slice"
             raise at_node("shape-mismatch", message, at.origin.block, at.node)
 
         def made() -> Computation:
-            return fold_computation(call.op, chosen.axes, chosen.fold, given, call.outputs[0])
+            return fold_computation(call.op, chosen.axes, chosen.fold, operand, call.outputs[0])
 
         return ComputeStep(
             origin=at.origin,
             placement=at.placement,
             op=call.op,
-            computation=self._shared(call, (id(chosen), given, call.outputs[0]), made),
+            computation=self._shared(call, (id(chosen), operand, call.outputs[0]), made),
             inputs=(source,),
             outputs=(output,),
         )
@@ -213,13 +213,13 @@ class CallLowering:
             else:
                 copied.append((number, output))
         for step, choice in zip(parts.steps, choices, strict=True):
-            given = [None if i is None else operands[i] for i in step.inputs]
+            arguments = [None if i is None else operands[i] for i in step.inputs]
             made: list[int] = []
             for number, type_ in zip(step.outputs, step.call.outputs, strict=True):
                 value = results[number] if number in results else self.intermediate(f"{at.name}.{step.call.op}", type_)
                 operands[number] = ValueRef(value)
                 made.append(value)
-            yield from self._chosen(choice, given, tuple(made), at)
+            yield from self._chosen(choice, arguments, tuple(made), at)
         for number, output in copied:
             yield CopyStep(origin=at.origin, source=operands[number], output=output)
 
@@ -238,7 +238,7 @@ class CallLowering:
         types = tuple(operands.values())
 
         def made() -> Computation:
-            numbers: dict[int, Expr] = {index: tree.Input(place, types[place].dtype) for index, place in places}
+            numbers: dict[int, Expr] = {index: tree.Input(number, types[number].dtype) for index, number in places}
             return expression_computation(call.op, tree.substitute(expr, numbers), types, call.outputs[0])
 
         return ComputeStep(

@@ -134,8 +134,10 @@ def pair_words(order: Sequence[int], shape: Sequence[int], words: Array) -> Arra
     first, second = moved[::HALVES], moved[1::HALVES]
     made = np.zeros((*first.shape, HALVES), np.uint32)
     for half in range(HALVES):
-        for place, (of, byte) in enumerate(((first, half), (second, half), (first, half + 2), (second, half + 2))):
-            made[..., half] |= (of >> np.uint32(8 * byte) & np.uint32(255)) << np.uint32(8 * place)
+        for byte_of_word, (of, byte) in enumerate(
+            ((first, half), (second, half), (first, half + 2), (second, half + 2))
+        ):
+            made[..., half] |= (of >> np.uint32(8 * byte) & np.uint32(255)) << np.uint32(8 * byte_of_word)
     return made.view(np.int32).reshape(shape)
 
 

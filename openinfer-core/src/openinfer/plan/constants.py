@@ -73,10 +73,10 @@ def with_constants(draft: Draft, procedures: Sequence[Procedure], wanted: int, m
     Args:
         wanted: values that are read when the program has ended, as bits; they are written by steps in any case.
     """
-    known = _known_steps(draft.values, procedures)
-    if not known:
+    foldable = _known_steps(draft.values, procedures)
+    if not foldable:
         return tuple(procedures)
-    folding = _Folding(draft, known, model)
+    folding = _Folding(draft, foldable, model)
     folded = folding.folded(procedures, wanted)
     return tuple(Procedure(p.name, tuple(_left(p.steps, folded))) for p in procedures) if folded else tuple(procedures)
 
@@ -92,18 +92,18 @@ def _known_steps(values: Sequence[DraftValue], procedures: Sequence[Procedure]) 
     roots = mask(number for number, value in enumerate(values) if _is_data(value)) & ~once
     changing = more | mask(number for number, value in enumerate(values) if value.is_state or _is_given(value))
     candidates = [step for step in steps if writes(step) and not writes(step) & changing]
-    known: dict[int, _Known] = {}
-    found = roots
+    foldable: dict[int, _Known] = {}
+    constant = roots
     while True:
         left: list[Step] = []
         for step in candidates:
-            if reads(step) & ~found:
+            if reads(step) & ~constant:
                 left.append(step)
             elif isinstance(step, ComputeStep | CopyStep | FillStep) and _is_foldable(step):
-                found |= writes(step)
-                known |= dict.fromkeys(members(writes(step)), _of(step, known, roots))
+                constant |= writes(step)
+                foldable |= dict.fromkeys(members(writes(step)), _of(step, foldable, roots))
         if len(left) == len(candidates):
-            return known
+            return foldable
         candidates = left
 
 
@@ -118,15 +118,15 @@ def _is_given(value: DraftValue) -> bool:
     return value.variable is not None and value.variable.storage is Storage.DYNAMIC
 
 
-def _of(step: ComputeStep | CopyStep | FillStep, known: Mapping[int, _Known], roots: int) -> _Known:
-    before = {id(known[value]): known[value] for value in members(reads(step)) if value in known}
+def _of(step: ComputeStep | CopyStep | FillStep, foldable: Mapping[int, _Known], roots: int) -> _Known:
+    before = {id(foldable[value]): foldable[value] for value in members(reads(step)) if value in foldable}
     every = reads(step) & roots
-    for each in before.values():
-        every |= each.roots
+    for source in before.values():
+        every |= source.roots
     costly = isinstance(step, ComputeStep) and any(map(_is_costly, step.computation.stages))
     name = {ComputeStep: getattr(step, "op", ""), CopyStep: "copy", FillStep: "fill"}[type(step)]
-    ops = (*(op for each in before.values() for op in each.ops), name)
-    return _Known(step, every, costly or any(each.costly for each in before.values()), tuple(dict.fromkeys(ops)))
+    ops = (*(op for source in before.values() for op in source.ops), name)
+    return _Known(step, every, costly or any(source.costly for source in before.values()), tuple(dict.fromkeys(ops)))
 
 
 def _is_costly(stage: Stage) -> bool:
@@ -185,33 +185,35 @@ def _stage_spelled_out(stage: Stage) -> Stage:
 class _Folding:
     """Decides which known steps become data, and evaluates them."""
 
-    def __init__(self, draft: Draft, known: Mapping[int, _Known], model: Model) -> None:
+    def __init__(self, draft: Draft, foldable: Mapping[int, _Known], model: Model) -> None:
         self._draft = draft
-        self._known = known
+        self._known = foldable
         self._model = model
         self._arrays: dict[int, Array | None] = {}
 
     def folded(self, procedures: Sequence[Procedure], wanted: int) -> dict[int, tuple[Step, ...]]:
         """Return what takes the place of steps, by their identity: copies of data, or nothing."""
-        steps = {id(known.step): known for known in self._known.values()}
+        steps = {id(constant.step): constant for constant in self._known.values()}
         needed = wanted
         for procedure in procedures:
             for step in walk(procedure.steps):
                 if id(step) not in steps:
                     needed |= reads(step)
-        spare = {root: self._nbytes(root) for known in steps.values() for root in members(known.roots)}
-        found: dict[int, tuple[Step, ...]] = {}
-        for number, known in reversed(steps.items()):
-            outputs = writes(known.step) & needed
-            if not outputs and not self._is_refused(known.step):
-                found[number] = ()
+        spare = {root: self._nbytes(root) for constant in steps.values() for root in members(constant.roots)}
+        changed: dict[int, tuple[Step, ...]] = {}
+        for number, constant in reversed(steps.items()):
+            outputs = writes(constant.step) & needed
+            if not outputs and not self._is_refused(constant.step):
+                changed[number] = ()
             elif (
-                outputs and not _is_handed_on(known.step, wanted) and self._becomes_data(known, outputs, needed, spare)
+                outputs
+                and not _is_handed_on(constant.step, wanted)
+                and self._becomes_data(constant, outputs, needed, spare)
             ):
-                found[number] = self._with_data(known, outputs, wanted)
+                changed[number] = self._with_data(constant, outputs, wanted)
             else:
-                needed |= reads(known.step)
-        return found
+                needed |= reads(constant.step)
+        return changed
 
     def _is_refused(self, step: ComputeStep | CopyStep | FillStep) -> bool:
         """Whether a step whose result nobody reads may refuse its operands, which is an error of the run."""
@@ -219,15 +221,15 @@ class _Folding:
             return False
         return any(self._array(value) is None for value in step.outputs)
 
-    def _becomes_data(self, known: _Known, outputs: int, needed: int, spare: dict[int, int]) -> bool:
+    def _becomes_data(self, constant: _Known, outputs: int, needed: int, spare: dict[int, int]) -> bool:
         """Whether a result is data from now on; ``spare`` has the bytes of constants that no data has replaced yet."""
-        if isinstance(known.step, FillStep):
+        if isinstance(constant.step, FillStep):
             return False
         nbytes = sum(map(self._nbytes, members(outputs)))
-        replaced = list(members(known.roots & ~needed))
+        replaced = list(members(constant.roots & ~needed))
         room = sum(spare[root] for root in replaced)
-        least = LEAST_NBYTES if known.roots else 0
-        if nbytes > max(room, least) and not (known.costly and nbytes <= MOST_GROWTH):
+        least = LEAST_NBYTES if constant.roots else 0
+        if nbytes > max(room, least) and not (constant.costly and nbytes <= MOST_GROWTH):
             return False
         if any(self._array(value) is None for value in members(outputs)):
             return False
@@ -236,7 +238,7 @@ class _Folding:
             spare[root], nbytes = spare[root] - taken, nbytes - taken
         return True
 
-    def _with_data(self, known: _Known, outputs: int, wanted: int) -> tuple[Step, ...]:
+    def _with_data(self, constant: _Known, outputs: int, wanted: int) -> tuple[Step, ...]:
         copied: list[Step] = []
         for value in members(outputs):
             drafted = self._draft.values[value]
@@ -247,9 +249,9 @@ class _Folding:
             if wanted >> value & 1:
                 # Memory of the caller is written by a step.
                 number = self._draft.intermediate(f"{drafted.name}.constant", drafted.type)
-                copied.append(CopyStep(origin=known.step.origin, source=ValueRef(number), output=value))
+                copied.append(CopyStep(origin=constant.step.origin, source=ValueRef(number), output=value))
                 value, drafted = number, self._draft.values[number]
-            self._draft.values[value] = replace(drafted, data=data, ops=known.ops)
+            self._draft.values[value] = replace(drafted, data=data, ops=constant.ops)
         return tuple(copied)
 
     def _nbytes(self, value: int) -> int:
@@ -257,24 +259,24 @@ class _Folding:
 
     def _array(self, value: int) -> Array | None:
         """Return a constant as an array in storage form; None: it is known only when the program runs."""
-        for each in self._in_order(value):
-            known = self._known.get(each)
-            self._arrays |= {each: self._root(each)} if known is None else self._results(known.step)
+        for source in self._in_order(value):
+            step = self._known.get(source)
+            self._arrays |= {source: self._root(source)} if step is None else self._results(step.step)
         return self._arrays[value]
 
     def _in_order(self, value: int) -> Iterator[int]:
         """Yield the values that are to be computed for one, operands before results."""
         left = [value]
         while left:
-            each = left[-1]
-            known = self._known.get(each)
-            before = [] if known is None else [v for v in members(reads(known.step)) if v not in self._arrays]
-            if before and each not in self._arrays:
+            source = left[-1]
+            step = self._known.get(source)
+            before = [] if step is None else [v for v in members(reads(step.step)) if v not in self._arrays]
+            if before and source not in self._arrays:
                 left += before
                 continue
             left.pop()
-            if each not in self._arrays:
-                yield each
+            if source not in self._arrays:
+                yield source
 
     def _root(self, value: int) -> Array:
         variable = self._draft.values[value].variable
@@ -300,10 +302,10 @@ class _Folding:
         if len(arrays) != len(step.inputs):
             return nothing
         try:
-            found = evaluate(_spelled_out(step.computation), arrays)
+            results = evaluate(_spelled_out(step.computation), arrays)
         except RefusedError:
             return nothing
-        return nothing if _is_arithmetic(step.computation) and any(map(_has_nan, found)) else found
+        return nothing if _is_arithmetic(step.computation) and any(map(_has_nan, results)) else results
 
 
 def _is_handed_on(step: Step, wanted: int) -> bool:

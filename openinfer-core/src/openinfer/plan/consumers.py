@@ -63,12 +63,12 @@ class HandOvers:
         if self._around and self._around[-1]:
             message = f"a loop yields `{names[0]}` while `{min(self._around[-1])}` is out, yielded before the loop"
             raise at_node("unsupported", message, "entry", node, hint="await that before the loop, or yield it in it")
-        given = set(handed_over(self._graph, names))
-        again = sorted(given & self._out)
+        entries = set(handed_over(self._graph, names))
+        again = sorted(entries & self._out)
         if again:
             raise at_node("deadlock", f"`{again[0]}` is yielded, and it was not taken back before", "entry", node)
-        self._out |= given
-        self._pending += [c for c in self._consumers if c.requirements & given and c.requirements <= self._out]
+        self._out |= entries
+        self._pending += [c for c in self._consumers if c.requirements & entries and c.requirements <= self._out]
         if self._threads is not None:
             unready = [c.name for c in self._consumers if not c.requirements <= self._out]
             free = self._threads.free([c.name for c in self._pending], unready)

@@ -49,15 +49,15 @@ class CountedResults:
             kinds: types of all results, with the most rows.
         """
         counted, values = self.places(op), list[int]()
-        for place, kind in enumerate(kinds):
-            is_own = place >= len(outputs) or place in counted
-            name = f"{op.outputs[0]}.{op.op}.{place}"
-            values.append(self.draft.intermediate(name, kind) if is_own else outputs[place])
+        for number, kind in enumerate(kinds):
+            is_own = number >= len(outputs) or number in counted
+            name = f"{op.outputs[0]}.{op.op}.{number}"
+            values.append(self.draft.intermediate(name, kind) if is_own else outputs[number])
         return values
 
     def taken(self, op: ResolvedOp, outputs: Sequence[int], written: Sequence[int], at: Operation) -> Iterator[Step]:
         """Yield the steps that give outputs of a statement the rows that its operator counted."""
-        places = [place for place in sorted(self.places(op)) if place < len(outputs)]
+        places = [number for number in sorted(self.places(op)) if number < len(outputs)]
         if not places:
             return
         count, most = written[COUNT], self.draft.values[written[places[0]]].type.shape[0]
@@ -69,8 +69,8 @@ class CountedResults:
         # The count is at most the room: the bound is for analysers of generated source to see.
         value = self.draft.read(ValueRef(count), self.draft.values[count].name)
         yield PlaceStep(origin=at.origin, register=rows.number, value=value, range=length_range(most))
-        for place in places:
-            yield from self._rows(outputs[place], written[place], rows, at)
+        for number in places:
+            yield from self._rows(outputs[number], written[number], rows, at)
 
     def _is_set_here(self, value: int) -> bool:
         """Return whether a value is a temporary that nothing but one statement writes."""
@@ -80,10 +80,10 @@ class CountedResults:
     def _rows(self, output: int, source: int, rows: Register, at: Operation) -> Iterator[Step]:
         room = self.draft.values[source].type.shape
         rest = (self.persistent.extents_of(ValueRef(source)) or room)[1:]
-        known = (None, *(extent if isinstance(extent, int) else None for extent in rest))
+        constants = (None, *(extent if isinstance(extent, int) else None for extent in rest))
         first = rows if self._is_set_here(output) else None
-        given = (first, *(e if isinstance(e, int) or self.draft.is_given(e) else None for e in rest))
-        extents = self.persistent.varies(output, known, room, at.node, at.origin.block, given)
+        registers = (first, *(e if isinstance(e, int) or self.draft.is_given(e) else None for e in rest))
+        extents = self.persistent.varies(output, constants, room, at.node, at.origin.block, registers)
         changed = [
             (extent.number, self.draft.size(own))
             for extent, own in zip(extents, (rows, *rest), strict=True)

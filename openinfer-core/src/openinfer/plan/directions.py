@@ -116,7 +116,7 @@ class _Directing:
         last, written = reads(step) & self.free & ~self.liveness.after(step), mask(step.outputs) & self.free
         if last.bit_count() != 1 or written.bit_count() != 1:
             return None
-        ((operand,), (result,)) = (tuple(members(each)) for each in (last, written))
+        ((operand,), (result,)) = (tuple(members(bits)) for bits in (last, written))
         read, made = self.values[operand].stored, self.values[result].stored
         if read.dtype is not made.dtype or read.nbytes + made.nbytes < self.arena_nbytes // LARGE:
             return None

@@ -176,7 +176,7 @@ def _steps(plan: ExecutionPlan, steps: Sequence[Step]) -> list[dict[str, Any]]:
 
 
 def _step(plan: ExecutionPlan, step: Step) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "kind": "view" if plan.is_view(step) else kind_of(step),
         "text": step_text(plan, step),
         "block": step.origin.block,
@@ -186,24 +186,24 @@ def _step(plan: ExecutionPlan, step: Step) -> dict[str, Any]:
         "outputs": list(members(writes(step))),
     }
     if isinstance(step, ComputeStep):
-        found["stored"] = step.stored
-        found["computation"] = computation_text(step.computation).splitlines()
-        found["schedules"] = [schedule_text(schedule) for schedule in step.arrangement.schedules]
+        document["stored"] = step.stored
+        document["computation"] = computation_text(step.computation).splitlines()
+        document["schedules"] = [schedule_text(schedule) for schedule in step.arrangement.schedules]
     if isinstance(step, LoopProgramStep):
-        found["loops"] = kernel_text(step.kernel).splitlines()
+        document["loops"] = kernel_text(step.kernel).splitlines()
     if isinstance(step, KernelStep):
-        found["settings"] = {name: _setting(value) for name, value in step.call.settings.items()}
+        document["settings"] = {name: _setting(value) for name, value in step.call.settings.items()}
         if step.epilogue is not None:
-            found["epilogue"] = _program(step.epilogue.program)
+            document["epilogue"] = _program(step.epilogue.program)
     if isinstance(step, FillStep):
-        found["fill"] = _scalar(step.value)
+        document["fill"] = _scalar(step.value)
     if isinstance(step, CallStep):
-        found |= {"then": step.procedure, "condition": step.condition, "else": step.otherwise}
+        document |= {"then": step.procedure, "condition": step.condition, "else": step.otherwise}
     if isinstance(step, BarrierStep) and step.joins:
-        found["joins"] = list(step.joins)
+        document["joins"] = list(step.joins)
     if isinstance(step, LoopStep):
-        found |= {"index": step.index, "body": _steps(plan, step.body)}
-    return found
+        document |= {"index": step.index, "body": _steps(plan, step.body)}
+    return document
 
 
 def _setting(value: object) -> Any:
@@ -218,8 +218,8 @@ def _program(program: Program) -> list[str]:
     """Return straight-line code, one instruction a line."""
     lines: list[str] = []
     for number, i in enumerate(program.instructions):
-        given = f"#{i.index}" if i.function == "input" else repr(i.value) if i.function == "literal" else ""
-        lines.append(f"%{number} = {i.function} {given or ', '.join(f'%{o}' for o in i.operands)} : {i.dtype}")
+        operand = f"#{i.index}" if i.function == "input" else repr(i.value) if i.function == "literal" else ""
+        lines.append(f"%{number} = {i.function} {operand or ', '.join(f'%{o}' for o in i.operands)} : {i.dtype}")
     return lines
 
 

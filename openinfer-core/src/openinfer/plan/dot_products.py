@@ -41,12 +41,12 @@ def with_dot_products(step: ComputeStep, data: PlanData, *, signed: bool = False
         signed: whether the machine multiplies two bytes with sign.
         are_made: whether words may be made of bytes that do not lie in a row.
     """
-    for place, stage in enumerate(step.computation.stages):
+    for number, stage in enumerate(step.computation.stages):
         products = dot_products_of(stage, _constants(step, data), signed=signed)
         possible = [p for p in products if _is_possible(step, stage, p, data) and (are_made or p.image_dim is not None)]
         if possible:
             best = min(possible, key=lambda p: p.image_dim is None and not _is_in_row(step, stage, p, data))
-            step = _rewritten(step, place, best, data)
+            step = _rewritten(step, number, best, data)
     return step
 
 
@@ -70,20 +70,20 @@ def _constants(step: ComputeStep, data: PlanData) -> frozenset[str]:
 
 
 def _operand(step: ComputeStep, tensor: str) -> Operand:
-    return step.inputs[[each.name for each in step.computation.inputs].index(tensor)]
+    return step.inputs[[tensor.name for tensor in step.computation.inputs].index(tensor)]
 
 
 def unaligned_images(step: ComputeStep, data: PlanData) -> tuple[int, ...]:
     """Return the values of the caller that a step with products of signed bytes reads in words from a copy."""
-    found: list[int] = []
+    images: list[int] = []
     for stage in step.computation.stages:
         for product in dot_products_of(stage, _constants(step, data), signed=True):
             x = stage.elements[product.image]
             if product.image_dim is None or not isinstance(x, Read):
                 continue
             if _is_possible(step, stage, product, data, InputMemory):
-                found.extend(o.value for o in (_operand(step, x.tensor),) if isinstance(o, ValueRef))
-    return tuple(dict.fromkeys(found))
+                images.extend(o.value for o in (_operand(step, x.tensor),) if isinstance(o, ValueRef))
+    return tuple(dict.fromkeys(images))
 
 
 def _is_possible(
@@ -130,9 +130,9 @@ def _is_in_row(step: ComputeStep, stage: Stage, product: DotProduct, data: PlanD
     return at.coefficient(product.axis) == 1
 
 
-def _rewritten(step: ComputeStep, place: int, product: DotProduct, data: PlanData) -> ComputeStep:
+def _rewritten(step: ComputeStep, number: int, product: DotProduct, data: PlanData) -> ComputeStep:
     computation, inputs = step.computation, list(step.inputs)
-    stage = computation.stages[place]
+    stage = computation.stages[number]
     x, w = (stage.elements[number] for number in (product.image, product.weight))
     if not isinstance(x, Read) or not isinstance(w, Read) or stage.fold is None:
         raise TypeError("a dot product is the fold of two reads")
@@ -157,7 +157,7 @@ def _rewritten(step: ComputeStep, place: int, product: DotProduct, data: PlanDat
         tensors.append(Tensor(name, I32, _shape(correction, data)))
         inputs.append(correction)
     stages = list(computation.stages)
-    stages[place] = in_dot_products(stage, product, name)
+    stages[number] = in_dot_products(stage, product, name)
     made = replace(computation, inputs=tuple(tensors), stages=tuple(stages))
     return replace(step, computation=made, inputs=tuple(inputs))
 

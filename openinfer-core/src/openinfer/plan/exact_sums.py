@@ -38,25 +38,25 @@ def with_exact_sums(step: ComputeStep, values: list[PlanValue], weights: list[Pa
 
     Values and weights grow by those of few elements, which become f32.
     """
-    for place, stage in enumerate(step.computation.stages):
+    for index, stage in enumerate(step.computation.stages):
         products = small_products(stage)
         if products is None or _most(step, stage, products, values, weights) > LARGEST:
             continue
         made = in_floats(stage)
         stages = list(step.computation.stages)
-        stages[place] = made
+        stages[index] = made
         step = replace(step, computation=replace(step.computation, stages=tuple(stages)))
         for number in products.reads:
             if number is not None:
-                step = _with_reals(step, place, number, values, weights)
+                step = _with_reals(step, index, number, values, weights)
     return step
 
 
 def _with_reals(
-    step: ComputeStep, place: int, number: int, values: list[PlanValue], weights: list[PackedWeight]
+    step: ComputeStep, index: int, number: int, values: list[PlanValue], weights: list[PackedWeight]
 ) -> ComputeStep:
     """Return a step whose element is read as f32, if it is one of a small constant that nothing else reads."""
-    computation, stage = step.computation, step.computation.stages[place]
+    computation, stage = step.computation, step.computation.stages[index]
     read = stage.elements[number]
     if not isinstance(read, Read) or read.fill is not None:
         return step
@@ -78,7 +78,7 @@ def _with_reals(
     inputs, tensors, stages = list(step.inputs), list(computation.inputs), list(computation.stages)
     inputs[position] = ValueRef(len(values) - 1)
     tensors[position] = replace(tensors[position], dtype=F32)
-    stages[place] = as_reals(stage, number)
+    stages[index] = as_reals(stage, number)
     made = replace(computation, inputs=tuple(tensors), stages=tuple(stages))
     return replace(step, computation=made, inputs=tuple(inputs))
 

@@ -150,10 +150,8 @@ class ExecutionPlan:
     def shape_of(self, port: PlanInput, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape of an input in a step of some sizes."""
         values = {parameter_name(name): value for name, value in sizes.items()}
-        found = [
-            self.registers[e.number].extent if isinstance(e, Register) else Index.of(e) for e in port.extents or ()
-        ]
-        return tuple(e.evaluate(values) for e in found if e is not None) if found else port.type.shape
+        dims = [self.registers[e.number].extent if isinstance(e, Register) else Index.of(e) for e in port.extents or ()]
+        return tuple(e.evaluate(values) for e in dims if e is not None) if dims else port.type.shape
 
     def table(self, number: int) -> WeightTable:
         """Return the prefix table of that number."""

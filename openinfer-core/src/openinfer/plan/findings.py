@@ -24,8 +24,8 @@ def at_node(
     """Return an error about a node, with its place in the text: the first of the ``settings`` that it gives, or all."""
     parts = node.places or NOWHERE
     at_fault = next((setting_value_place(parts, name) for name in settings if name in parts.settings), None)
-    found = Diagnostic(code=code, message=message, span=span_of(node.span, at_fault), hint=hint)
-    diagnostic = of_node(found, block, node)
+    unplaced = Diagnostic(code=code, message=message, span=span_of(node.span, at_fault), hint=hint)
+    diagnostic = of_node(unplaced, block, node)
     return SynthesisError(str(diagnostic), code=code, diagnostics=(diagnostic,))
 
 
@@ -57,8 +57,8 @@ def about(code: str, message: str, hint: str | None = None) -> SynthesisError:
 
 def findings_of(error: SynthesisError) -> tuple[Diagnostic, ...]:
     """Return the findings that an error consists of, at least one."""
-    found = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
-    return found or (Diagnostic(code=error.code, message=str(error)),)
+    own = tuple(finding for finding in error.diagnostics if isinstance(finding, Diagnostic))
+    return own or (Diagnostic(code=error.code, message=str(error)),)
 
 
 def all_of(errors: Sequence[SynthesisError]) -> SynthesisError:

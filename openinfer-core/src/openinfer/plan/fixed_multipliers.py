@@ -41,17 +41,17 @@ _BYTE = 128
 
 def with_fixed_multipliers(step: ComputeStep, data: PlanData) -> ComputeStep:
     """Return a step whose stages round totals by integer multipliers; the data of its plan grows by these."""
-    for place in range(len(step.computation.stages)):
-        step = _Rewriting(step, place, data).step()
+    for number in range(len(step.computation.stages)):
+        step = _Rewriting(step, number, data).step()
     return step
 
 
 class _Rewriting:
-    def __init__(self, step: ComputeStep, place: int, data: PlanData) -> None:
+    def __init__(self, step: ComputeStep, number: int, data: PlanData) -> None:
         self._step = step
-        self._place = place
+        self._number = number
         self._data = data
-        self._stage = step.computation.stages[place]
+        self._stage = step.computation.stages[number]
         self._elements = list(self._stage.elements)
         self._tensors = list(step.computation.inputs)
         self._inputs = list(step.inputs)
@@ -61,7 +61,7 @@ class _Rewriting:
         if len(self._elements) == len(self._stage.elements) and value is self._stage.value:
             return self._step
         stages = list(self._step.computation.stages)
-        stages[self._place] = self._with(value)
+        stages[self._number] = self._with(value)
         computation = replace(self._step.computation, inputs=tuple(self._tensors), stages=tuple(stages))
         return replace(self._step, computation=computation, inputs=tuple(self._inputs))
 

@@ -190,8 +190,8 @@ class GivenSizes:
 
     def starts(self) -> Iterator[tuple[int, Index]]:
         """Yield the registers that are computed when a step starts, with what they are; 0 where that is less."""
-        given = set(self.registers.values())
-        yield from ((register, extent) for register, extent in self._extents.items() if register not in given)
+        registers = set(self.registers.values())
+        yield from ((register, extent) for register, extent in self._extents.items() if register not in registers)
 
     def may_be_negative(self, index: Index) -> bool:
         """Whether an index over the parameters of sizes is below 0 for some sizes."""

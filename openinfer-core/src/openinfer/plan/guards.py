@@ -73,10 +73,10 @@ class SizedSteps:
         """Return what guards demand of a place that is counted from the end, before or after it is counted."""
         if let.kind is not LetKind.FROM_END:
             return _Span()
-        own, (place, extent) = Index.of(let), let.parts
+        own, (inner, extent) = Index.of(let), let.parts
         counted = {
-            Condition(place + extent, Relation.AT_LEAST): (Index(), False),
-            Condition(extent - 1 - place, Relation.AT_LEAST): (extent - 1, True),
+            Condition(inner + extent, Relation.AT_LEAST): (Index(), False),
+            Condition(extent - 1 - inner, Relation.AT_LEAST): (extent - 1, True),
         }
         ends: dict[bool, Index] = {}
         guards: list[Condition] = []
@@ -89,12 +89,12 @@ class SizedSteps:
 
     def _lets(self) -> Iterator[Let]:
         """Yield the computed symbols that the statement needs, each after those that it depends on."""
-        call, met, given = self._call, dict[Let, None](), self._draft.given
+        call, met, sizes = self._call, dict[Let, None](), self._draft.given
 
         def visit(index: Index) -> None:
             for var in sorted(index.variables(), key=str):
                 if isinstance(var, Let) and var not in met:
-                    is_given = given is not None and given.holds(Index.of(var))
+                    is_given = sizes is not None and sizes.holds(Index.of(var))
                     for part in () if is_given else (var.chosen,) if var.kind is LetKind.COMMON else var.parts:
                         visit(part)
                     met[var] = None
@@ -112,8 +112,8 @@ class SizedSteps:
 
     def _is_given(self, let: Let) -> bool:
         """Return whether a symbol is known when a step starts, and note its register if so."""
-        given, index = self._draft.given, Index.of(let)
-        register = given.extent(index) if given is not None and given.holds(index) else None
+        sizes, index = self._draft.given, Index.of(let)
+        register = sizes.extent(index) if sizes is not None and sizes.holds(index) else None
         if not isinstance(register, Register):
             return False
         self._name(let, register, f"n{register.number}")
@@ -197,18 +197,18 @@ class SizedSteps:
             return self._demand_about(f"{', '.join(shown)} and {last} must be equal, or one of them 1", guard.index)
         counted = _counted_equal(guard)
         if counted is not None:
-            place, values = counted
+            inner, values = counted
             listed = " or ".join(map(self._shown, values))
-            return self._demand_about(f"{self._shown(place)} must be {listed}", guard.index)
+            return self._demand_about(f"{self._shown(inner)} must be {listed}", guard.index)
         left, right = map(self._shown, guard.sides)
         return self._demand_about(f"{left} must {_RELATIONS[guard.relation]} {right}", guard.index)
 
     def _demand_of_place(self, let: Let) -> Demand:
-        place, extent = let.parts
+        inner, extent = let.parts
         most = self._spans[let].most
         last = "" if most is None else f" to {self._shown(most)}"
         return self._demand_about(
-            f"{self._shown(place)} must be {self._shown(-extent)}{last}", place - (most or extent)
+            f"{self._shown(inner)} must be {self._shown(-extent)}{last}", inner - (most or extent)
         )
 
     def _demand_about(self, text: str, index: Index) -> Demand:
@@ -239,9 +239,9 @@ class SizedSteps:
         """Yield the steps of the call, whose results are some values of the plan."""
         call = self._call
         numbers = {FIRST_LOCAL + number: value for number, value in enumerate(outputs)}
-        for place, (name, type_) in enumerate(call.added):
+        for number, (name, type_) in enumerate(call.added):
             value = self._draft.intermediate(name, self._largest(type_))
-            numbers[FIRST_LOCAL + len(outputs) + place] = value
+            numbers[FIRST_LOCAL + len(outputs) + number] = value
         for step in call.steps:
             yield self._step(step, numbers)
 
@@ -250,8 +250,8 @@ class SizedSteps:
 
     def _step(self, step: Step, numbers: dict[int, int]) -> Step:
         def renumbered(operand: Operand) -> Operand:
-            known = numbers.get(operand.value) if isinstance(operand, ValueRef) else None
-            return operand if known is None else ValueRef(known)
+            number = numbers.get(operand.value) if isinstance(operand, ValueRef) else None
+            return operand if number is None else ValueRef(number)
 
         if isinstance(step, ComputeStep):
             parameters = step.computation.parameters
@@ -269,9 +269,9 @@ class SizedSteps:
                 arguments=tuple(map(self._argument, parameters)),
             )
         if isinstance(step, CopyStep):
-            place = step.output - FIRST_LOCAL
+            result = step.output - FIRST_LOCAL
             results = (*self._call.outputs, *(type_ for _, type_ in self._call.added))
-            extents = [Index.of(extent) for extent in results[place].shape]
+            extents = [Index.of(extent) for extent in results[result].shape]
             count = product(map(self._call.expression, extents))
             is_known = all(extent.constant is not None for extent in extents)
             return replace(
@@ -321,9 +321,9 @@ def _counted_equal(guard: Condition) -> tuple[Index, tuple[Index, Index]] | None
     for var in guard.index.variables():
         factor = guard.index.coefficient(var)
         if isinstance(var, Let) and var.kind is LetKind.FROM_END and factor in (1, -1):
-            place, extent = var.parts
+            inner, extent = var.parts
             value = Index.of(var) - guard.index * factor
-            return place, (value, value - extent)
+            return inner, (value, value - extent)
     return None
 
 

@@ -76,17 +76,17 @@ def room(
         types: type of each value.
         free: values in the arena, as bits.
     """
-    found, small = dict(layouts), 0 if target.is_scalar else SMALL
+    kept, small = dict(layouts), 0 if target.is_scalar else SMALL
     uses = [_use(step, liveness, free) for procedure in procedures for step in walk(procedure.steps)]
     while True:
-        sizes = {value: stored_type(types[value], found.get(value)).nbytes for use in uses for value in use.values}
+        sizes = {value: stored_type(types[value], kept.get(value)).nbytes for use in uses for value in use.values}
         used = {id(use.step): sum(sizes[value] for value in use.values) for use in uses}
         least = max((used[id(use.step)] - use.shared(sizes) for use in uses), default=0)
         crowded = {value for use in uses if used[id(use.step)] >= least for value in use.values}
-        bordered = [value for value in crowded if value in found and found[value].halo]
+        bordered = [value for value in crowded if value in kept and kept[value].halo]
         if not bordered or least <= small:
-            return Room(found, least, used, small)
-        found |= {value: _without_halo(found[value]) for value in bordered}
+            return Room(kept, least, used, small)
+        kept |= {value: _without_halo(kept[value]) for value in bordered}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +100,18 @@ class _Use:
 
     def shared(self, sizes: Mapping[int, int]) -> int:
         """Return how many bytes results and operands share at most."""
-        return min(sum(sizes[value] for value in members(each)) for each in (self.last, self.written))
+        return min(sum(sizes[value] for value in members(bits)) for bits in (self.last, self.written))
 
 
 def _use(step: Step, liveness: Liveness, free: int) -> _Use:
     after, read, written = liveness.after(step) & free, reads(step) & free, writes(step) & free
-    found, last = after | read | written, read & ~after & ~written
+    live, last = after | read | written, read & ~after & ~written
     for result in members(written):
         # The result takes the place of an operand.
-        replaced = next(members(overwritten(step, result) & found & last), None)
+        replaced = next(members(overwritten(step, result) & live & last), None)
         if replaced is not None:
-            found, last, written = found & ~(1 << replaced), last & ~(1 << replaced), written & ~(1 << result)
-    return _Use(step, tuple(members(found)), last, written)
+            live, last, written = live & ~(1 << replaced), last & ~(1 << replaced), written & ~(1 << result)
+    return _Use(step, tuple(members(live)), last, written)
 
 
 def _without_halo(layout: Layout) -> Layout:

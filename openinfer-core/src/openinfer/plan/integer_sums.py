@@ -87,8 +87,8 @@ def _rewritten(step: Step, data: PlanData, *, has_floats: bool) -> Step:
     step = summed.step
     operands = dict(zip((tensor.name for tensor in step.computation.inputs), step.inputs, strict=True))
     stages = tuple(
-        _in_codes(stage, operands, summed.totals.get(place), data, has_floats=has_floats)
-        for place, stage in enumerate(step.computation.stages)
+        _in_codes(stage, operands, summed.totals.get(number), data, has_floats=has_floats)
+        for number, stage in enumerate(step.computation.stages)
     )
     step = replace(step, computation=replace(step.computation, stages=stages))
     return _with_used_inputs(step if has_floats else with_fixed_multipliers(step, data))
@@ -97,7 +97,7 @@ def _rewritten(step: Step, data: PlanData, *, has_floats: bool) -> Step:
 def _with_biases(step: ComputeStep, data: PlanData) -> _Summed:
     """Return a step whose sums of products of codes have no zero point, and begin with their bias."""
     totals: dict[int, _Totals] = {}
-    for place, stage in enumerate(step.computation.stages):
+    for number, stage in enumerate(step.computation.stages):
         computation, fold = step.computation, stage.fold
         parts = offset_sum(stage, computation)
         if parts is None or fold is None:
@@ -106,12 +106,12 @@ def _with_biases(step: ComputeStep, data: PlanData) -> _Summed:
         made = _start(stage, fold, parts, operands, data)
         if made is None:
             continue
-        totals[place] = made
+        totals[number] = made
         names = {t.name for t in (*computation.inputs, *computation.outputs, *computation.temporaries)}
         name = next(n for number in range(len(names) + 1) if (n := f"x{number}") not in names)
         shape = tuple(map(Index.of, _shape(made.start, data)))
         stages = list(computation.stages)
-        stages[place] = without_zero_point(stage, parts, made.zero, name)
+        stages[number] = without_zero_point(stage, parts, made.zero, name)
         tensors = (*computation.inputs, Tensor(name, I32, shape))
         step = replace(
             step,

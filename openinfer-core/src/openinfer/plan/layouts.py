@@ -64,7 +64,7 @@ def layouts_of(
     """
     uses = list(_uses(procedures))
     slid = {value for value, tensor, stage in uses if slides(stage, tensor)}
-    found: dict[int, Layout] = {}
+    layouts: dict[int, Layout] = {}
     for value in members(free):
         shape = types[value].shape
         if value not in slid or len(shape) != _RANK or shape[2] * shape[3] <= 1 or not types[value].count:
@@ -72,8 +72,8 @@ def layouts_of(
         readers = [(tensor, stage) for other, tensor, stage in uses if other == value]
         fill = halo_fill(readers)
         halo = halo_of(readers, shape, fill)
-        found[value] = channels_last(shape, max(types[value].dtype.bits // 8, 1), target, halo, fill)
-    return found | (_computed_weights(uses, types, free) if target.mve else {})
+        layouts[value] = channels_last(shape, max(types[value].dtype.bits // 8, 1), target, halo, fill)
+    return layouts | (_computed_weights(uses, types, free) if target.mve else {})
 
 
 def _computed_weights(
@@ -83,7 +83,7 @@ def _computed_weights(
 
     With lanes along the terms each result is a sum across lanes: GCC 12 moves each of them through a core register.
     """
-    found: dict[int, Layout] = {}
+    layouts: dict[int, Layout] = {}
     for value in members(free):
         stages = [(tensor, stage) for other, tensor, stage in uses if other == value]
         writers = [stage for tensor, stage in stages if stage.tensor == tensor.name]
@@ -95,8 +95,8 @@ def _computed_weights(
             shape = types[value].shape
             order = [*(other for other in range(len(shape)) if other != dim), dim]
             digits = tuple(Digit(other, 1, Index.of(shape[other])) for other in order)
-            found[value] = Layout(tuple(map(Index.of, shape)), digits)
-    return found
+            layouts[value] = Layout(tuple(map(Index.of, shape)), digits)
+    return layouts
 
 
 def _channels_of_weight(tensor: Tensor, stage: Stage) -> int | None:

@@ -87,10 +87,10 @@ class Liveness:
                 keep |= self._procedures[name].keep
             return Transfer(gen, keep)
         # Steps that may be called are passed three times.
-        known = self._transfers.get(id(step))
-        if known is None:
-            known = self._transfers[id(step)] = Transfer(self._read(step), ~writes(step))
-        return known
+        transfer = self._transfers.get(id(step))
+        if transfer is None:
+            transfer = self._transfers[id(step)] = Transfer(self._read(step), ~writes(step))
+        return transfer
 
     def _read(self, step: Step) -> int:
         """Return what is needed by a step itself, or by whoever comes after it has failed."""

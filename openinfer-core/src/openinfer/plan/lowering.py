@@ -130,13 +130,13 @@ def _lowered(
     rooms: Mapping[str, tuple[int | Index | Room, ...]],
 ) -> Draft:
     draft = Draft(rooms=rooms)
-    given = options.given
-    if given:
+    varying = options.given
+    if varying:
         if not table.state:
-            message = f"target {table.target} takes no sizes that differ from step to step: {', '.join(given)}"
+            message = f"target {table.target} takes no sizes that differ from step to step: {', '.join(varying)}"
             raise about("size-limit", message, "write a program for each size (--size)")
-        draft.give(given, resolved.sizes)
-    bounds = CacheBounds(resolved, options.limits, given)
+        draft.give(varying, resolved.sizes)
+    bounds = CacheBounds(resolved, options.limits, varying)
     persistent = PersistentLowering(resolved, draft, bounds, inspected=options.inspected)
     for variable in resolved.variables.values():
         if variable.storage is Storage.DYNAMIC:
@@ -296,8 +296,8 @@ class _BlockLowering:
         variable = self._resolved.variables[name]
         if variable.storage is Storage.PERSISTENT and not self._keeps_state:
             raise self._unsupported(node)
-        known = self._draft.numbers.get(name)
-        return self._draft.add_variable(variable) if known is None else known
+        number = self._draft.numbers.get(name)
+        return self._draft.add_variable(variable) if number is None else number
 
     def _operand(self, ref: Ref, node: Node) -> Operand:
         loop = next((scope for scope in reversed(self._loops) if scope.index == ref.name), None)
@@ -333,9 +333,9 @@ class _BlockLowering:
         if variable is not None and not variable.type.shape and not variable.type.dtype.is_float:
             value = self._value(name, node)
             return self._draft.counts.get(value, ValueRef(value))
-        given = None if self._draft.given is None else self._draft.given.register_of(name)
-        if given is not None:
-            return given
+        register = None if self._draft.given is None else self._draft.given.register_of(name)
+        if register is not None:
+            return register
         if name in self._resolved.sizes:
             return self._resolved.sizes[name]
         raise at_node(
@@ -420,24 +420,24 @@ class _BlockLowering:
     def _check_shapes(self, op: ResolvedOp, made: Sequence[TensorType], node: Node) -> None:
         """Refuse results whose inferred shapes are stand-ins, as a constant of the model in a setting decides them."""
         counted = self._counted.places(op)
-        for place, (name, planned, found) in enumerate(zip(op.outputs, op.output_types, made, strict=False)):
-            if planned.shape != found.shape and place not in counted:
-                message = f"{op.op}: `{name}` is {found}, as constants in its settings say"
-                hint = f"declare it: `assign {name}: {found}`, or write the settings as numbers"
+        for number, (name, planned, computed) in enumerate(zip(op.outputs, op.output_types, made, strict=False)):
+            if planned.shape != computed.shape and number not in counted:
+                message = f"{op.op}: `{name}` is {computed}, as constants in its settings say"
+                hint = f"declare it: `assign {name}: {computed}`, or write the settings as numbers"
                 raise at_node("unsupported", message, self._block, node, hint=hint)
 
     def _varies(self, op: ResolvedOp, inputs: Sequence[Operand | None], outputs: Sequence[int], node: Node) -> bool:
         """Whether an operator depends on sizes that are known at run time only."""
         counted = self._counted.places(op)
         values = [operand.value for operand in inputs if isinstance(operand, ValueRef)]
-        values += [value for place, value in enumerate(outputs) if place not in counted]
+        values += [value for number, value in enumerate(outputs) if number not in counted]
         varying = list(map(self._draft.varies, values))
         return any(varying) or bool(self._runtime_settings(op, node))
 
     def _loop_names(self) -> frozenset[str]:
         """Return the names of loop indices, and of sizes that the caller gives in every step."""
-        given = () if self._draft.given is None else self._draft.given.most
-        return frozenset((*(scope.index for scope in self._loops), *given))
+        varying = () if self._draft.given is None else self._draft.given.most
+        return frozenset((*(scope.index for scope in self._loops), *varying))
 
     def _runtime_settings(self, op: ResolvedOp, node: Node) -> Mapping[str, RuntimeInts]:
         loop_indices = self._loop_names()
@@ -463,5 +463,5 @@ class _BlockLowering:
 def _untested_entries(inputs: Sequence[Operand | None], steps: Sequence[Step], origin: Origin) -> Iterator[EntryStep]:
     """Yield tests of the table entries that a statement names, and that its steps do not compute with."""
     for entry in dict.fromkeys(inputs):
-        if isinstance(entry, TableRef) and entry.checked and not any(entry in operands(each) for each in walk(steps)):
+        if isinstance(entry, TableRef) and entry.checked and not any(entry in operands(step) for step in walk(steps)):
             yield EntryStep(origin=origin, entry=entry)

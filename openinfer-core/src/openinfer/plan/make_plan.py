@@ -224,14 +224,14 @@ def _placed(
     """Return values with their places, steps in the order in which they walk them, and the bytes of each bank."""
     overlaps = options.overlaps
     procedures, live = made.procedures, Liveness(made.procedures, wanted)
-    place = partial(placed, overlaps=overlaps, banks=banks, states_first=options.states_first)
-    values, used = place(made.values, procedures, live)
+    in_arena = partial(placed, overlaps=overlaps, banks=banks, states_first=options.states_first)
+    values, used = in_arena(made.values, procedures, live)
     turns = taking_turns(procedures, live, made.values, sum(used)) if overlaps and sum(used) > LEAST else None
     if turns is None:
         return values, procedures, used
     live = Liveness(turns.procedures, wanted)
     try:
-        other, less = place(made.values, turns.procedures, live, least=turns.offsets)
+        other, less = in_arena(made.values, turns.procedures, live, least=turns.offsets)
     except SynthesisError:
         # The other way, the values fit into the memories.
         return values, procedures, used
@@ -259,7 +259,7 @@ def _banks(banks: Sequence[MemoryBank], used: Sequence[int], values: Sequence[Pl
 def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int, *, inspected: bool) -> tuple[str, ...]:
     """Return what ``entry`` returns, and every volatile that the program writes: without a return, or ``inspected``."""
     volatile = [name for name, variable in resolved.variables.items() if variable.storage is Storage.VOLATILE]
-    found = tuple(name for name in volatile if name in draft.numbers and changed >> draft.numbers[name] & 1)
+    changed_names = tuple(name for name in volatile if name in draft.numbers and changed >> draft.numbers[name] & 1)
     if draft.returned:
         for name in draft.returned:
             if name not in resolved.variables:
@@ -269,11 +269,11 @@ def _output_names(draft: Draft, resolved: ResolvedGraph, changed: int, *, inspec
                 raise about("unsupported", f"`return {name}`: a persistent variable cannot be a result", hint)
             if name not in draft.numbers:
                 draft.add_variable(resolved.variables[name])
-        return tuple(dict.fromkeys((*draft.returned, *(found if inspected else ()))))
-    if not found:
+        return tuple(dict.fromkeys((*draft.returned, *(changed_names if inspected else ()))))
+    if not changed_names:
         hint = "end block entry with `return NAME;`, or write a volatile variable"
         raise about("no-outputs", "the program has no results: it returns nothing and writes no volatile", hint)
-    return found
+    return changed_names
 
 
 def _refuse_varying_packed(draft: Draft, names: Sequence[str]) -> None:
@@ -318,22 +318,22 @@ def _fused(draft: Draft, procedures: Sequence[Procedure], wanted: int, options: 
             types, Liveness(steps, wanted), accesses, options.epilogues, kept, options.most_ops, sizes, keeps_codes
         )
 
-    found = fuse(procedures, around(procedures))
+    fused = fuse(procedures, around(procedures))
     if keeps_codes:
         # What would have stored bytes as wider elements is part of their reader by then, which may store bytes.
-        found = fuse(found, around(found))
-    return found if options.scheduled else in_row_teams(found, around(found))
+        fused = fuse(fused, around(fused))
+    return fused if options.scheduled else in_row_teams(fused, around(fused))
 
 
 def _inputs(draft: Draft, needed: int) -> tuple[PlanInput, ...]:
-    found: list[PlanInput] = []
+    inputs: list[PlanInput] = []
     for number in input_values(draft):
         value = draft.values[number]
         initial = value.variable.initial if value.variable is not None else None
         default = initial.value if isinstance(initial, Filled) else None
         read = bool(needed >> number & 1)
         extents = _extents(draft, number)
-        found.append(
+        inputs.append(
             PlanInput(name=value.name, type=value.type, value=number, default=default, needed=read, extents=extents)
         )
-    return tuple(found)
+    return tuple(inputs)

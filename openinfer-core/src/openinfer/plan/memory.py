@@ -110,8 +110,8 @@ def _start_sizes(draft: Draft) -> Iterator[Step]:
         for register, extent in draft.given.starts():
             value = draft.given.value(extent)
             if draft.given.may_be_negative(extent):
-                place = length_range(draft.given.largest(extent))
-                others.append(PlaceStep(origin=START, register=register, value=value, range=place))
+                span = length_range(draft.given.largest(extent))
+                others.append(PlaceStep(origin=START, register=register, value=value, range=span))
             elif lets_in(extent):
                 # It may be computed from registers that are set right before it.
                 others.append(SetStep(origin=START, values=((register, value),)))
@@ -122,19 +122,19 @@ def _start_sizes(draft: Draft) -> Iterator[Step]:
     yield from others
 
 
-def _demands(draft: Draft, given: GivenSizes) -> Iterator[Step]:
+def _demands(draft: Draft, given_sizes: GivenSizes) -> Iterator[Step]:
     """Yield the tests that declared extents have values at the sizes of a step."""
-    sizes = {name: draft.size(Register(register)) for name, register in given.registers.items()}
-    for condition, words in given.demands.items():
-        value = given.value(condition.index)
+    sizes = {name: draft.size(Register(register)) for name, register in given_sizes.registers.items()}
+    for condition, words in given_sizes.demands.items():
+        value = given_sizes.value(condition.index)
         used = {var.name for var in condition.index.variables()}
         demand = Demand(words, tuple((name, size) for name, size in sizes.items() if parameter_name(name) in used))
         if condition.relation is Relation.EQUAL:
             yield EqualStep(origin=START, left=value, right=Index.of(0), demand=demand)
             continue
         register = draft.register("size.demanded", most=LARGEST)
-        place = PlaceRange(low=Index.of(0), high=Index.of(LARGEST), least=Index.of(0), most=None)
-        yield PlaceStep(origin=START, register=register, value=value, range=place, demand=demand)
+        span = PlaceRange(low=Index.of(0), high=Index.of(LARGEST), least=Index.of(0), most=None)
+        yield PlaceStep(origin=START, register=register, value=value, range=span, demand=demand)
 
 
 def state_values(draft: Draft) -> list[int]:

@@ -66,9 +66,9 @@ def advancing(
     address = layouts[stage.tensor].address(stage.at)
     if _outermost(best, stage, address) is None:
         return best
-    alike = [each for each in candidates if each.lanes == best.lanes and each.stream == best.stream]
-    found = [made for made in (_outermost(each, stage, address) for each in alike) if made is not None]
-    return min(found, key=lambda each: _span(each, stage, address) if is_full else _step(each, address))
+    alike = [schedule for schedule in candidates if schedule.lanes == best.lanes and schedule.stream == best.stream]
+    outer = [made for made in (_outermost(schedule, stage, address) for schedule in alike) if made is not None]
+    return min(outer, key=lambda schedule: _span(schedule, stage, address) if is_full else _step(schedule, address))
 
 
 def _outermost(schedule: Schedule, stage: Stage, address: Index) -> Schedule | None:
@@ -94,7 +94,7 @@ def _span(schedule: Schedule, stage: Stage, address: Index) -> int:
     computes.
     """
     left = {axis: axis.extent if isinstance(axis.extent, int) else 1 for axis in stage.axes}
-    found = _reach(address, left)
+    nbytes = _reach(address, left)
     for loop in schedule.loops:
         if loop.bind is not Bind.SERIAL or loop.axis not in left:
             break
@@ -102,8 +102,8 @@ def _span(schedule: Schedule, stage: Stage, address: Index) -> int:
         inside = _reach(address, left)
         if inside > loop.step * abs(address.coefficient(loop.axis) or 0):
             break
-        found = inside
-    return found
+        nbytes = inside
+    return nbytes
 
 
 def _reach(address: Index, left: Mapping[Var, int]) -> int:
@@ -135,23 +135,23 @@ def distances(
                         together[result] |= 1 << operand
                     if (result, operand) in meetings:
                         meetings[result, operand].append(step)
-    found: dict[tuple[int, int], int] = {}
+    by_pair: dict[tuple[int, int], int] = {}
     for (result, operand), steps in meetings.items():
         if not steps or together[result] >> operand & 1 or together[operand] >> result & 1:
             continue
         if values[result].type.dtype is values[operand].type.dtype:
             for pair, nbytes in _farthest(steps, result, operand):
-                found[pair] = max(nbytes, found.get(pair, 0))
-    return found
+                by_pair[pair] = max(nbytes, by_pair.get(pair, 0))
+    return by_pair
 
 
 def _farthest(steps: Sequence[Step], result: int, operand: int) -> Iterator[tuple[tuple[int, int], int]]:
     """Yield for (result, operand) and the other way round how many bytes after the first the second must start."""
     forward, after = zip(*(reach(step, result, operand) for step in steps), strict=True)
     for pair, distances in (((result, operand), forward), ((operand, result), after)):
-        known = [distance for distance in distances if distance is not None]
-        if len(known) == len(distances):
-            yield pair, max(known)
+        bounded = [distance for distance in distances if distance is not None]
+        if len(bounded) == len(distances):
+            yield pair, max(bounded)
 
 
 def reach(step: Step, result: int, operand: int) -> tuple[int | None, int | None]:
@@ -167,7 +167,7 @@ def reach(step: Step, result: int, operand: int) -> tuple[int | None, int | None
     computation = step.computation
     output = computation.outputs[step.outputs.index(result)].name
     pairs = zip(computation.inputs, step.inputs, strict=True)
-    inputs = {tensor.name for tensor, each in pairs if each == ValueRef(operand)}
+    inputs = {tensor.name for tensor, operand_read in pairs if operand_read == ValueRef(operand)}
     if any(computation.tensor(name).dtype.bits % 8 for name in (output, *inputs)):
         return None, None
     mirrored = step.arrangement.backwards
@@ -227,14 +227,14 @@ def _turns(
     inside = (*around, statement.var) if isinstance(statement, For) and statement.bind is Bind.SERIAL else ()
     if isinstance(statement, For) and inside and depth and _count(inside) <= MOST_TURNS:
         parts = [_turns(inner, output, sizes, depth - 1, inside, mirrored=mirrored) for inner in statement.body]
-        found = [part for part in parts if part is not None]
-        if len(found) < len(parts):
+        bounded = [part for part in parts if part is not None]
+        if len(bounded) < len(parts):
             return None
         extents = [_trips(var) for var in around]
         # Statements of one iteration follow one another, then those of the next.
         return _Turns(
-            np.concatenate([part.stored for part in found], axis=-1).reshape(*extents, -1),
-            np.concatenate([part.loaded for part in found], axis=-1).reshape(*extents, -1),
+            np.concatenate([part.stored for part in bounded], axis=-1).reshape(*extents, -1),
+            np.concatenate([part.loaded for part in bounded], axis=-1).reshape(*extents, -1),
         )
     extents = [_trips(var) for var in around]
     stored, loaded = np.full((*extents, 1), -NEVER, np.int64), np.full((*extents, 1), NEVER, np.int64)

@@ -66,7 +66,7 @@ def _of_list(steps: Sequence[Step], accesses: Accesses) -> Iterator[tuple[Touche
 
 def spans(steps: Sequence[Step]) -> list[tuple[int, int]]:
     """Return for each step of a list the first and the last step that it may run at the same time with."""
-    found: list[tuple[int, int]] = []
+    intervals: list[tuple[int, int]] = []
     running: set[str] = set()
     start = 0
     for at, step in enumerate(steps):
@@ -74,26 +74,26 @@ def spans(steps: Sequence[Step]) -> list[tuple[int, int]]:
             running.difference_update(step.joins)
         if not running:
             start = at
-        found.append((start, at))
+        intervals.append((start, at))
         if isinstance(step, CallStep) and step.on_thread:
             running.add(step.procedure)
     last = len(steps) - 1
     for at in range(len(steps) - 1, -1, -1):
-        start = found[at][0]
-        if at == len(steps) - 1 or found[at + 1][0] != start:
+        start = intervals[at][0]
+        if at == len(steps) - 1 or intervals[at + 1][0] != start:
             last = at
-        found[at] = (start, last)
-    return found
+        intervals[at] = (start, last)
+    return intervals
 
 
 def apart(pairs: Iterable[tuple[Touched, Touched]], values: int) -> dict[int, int]:
     """Return for some values (as bits) which others they must not share memory with, of parts that run in parallel."""
-    found: dict[int, int] = {}
+    conflicts: dict[int, int] = {}
     for pair in pairs:
         for one, other in (pair, pair[::-1]):
             for value in members(one.written & values):
-                found[value] = found.get(value, 0) | (other.every & values & ~(1 << value))
-    return found
+                conflicts[value] = conflicts.get(value, 0) | (other.every & values & ~(1 << value))
+    return conflicts
 
 
 def check_races(procedures: Sequence[Procedure], values: Sequence[PlanValue]) -> None:

@@ -54,16 +54,16 @@ def with_passes(
         owner = environment.owner("pass", name)
         run: Pass = load_object(environment.passes[name].run, owner)
         with crossing(owner, f"pass {name}"):
-            found = run(procedures, types)
-        unfit = procedures_misfit(found) if owner.is_foreign else None
+            rewritten = run(procedures, types)
+        unfit = procedures_misfit(rewritten) if owner.is_foreign else None
         if unfit is not None:
             raise fault(owner, f"pass {name} returned what is not a tuple of procedures: {unfit}")
         try:
             with crossing(owner, f"the values that pass {name} returned are wrong: reading them"):
-                _check(procedures, found, types, results)
+                _check(procedures, rewritten, types, results)
         except SynthesisError as error:
             raise fault(owner, f"pass {name} {error}") from None
-        procedures = found
+        procedures = rewritten
         if done is not None:
             done(name, procedures)
     return procedures
@@ -72,18 +72,18 @@ def with_passes(
 def _check(before: Sequence[Procedure], after: Sequence[Procedure], types: Sequence[TensorType], results: int) -> None:
     if not after or after[-1].name != before[-1].name:
         raise SynthesisError(f"returned procedures of which the last one is not {before[-1].name!r}")
-    known: set[str] = set()
+    checked: set[str] = set()
     for procedure in after:
         for step in walk(procedure.steps):
-            _check_step(step, known, types)
-        known.add(procedure.name)
+            _check_step(step, checked, types)
+        checked.add(procedure.name)
     unwritten = Liveness(after, results).at_start & ~Liveness(before, results).at_start
     if unwritten:
         raise SynthesisError(f"returned steps that read value {unwritten.bit_length() - 1} before it is written")
 
 
-def _check_step(step: Step, known: set[str], types: Sequence[TensorType]) -> None:
-    missing = set(called(step)) - known
+def _check_step(step: Step, checked: set[str], types: Sequence[TensorType]) -> None:
+    missing = set(called(step)) - checked
     if missing:
         raise SynthesisError(f"returned a call of {missing.pop()!r}, which does not precede its caller")
     if touched([Procedure("", (step,))]) >> len(types):
@@ -101,8 +101,8 @@ def _typed(step: Step) -> Iterator[tuple[int | None, TensorType]]:
         for tensor, value in zip(tensors, (*map(_value, step.inputs), *step.outputs, *step.temporaries), strict=True):
             yield value, TensorType(tensor.dtype, tuple(extent.evaluate({}) for extent in tensor.shape))
     elif isinstance(step, KernelStep):
-        given = zip((*step.call.inputs, *step.call.outputs), (*map(_value, step.inputs), *step.outputs), strict=True)
-        yield from ((value, type_) for type_, value in given if type_ is not None)
+        pairs = zip((*step.call.inputs, *step.call.outputs), (*map(_value, step.inputs), *step.outputs), strict=True)
+        yield from ((value, type_) for type_, value in pairs if type_ is not None)
 
 
 def _value(operand: Operand | None) -> int | None:

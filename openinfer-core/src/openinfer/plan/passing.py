@@ -78,10 +78,10 @@ class Passing:
         have been joined with others.
         """
         first = self[position]
-        found = [at for value in members(first.written) if (at := _after(self._readers[value], position)) is not None]
-        if not found:
+        readers = [at for value in members(first.written) if (at := _after(self._readers[value], position)) is not None]
+        if not readers:
             return ""
-        reader = min(found)
+        reader = min(readers)
         stop, stay = _after(self._stops, position), _after(self._stays, position)
         if stop is not None and stop <= reader:
             return "barrier or return before its reader"

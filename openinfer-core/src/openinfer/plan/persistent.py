@@ -93,8 +93,8 @@ class PersistentLowering:
 
     def _same_shape(self, source: Operand, output: int, origin: Origin) -> Iterator[EqualStep]:
         """Yield the tests that two values have equal extents, where these are known at run time only."""
-        given, wanted = self.extents_of(source), self.extents_of(ValueRef(output))
-        for left, right in zip(given or (), wanted or (), strict=False):
+        extents, wanted = self.extents_of(source), self.extents_of(ValueRef(output))
+        for left, right in zip(extents or (), wanted or (), strict=False):
             if left != right:
                 yield self._draft.equal(origin, "cache.write", left, right)
 
@@ -109,20 +109,22 @@ class PersistentLowering:
     def _read(self, node: Node, access: CacheAccess, dst: str, origin: Origin, around: Around) -> Iterator[Step]:
         cache = self._caches.of(access.base)
         region, output = self._access(node, around).region(cache, access, writes=False), around.value(dst, node)
-        known = lengths(region)
+        in_region = lengths(region)
         entry = () if cache.auto else cache.base
         kind = self._draft.values[output].type
-        if None not in known:
-            found = (*(length for length in known if length is not None), *entry)
-            if self._draft.varies(output) or found != kind.shape:
-                yield from self.reshaped(output, found, node, origin, around)
+        if None not in in_region:
+            shape = (*(length for length in in_region if length is not None), *entry)
+            if self._draft.varies(output) or shape != kind.shape:
+                yield from self.reshaped(output, shape, node, origin, around)
             yield self._load(origin, cache.value, region, output, ())
             return
-        room = tuple(axis.room if length is None else length for axis, length in zip(region.ranges, known, strict=True))
-        extents = self.varies(output, (*known, *entry), (*room, *entry), node, around.block)
+        room = tuple(
+            axis.room if length is None else length for axis, length in zip(region.ranges, in_region, strict=True)
+        )
+        extents = self.varies(output, (*in_region, *entry), (*room, *entry), node, around.block)
         registers: list[int | None] = []
         tests: list[EqualStep] = []
-        for axis, extent in enumerate(extents[: len(known)]):
+        for axis, extent in enumerate(extents[: len(in_region)]):
             register = extent
             if isinstance(extent, Register) and self._draft.is_given(extent):
                 name = f"{self._draft.values[output].name}.{axis}"
@@ -138,11 +140,11 @@ class PersistentLowering:
         """Give a value whose shape varies elsewhere one that is known."""
         extents = self.varies(output, shape, shape, node, around.block)
         made: list[tuple[int, Index]] = []
-        for extent, known in zip(extents, shape, strict=True):
+        for extent, length in zip(extents, shape, strict=True):
             if isinstance(extent, Register) and self._draft.is_given(extent):
-                yield self._draft.equal(origin, "cache.read", known, extent)
+                yield self._draft.equal(origin, "cache.read", length, extent)
             elif isinstance(extent, Register):
-                made.append((extent.number, Index.of(known)))
+                made.append((extent.number, Index.of(length)))
         if made:
             yield SetStep(origin=origin, values=tuple(made))
 
@@ -153,14 +155,14 @@ class PersistentLowering:
         room: tuple[int, ...],
         node: Node,
         block: str,
-        given: Sequence[int | Register | None] = (),
+        registers: Sequence[int | Register | None] = (),
     ) -> tuple[int | Register, ...]:
         """Let a value have another shape from a statement on; return its extents there.
 
         Args:
             shape: extents, None where they are known at run time only.
             room: the largest.
-            given: registers that hold extents throughout the step.
+            registers: those that hold extents throughout the step.
         """
         draft, drafted = self._draft, self._draft.values[value]
         is_input = drafted.variable is not None and drafted.variable.storage is Storage.DYNAMIC
@@ -169,16 +171,16 @@ class PersistentLowering:
             raise at_node("unsupported", message, block, node, hint="read the cache into a temporary")
         self.need_rank(value, len(shape), node, block)
         if value not in draft.extents:
-            known = [n if n is not None or not given else given[axis] for axis, n in enumerate(shape)]
+            at_first = [n if n is not None or not registers else registers[axis] for axis, n in enumerate(shape)]
             draft.extents[value] = tuple(
                 n
                 if n is not None
                 else Register(draft.register(f"{drafted.name}.{axis}", initial=declared, most=max(most_, declared)))
-                for axis, (n, declared, most_) in enumerate(zip(known, drafted.type.shape, room, strict=True))
+                for axis, (n, declared, most_) in enumerate(zip(at_first, drafted.type.shape, room, strict=True))
             )
         extents = draft.extents[value]
-        for axis, (known, extent) in enumerate(zip(shape, extents, strict=True)):
-            if isinstance(extent, int) and known != extent:
+        for axis, (length, extent) in enumerate(zip(shape, extents, strict=True)):
+            if isinstance(extent, int) and length != extent:
                 message = f"axis {axis} of `{drafted.name}` is {extent} in one place and differs here"
                 raise at_node("unsupported", message, block, node, hint="use a variable of its own for each shape")
         largest = tuple(
@@ -188,12 +190,12 @@ class PersistentLowering:
         draft.values[value] = replace(drafted, type=TensorType(drafted.type.dtype, largest))
         return extents
 
-    def need_rank(self, value: int, found: int, node: Node, block: str) -> None:
+    def need_rank(self, value: int, dims: int, node: Node, block: str) -> None:
         """Raise `SynthesisError` unless a result of so many dims has the rank of its variable."""
         drafted = self._draft.values[value]
         rank = len(drafted.type.shape)
-        if found != rank:
-            message = f"a result of {counted(found, 'dim')} is stored in `{drafted.name}`, which has {rank}"
+        if dims != rank:
+            message = f"a result of {counted(dims, 'dim')} is stored in `{drafted.name}`, which has {rank}"
             raise at_node("unsupported", message, block, node, hint="use a variable of its own for each rank")
 
     def _load(
@@ -219,18 +221,18 @@ class PersistentLowering:
     ) -> Iterator[Step]:
         cache = self._caches.of(access.base)
         region = self._access(node, around).region(cache, access, writes=True)
-        known = lengths(region)
+        in_region = lengths(region)
         entry = () if cache.auto else cache.base
         extents = self.extents_of(source)
-        needed = (*known, *entry)
+        needed = (*in_region, *entry)
         if extents is None or len(extents) != len(needed):
             message = f"`cache.write` of a value whose shape does not fit `{access.base}`"
             raise at_node("unsupported", message, around.block, node)
-        for extent, wanted in zip(extents[len(known) :], entry, strict=True):
+        for extent, wanted in zip(extents[len(in_region) :], entry, strict=True):
             if extent != wanted:
                 yield self._draft.equal(origin, "cache.write", extent, wanted)
-        given = tuple(self._draft.size(extent) for extent in extents[: len(known)])
-        yield StoreStep(origin=origin, source=source, target=cache.value, region=region, lengths=given)
+        stored = tuple(self._draft.size(extent) for extent in extents[: len(in_region)])
+        yield StoreStep(origin=origin, source=source, target=cache.value, region=region, lengths=stored)
 
     def extents_of(self, operand: Operand) -> tuple[int | Register, ...] | None:
         """Return the extents of a value; None for an operand that is none."""

@@ -64,7 +64,7 @@ class Lifetime:
 def lifetimes(plan: ExecutionPlan) -> list[Lifetime]:
     """Return the rectangles of a plan, by their first step; steps count from 0 in the order of its report."""
     liveness = Liveness(plan.procedures, mask(output.value for output in plan.outputs))
-    found: list[Lifetime] = []
+    spans: list[Lifetime] = []
     open_: dict[int, tuple[int, int]] = {}
     steps = [step for procedure in reversed(plan.procedures) for step in walk(procedure.steps)]
     held = [liveness.after(step) | reads(step) | writes(step) for step in steps]
@@ -72,10 +72,12 @@ def lifetimes(plan: ExecutionPlan) -> list[Lifetime]:
         alive = {v for v in members(bits) if isinstance(plan.values[v].memory, ArenaMemory)}
         for value in [value for value in open_ if value not in alive]:
             # What is read again later has a rectangle of its own then.
-            found += [_lifetime(plan.values[value], *open_.pop(value))]
+            spans += [_lifetime(plan.values[value], *open_.pop(value))]
         open_ |= {value: (open_.get(value, (number, number))[0], number) for value in alive}
-    found = _with_views(sorted(found, key=lambda each: (each.first, each.bank, each.offset, each.names)))
-    return [*_states(plan, len(steps)), *found]
+    spans = _with_views(
+        sorted(spans, key=lambda lifetime: (lifetime.first, lifetime.bank, lifetime.offset, lifetime.names))
+    )
+    return [*_states(plan, len(steps)), *spans]
 
 
 def _states(plan: ExecutionPlan, count: int) -> Iterator[Lifetime]:
@@ -94,16 +96,16 @@ def _lifetime(value: PlanValue, first: int, last: int) -> Lifetime:
     return Lifetime((value.name,), str(value.type), memory.bank, memory.offset, value.stored.nbytes, first, last)
 
 
-def _with_views(found: Sequence[Lifetime]) -> list[Lifetime]:
+def _with_views(spans: Sequence[Lifetime]) -> list[Lifetime]:
     """Return the rectangles with those in the same bytes at the same time joined."""
     joined: list[Lifetime] = []
-    for one in found:
-        place = (one.bank, one.offset, one.nbytes)
+    for one in spans:
+        region = (one.bank, one.offset, one.nbytes)
         before = next(
             (
                 number
                 for number, other in enumerate(joined)
-                if (other.bank, other.offset, other.nbytes) == place and other.first <= one.first <= other.last
+                if (other.bank, other.offset, other.nbytes) == region and other.first <= one.first <= other.last
             ),
             None,
         )
@@ -166,7 +168,7 @@ class _Picture:
         return f"Arena over time: {self._plan.arena_nbytes:,} bytes{states}"
 
     def _subtitle(self) -> str:
-        shared = [each for each in self._rectangles if not each.is_state]
+        shared = [rectangle for rectangle in self._rectangles if not rectangle.is_state]
         live = [sum(r.nbytes for r in shared if r.first <= n <= r.last) for n in range(len(self._texts))]
         if not any(live):
             return "no value lies in the arena"
@@ -176,10 +178,10 @@ class _Picture:
 
     def _block_bands(self, bottom: float) -> Iterator[str]:
         starts = [n for n, name in enumerate(self._blocks) if n == 0 or self._blocks[n - 1] != name]
-        for place, start in enumerate(starts):
-            end = starts[place + 1] if place + 1 < len(starts) else len(self._blocks)
+        for number, start in enumerate(starts):
+            end = starts[number + 1] if number + 1 < len(starts) else len(self._blocks)
             x, width = self._x(start), self._step * (end - start)
-            if place % 2 == 0:
+            if number % 2 == 0:
                 yield f'<rect x="{x:.1f}" y="{TOP}" width="{width:.1f}" height="{bottom - TOP:.1f}" fill="#f6f8fa"/>'
             room = int(width / LETTER)
             name = self._blocks[start]
@@ -191,28 +193,28 @@ class _Picture:
             y = top + height - height * tick / size
             yield f'<path d="M{LEFT} {y:.1f}h{self._width:.1f}" stroke="#dde3ea"/>'
             yield _label(LEFT - 8, y + 4, f"{tick:,}", 'text-anchor="end" fill="#5b6675"')
-        for number, each in enumerate(self._rectangles):
-            if each.bank == bank:
-                yield from self._rectangle(number, each, size, top, height)
+        for number, rectangle in enumerate(self._rectangles):
+            if rectangle.bank == bank:
+                yield from self._rectangle(number, rectangle, size, top, height)
         if self._plan.banks:
             name = self._plan.banks[bank].name
             middle = top + height / 2
             rotated = f'transform="rotate(-90 16 {middle:.1f})" text-anchor="middle" font-weight="600" fill="#1c2430"'
             yield _label(16, middle, name, rotated)
 
-    def _rectangle(self, number: int, each: Lifetime, size: int, top: float, height: float) -> Iterator[str]:
+    def _rectangle(self, number: int, life: Lifetime, size: int, top: float, height: float) -> Iterator[str]:
         colour = number % len(_FILLS)
-        x, width = self._x(each.first), self._step * (each.last - each.first + 1)
-        tall = height * each.nbytes / size
-        base = self._plan.banks[each.bank].arena_nbytes if each.is_state else 0
-        y = top + height - height * (base + each.offset + each.nbytes) / size
-        names = ", ".join(each.names)
-        steps = f"step {each.first + 1}" if each.first == each.last else f"steps {each.first + 1} to {each.last + 1}"
-        part = "persistent bytes" if each.is_state else "bytes"
+        x, width = self._x(life.first), self._step * (life.last - life.first + 1)
+        tall = height * life.nbytes / size
+        base = self._plan.banks[life.bank].arena_nbytes if life.is_state else 0
+        y = top + height - height * (base + life.offset + life.nbytes) / size
+        names = ", ".join(life.names)
+        steps = f"step {life.first + 1}" if life.first == life.last else f"steps {life.first + 1} to {life.last + 1}"
+        part = "persistent bytes" if life.is_state else "bytes"
         hover = (
-            f"{names}: {each.type}\n{part} {each.offset:,} to {each.offset + each.nbytes:,} ({each.nbytes:,})\n{steps}"
+            f"{names}: {life.type}\n{part} {life.offset:,} to {life.offset + life.nbytes:,} ({life.nbytes:,})\n{steps}"
         )
-        dashes = ' stroke-dasharray="5 3"' if each.is_state else ""
+        dashes = ' stroke-dasharray="5 3"' if life.is_state else ""
         yield f"<g><title>{_text(hover)}</title>"
         yield (
             f'<rect x="{x + 0.5:.1f}" y="{y:.1f}" width="{max(1.0, width - 1):.1f}" height="{max(1.5, tall):.1f}"'
@@ -224,7 +226,7 @@ class _Picture:
             baseline = y + min(tall / 2 + 4, 16.0)
             yield _label(x + 5, baseline, _cut(names, room), ink)
             if tall >= 34 and room >= 10:
-                yield _label(x + 5, baseline + 13, _cut(f"{each.nbytes:,} bytes", room), 'fill="#3a4350"')
+                yield _label(x + 5, baseline + 13, _cut(f"{life.nbytes:,} bytes", room), 'fill="#3a4350"')
         yield "</g>"
 
     def _step_labels(self, bottom: float) -> Iterator[str]:

@@ -61,11 +61,11 @@ def place(
         # Results lie before their operands, so that of equal ones the last is to lie lowest.
         backwards = sorted(sizes, key=lambda v: (-sizes[v], -v))
         other = _in_order(backwards, sizes, classes, conflicts, partners, apart)
-        best, order = min((best, order), (other, backwards), key=lambda each: each[0][1])
+        best, order = min((best, order), (other, backwards), key=lambda choice: choice[0][1])
     while True:
         orders = [[value, *(other for other in order if other != value)] for value in tried]
-        found = [(_in_order(each, sizes, classes, conflicts, partners, apart or {}), each) for each in orders]
-        (offsets, total), order = min(found, key=lambda each: each[0][1], default=(best, order))
+        choices = [(_in_order(order, sizes, classes, conflicts, partners, apart or {}), order) for order in orders]
+        (offsets, total), order = min(choices, key=lambda choice: choice[0][1], default=(best, order))
         if total >= best[1]:
             return best
         best = offsets, total
@@ -73,13 +73,13 @@ def place(
 
 def _both_ways(values: Mapping[int, int], related: Mapping[int, int]) -> dict[int, int]:
     """Return a relation between some values with the other direction."""
-    found: dict[int, int] = {}
+    symmetric: dict[int, int] = {}
     for value, others in related.items():
         for other in members(others):
             if value != other and value in values and other in values:
-                found[value] = found.get(value, 0) | 1 << other
-                found[other] = found.get(other, 0) | 1 << value
-    return found
+                symmetric[value] = symmetric.get(value, 0) | 1 << other
+                symmetric[other] = symmetric.get(other, 0) | 1 << value
+    return symmetric
 
 
 def _in_order(
@@ -207,11 +207,11 @@ def _level_or_apart(
     """
     if wanted is not None and _is_free(wanted, *others.bounds(taken | (matched & (others.starts != wanted)))):
         return wanted
-    found = _first_gap(*others.bounds(taken | matched))
+    gap = _first_gap(*others.bounds(taken | matched))
     for start in others.starts[matched].tolist():
-        if start < found and _is_free(start, *others.bounds(taken | (matched & (others.starts != start)))):
-            found = start
-    return found
+        if start < gap and _is_free(start, *others.bounds(taken | (matched & (others.starts != start)))):
+            gap = start
+    return gap
 
 
 def _is_free(offset: int, below: npt.NDArray[np.int64], above: npt.NDArray[np.int64]) -> bool:

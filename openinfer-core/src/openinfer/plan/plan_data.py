@@ -45,8 +45,8 @@ class PlanData:
         arrays = self.arrays(operand) if isinstance(operand, ValueRef) else None
         if arrays is None or arrays[0].size != 1 or arrays[0].dtype.kind not in "iuf":
             return None
-        found: float | int = arrays[0].reshape(-1)[0].item()
-        return found if np.isfinite(found) else None
+        number: float | int = arrays[0].reshape(-1)[0].item()
+        return number if np.isfinite(number) else None
 
     def constant(self, operands: Sequence[Operand], function: Callable[..., Array], dtype: DType) -> Operand:
         """Return what `combined` returns for constants, or for entries of one table."""
@@ -74,8 +74,8 @@ class PlanData:
 
         def entry(at: int | None, fixed: int | None) -> int | None:
             numbers = [self._entry(operand, at, fixed) for operand in operands]
-            known = [number for number in numbers if number is not None]
-            return self._weight(known, function, dtype) if len(known) == len(numbers) else None
+            constants = [number for number in numbers if number is not None]
+            return self._weight(constants, function, dtype) if len(constants) == len(numbers) else None
 
         entries = tuple(entry(at, None) for at in range(len(first.entries)))
         fixed = [(at, entry(None, number)) for number, (at, _) in enumerate(first.fixed)]

@@ -53,9 +53,9 @@ def bordered(
 
     There is none where the step takes no longer than with the copy (`openinfer.plan.borders`).
     """
-    found = list(values)
-    made = _with_computations(procedures, lambda step: _with_border(step, found, borders))
-    return made, tuple(found)
+    changed = list(values)
+    made = _with_computations(procedures, lambda step: _with_border(step, changed, borders))
+    return made, tuple(changed)
 
 
 def aligned(
@@ -68,17 +68,19 @@ def aligned(
     Args:
         images: returns the values that a step reads so.
     """
-    found = list(values)
+    changed = list(values)
 
     def change(step: ComputeStep) -> Iterator[Step]:
         inputs = list(step.inputs)
         for number in images(step):
-            copy = _relaid(found, found[number], "aligned", row_major(tuple(map(Index.of, found[number].type.shape))))
+            copy = _relaid(
+                changed, changed[number], "aligned", row_major(tuple(map(Index.of, changed[number].type.shape)))
+            )
             inputs = [ValueRef(copy.number) if operand == ValueRef(number) else operand for operand in inputs]
             yield _copy(step, "copy", number, copy)
         yield replace(step, inputs=tuple(inputs))
 
-    return _with_computations(procedures, change), tuple(found)
+    return _with_computations(procedures, change), tuple(changed)
 
 
 def collected(
@@ -92,9 +94,9 @@ def collected(
     Args:
         free: values whose layout may be chosen, as bits.
     """
-    found = list(values)
-    made = _with_computations(procedures, lambda step: _with_collection(step, found, free, target))
-    return made, tuple(found)
+    changed = list(values)
+    made = _with_computations(procedures, lambda step: _with_collection(step, changed, free, target))
+    return made, tuple(changed)
 
 
 def _with_computations(
@@ -159,8 +161,8 @@ def _reads_apart(step: ComputeStep, output: Tensor, values: Sequence[PlanValue])
         for element in stage.elements:
             if isinstance(element, Read) and element.tensor in numbers:
                 layout = values[numbers[element.tensor]].layout
-                place = layout or row_major(step.computation.tensor(element.tensor).shape)
-                if place.address(element.at).coefficient(column) not in (0, 1):
+                layout_read = layout or row_major(step.computation.tensor(element.tensor).shape)
+                if layout_read.address(element.at).coefficient(column) not in (0, 1):
                     return True
     return False
 

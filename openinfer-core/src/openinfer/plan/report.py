@@ -171,10 +171,10 @@ def step_text(plan: ExecutionPlan, step: Step) -> str:
         case InputStep():
             return f"input {plan.inputs[step.number].name} >> {plan.values[step.output].name}"
         case _:
-            given = ", ".join(operand_text(plan, operand) for operand in operands(step))
+            sources = ", ".join(operand_text(plan, operand) for operand in operands(step))
             made = ", ".join(plan.values[value].name for value in members(writes(step)))
             kind = "view" if plan.is_view(step) else kind_of(step)
-            return " ".join(filter(None, (kind, given, ">>", made)))
+            return " ".join(filter(None, (kind, sources, ">>", made)))
 
 
 def _state_text(

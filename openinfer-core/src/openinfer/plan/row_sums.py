@@ -82,9 +82,9 @@ def _in_two(step: ComputeStep, stage: Stage, schedule: Schedule, values: list[Pl
             memory=NoMemory(),
         )
     )
-    place = next((place for place, loop in enumerate(own) if loop.axis == spread), 0)
+    position = next((position for position, loop in enumerate(own) if loop.axis == spread), 0)
     # At a border tiles have one place: then all of an axis that is walked in steps is computed at a time.
-    loops = () if spread is None else tuple(own[: place + (schedule.skip is None)])
+    loops = () if spread is None else tuple(own[: position + (schedule.skip is None)])
     return replace(
         step,
         computation=made,

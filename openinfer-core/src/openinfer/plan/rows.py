@@ -74,13 +74,13 @@ class _Rows:
         """Return steps with those joined that follow one another."""
         made: list[Step] = []
         for step in steps:
-            found = step
+            joint = step
             if isinstance(step, ComputeStep) and not step.arrangement.fusion:
-                found = self._in_rows(step) or step
-            while made and (joined := self._joined(made[-1], found)) is not None:
+                joint = self._in_rows(step) or step
+            while made and (joined := self._joined(made[-1], joint)) is not None:
                 made.pop()
-                found = joined
-            made.append(found)
+                joint = joined
+            made.append(joint)
         return made
 
     def _joined(self, producer: Step, consumer: Step) -> ComputeStep | None:
@@ -101,11 +101,11 @@ class _Rows:
         ):
             return None
         joined = one_after_the_other(apart(producer, "made"), apart(consumer, "read"))
-        found = None if joined is None else self._in_rows(apart(joined, "row"))
-        if found is not None:
+        joint = None if joined is None else self._in_rows(apart(joined, "row"))
+        if joint is not None:
             for value in members(reads(producer) & reads(consumer)):
                 self.uses[value] -= 1
-        return found
+        return joint
 
     def _folds_weights(self, step: ComputeStep) -> bool:
         """Whether a step is a product with weights, whose tiles share what they read of them among many rows."""
@@ -136,15 +136,15 @@ def row_axes(computation: Computation) -> dict[Var, tuple[Var, ...]]:
 
     They come with the axis of each stage that goes along with them.
     """
-    found: dict[Var, tuple[Var, ...]] = {}
+    companions: dict[Var, tuple[Var, ...]] = {}
     for axis in computation.stages[-1].axes:
         try:
             parts = needed(computation, (Loop(axis, 1),)) if isinstance(axis.extent, int) and axis.extent > 1 else []
         except ScheduleError:
             continue
         if parts and all(list(part.left.values()) == [1] for part in parts):
-            found[axis] = tuple(next(iter(part.left)) for part in parts)
-    return found
+            companions[axis] = tuple(next(iter(part.left)) for part in parts)
+    return companions
 
 
 class _Pricing:
@@ -159,8 +159,8 @@ class _Pricing:
         tensors = (*step.computation.inputs, *step.computation.outputs, *step.computation.temporaries)
         operands = (*step.inputs, *map(ValueRef, (*step.outputs, *step.temporaries)))
         for tensor, operand in zip(tensors, operands, strict=True):
-            known = values[operand.value].layout if isinstance(operand, ValueRef) else None
-            self._layouts[tensor.name] = known or row_major(tensor.shape)
+            layout = values[operand.value].layout if isinstance(operand, ValueRef) else None
+            self._layouts[tensor.name] = layout or row_major(tensor.shape)
             self._itemsize[tensor.name] = max(tensor.dtype.bits // 8, 1)
 
     @cached_property

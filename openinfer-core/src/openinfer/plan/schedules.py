@@ -139,8 +139,8 @@ def parse_schedules(text: str, name: str = "schedules") -> ScheduleFile:
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
     head = _HEAD.fullmatch(lines[0][1].strip()) if lines else None
     if head is None or int(head[1]) != VERSION:
-        found = lines[0][1].strip() if lines else "nothing"
-        raise about(_CODE, f"{name}: expected `openinfer-schedules {VERSION}` in the first line, found {found!r}")
+        first = lines[0][1].strip() if lines else "nothing"
+        raise about(_CODE, f"{name}: expected `openinfer-schedules {VERSION}` in the first line, found {first!r}")
     for number, line in lines[1:]:
         content = line.strip()
         if not line[0].isspace():
@@ -220,10 +220,10 @@ class GivenSchedules:
         Raises:
             SynthesisError: the stages cannot be computed under the loops that the file gives.
         """
-        given = self._loops.get(id(step))
-        if given is None:
+        entry = self._loops.get(id(step))
+        if entry is None:
             return step.arrangement
-        words = given.text.split()
+        words = entry.text.split()
         sliding = words[-1:] == [_SLIDING]
         axes, text = step.computation.stages[-1].axes, " ".join(words[: len(words) - sliding])
         try:
@@ -234,7 +234,7 @@ class GivenSchedules:
             if sliding:
                 rings(step.computation, fusion)
         except ScheduleError as error:
-            raise self._error(given, f"the loops around the stages of step `{given.step}`: {error}") from None
+            raise self._error(entry, f"the loops around the stages of step `{entry.step}`: {error}") from None
         return replace(step.arrangement, fusion=fusion, sliding=sliding)
 
     def of(self, step: ComputeStep, computation: Computation) -> dict[int, Schedule]:
@@ -249,18 +249,18 @@ class GivenSchedules:
         """
         entries = self._entries.get(id(step), [])
         keys = stage_keys(computation) if entries else []
-        found: dict[int, Schedule] = {}
+        schedules: dict[int, Schedule] = {}
         for entry in entries:
-            places = [n for n, key in enumerate(keys) if key.tensor == entry.stage.tensor and n not in found]
+            places = [n for n, key in enumerate(keys) if key.tensor == entry.stage.tensor and n not in schedules]
             if not places:
-                known = [key.tensor for key in keys]
-                message = f"step `{entry.step}` has no stage {entry.stage.tensor}; it has {', '.join(known)}"
-                if entry.stage.tensor in known:
+                tensors = [key.tensor for key in keys]
+                message = f"step `{entry.step}` has no stage {entry.stage.tensor}; it has {', '.join(tensors)}"
+                if entry.stage.tensor in tensors:
                     message = f"stage {entry.stage.tensor} of step `{entry.step}` has a schedule already"
                 raise self._error(entry, message)
-            place = next((n for n in places if keys[n] == entry.stage), places[0])
-            found[place] = self._schedule(entry, computation.stages[place], keys[place])
-        return found
+            number = next((n for n in places if keys[n] == entry.stage), places[0])
+            schedules[number] = self._schedule(entry, computation.stages[number], keys[number])
+        return schedules
 
     def _schedule(self, entry: GivenSchedule, stage: Stage, key: StageKey) -> Schedule:
         where = f"stage {key.tensor} of step `{entry.step}`"
@@ -304,10 +304,10 @@ def _stage_key(stage: Stage, types: dict[str, str]) -> StageKey:
     return StageKey(stage.tensor, axes, digest)
 
 
-def _difference(given: StageKey, found: StageKey) -> str:
-    if given.axes != found.axes:
-        return f"the file has the axes {' '.join(given.axes)}, the stage {' '.join(found.axes)}"
-    return f"its expressions or element types differ (the file has {given.digest}, the stage {found.digest})"
+def _difference(of_file: StageKey, of_stage: StageKey) -> str:
+    if of_file.axes != of_stage.axes:
+        return f"the file has the axes {' '.join(of_file.axes)}, the stage {' '.join(of_stage.axes)}"
+    return f"its expressions or element types differ (the file has {of_file.digest}, the stage {of_stage.digest})"
 
 
 def _named(procedures: Sequence[Procedure]) -> Iterator[tuple[str, ComputeStep]]:

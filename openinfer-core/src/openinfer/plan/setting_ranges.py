@@ -28,8 +28,8 @@ class PlaceRange:
     @property
     def expressions(self) -> tuple[Index, ...]:
         """What it depends on."""
-        found = (self.low, self.high, self.least, self.most, self.size)
-        return tuple(expr for expr in found if expr is not None)
+        parts = (self.low, self.high, self.least, self.most, self.size)
+        return tuple(expr for expr in parts if expr is not None)
 
 
 def length_range(most: int) -> PlaceRange:

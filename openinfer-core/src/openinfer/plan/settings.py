@@ -50,19 +50,19 @@ def runtime_integers(
     Raises:
         RuntimeSettingError: a setting of another type depends on such a value.
     """
-    found: dict[str, RuntimeInts] = {}
+    runtime: dict[str, RuntimeInts] = {}
     for setting, value in op.runtime_settings.items():
         try:
             known_setting(setting, value, resolved, model, loop_indices)
         except RuntimeSettingError:
             if isinstance(value, RuntimeInts):
-                found[setting] = value
+                runtime[setting] = value
                 continue
             variable = None if value.name in loop_indices else resolved.variables.get(value.name)
             if variable is not None and not variable.type.dtype.is_integer:
                 raise
-            found[setting] = RuntimeInts((Name(value.name),), is_list=False)
-    return found
+            runtime[setting] = RuntimeInts((Name(value.name),), is_list=False)
+    return runtime
 
 
 def known_setting(

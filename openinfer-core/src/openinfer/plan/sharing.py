@@ -45,21 +45,21 @@ class Sharing:
 
     def between(self, groups: Iterable[int], procedures: Iterable[Procedure]) -> dict[int, int]:
         """Return the conflicts of some groups among themselves; copies between two of them must not overlap."""
-        found = {group: mask(map(self.of, members(self.conflicts.get(group, 0)))) for group in groups}
-        every = mask(found)
+        conflicts = {group: mask(map(self.of, members(self.conflicts.get(group, 0)))) for group in groups}
+        every = mask(conflicts)
         for source, output in copies(procedures):
             first, second = self.of(source), self.of(output)
-            if first != second and first in found:
-                found[first] |= 1 << second
-        return {group: others & every & ~(1 << group) for group, others in found.items()}
+            if first != second and first in conflicts:
+                conflicts[first] |= 1 << second
+        return {group: others & every & ~(1 << group) for group, others in conflicts.items()}
 
     def groups(self, pairs: Mapping[int, int]) -> dict[int, int]:
         """Return a relation of values, as bits, between their groups."""
-        found: dict[int, int] = {}
+        related: dict[int, int] = {}
         for value, others in pairs.items():
             group = self.of(value)
-            found[group] = found.get(group, 0) | mask(map(self.of, members(others)))
-        return found
+            related[group] = related.get(group, 0) | mask(map(self.of, members(others)))
+        return related
 
     def join(self, first: int, second: int) -> None:
         """Make two groups one."""

@@ -53,15 +53,15 @@ block by a further way alone, it is refused there.
 
 def declared_checks(draft: Draft, variable: ResolvedVar, origin: Origin) -> Iterator[PlaceStep]:
     """Yield the tests that no extent of a variable is below 0, where sizes of the step may make it so."""
-    given = draft.given
-    if given is None:
+    given_sizes = draft.given
+    if given_sizes is None:
         return
-    for dim in given.negative(variable.dims):
+    for dim in given_sizes.negative(variable.dims):
         register = draft.register(f"{variable.name}.extent", most=LARGEST)
         span = PlaceRange(low=Index.of(0), high=Index.of(LARGEST), least=Index.of(0), most=None)
-        sizes = tuple((name, given.expression(Name(name))) for name in names(dim))
+        sizes = tuple((name, given_sizes.expression(Name(name))) for name in names(dim))
         demand = Demand(f"`{variable.name}`: {text(dim)} must be at least 0", sizes)
-        value = given.expression(dim)
+        value = given_sizes.expression(dim)
         yield PlaceStep(origin=origin, register=register, value=value, range=span, demand=demand)
 
 

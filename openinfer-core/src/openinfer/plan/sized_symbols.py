@@ -121,12 +121,15 @@ class SizedSymbols:
 
     def _of_size(self, name: str) -> int:
         """Return a size that the caller gives, by the name of its parameter."""
-        given = self._draft.given
-        if given is None:
+        given_sizes = self._draft.given
+        if given_sizes is None:
             raise ValueError(f"{name} is not a size that the caller gives")
         index = Index.of(Var(name))
         return self._dim(
-            name, given.value(index), Interval(0, given.largest(index)), name.removeprefix(parameter_name(""))
+            name,
+            given_sizes.value(index),
+            Interval(0, given_sizes.largest(index)),
+            name.removeprefix(parameter_name("")),
         )
 
     def _leaf(self, name: str, binding: int | LoopIndex | ValueRef | Register) -> int:

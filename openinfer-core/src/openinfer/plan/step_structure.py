@@ -27,8 +27,10 @@ _STEPS = Structure(
     ),
     *(Index, Let),
     names={
-        **{each.__name__: each for each in (TargetInfo, Computation, TensorType, Layout, Kernel, OpCall, KernelSpec)},
-        **{each.__name__: each for each in (Loop, Schedule)},
+        **{
+            type_.__name__: type_ for type_ in (TargetInfo, Computation, TensorType, Layout, Kernel, OpCall, KernelSpec)
+        },
+        **{type_.__name__: type_ for type_ in (Loop, Schedule)},
         "Expr": Expr,
         "Term": tuple[tuple[operands.Symbol | Let, ...], int],
         "Scalar": int | float | bool,
@@ -36,6 +38,6 @@ _STEPS = Structure(
 )
 
 
-def procedures_misfit(found: object) -> str | None:
+def procedures_misfit(result: object) -> str | None:
     """Return what is wrong with what should be a tuple of procedures, or None."""
-    return _STEPS.misfit(found, tuple[steps.Procedure, ...])
+    return _STEPS.misfit(result, tuple[steps.Procedure, ...])

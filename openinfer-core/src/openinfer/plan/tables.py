@@ -52,9 +52,9 @@ class TableUse:
     def add(self, box: Sequence[Interval], *, exact: bool) -> None:
         """Note an access with indices that are not all numbers; ``exact``: every entry of the box is used."""
         ends = tuple((ends.low, ends.high) for ends in box)
-        known = tuple((low, high) for low, high in ends if low is not None and high is not None)
-        if len(known) == len(box):
-            self.boxes.append((known, exact))
+        finite = tuple((low, high) for low, high in ends if low is not None and high is not None)
+        if len(finite) == len(box):
+            self.boxes.append((finite, exact))
         else:
             self.anywhere = True
 
@@ -139,8 +139,8 @@ def _initial(table: PrefixTable, indices: tuple[int, ...], model: Model) -> Init
         raise ValueError(f"there is no tensor {name!r}")
     if info.dtype is not table.type.dtype or info.shape != table.type.shape:
         shown = f"{table.name}[{', '.join(map(str, indices))}]"
-        found = f"{info.dtype}[{','.join(map(str, info.shape))}]"
-        raise about("model-mismatch", f"{shown} is declared {table.type}, tensor {name!r} of {model.name} is {found}")
+        stored = f"{info.dtype}[{','.join(map(str, info.shape))}]"
+        raise about("model-mismatch", f"{shown} is declared {table.type}, tensor {name!r} of {model.name} is {stored}")
     return FromTensor(info.name) if info.has_data else table.initial
 
 

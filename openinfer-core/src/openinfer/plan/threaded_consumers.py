@@ -107,8 +107,8 @@ def _touched(procedure: Procedure, accesses: Accesses) -> Touched:
 
 def _reached(procedures: Sequence[Procedure]) -> dict[str, frozenset[str]]:
     """Return the procedures that each one calls, directly or through others, with itself."""
-    found: dict[str, frozenset[str]] = {}
+    reached: dict[str, frozenset[str]] = {}
     for procedure in procedures:
         calls = [name for step in walk(procedure.steps) for name in called(step)]
-        found[procedure.name] = frozenset((procedure.name, *(each for name in calls for each in found[name])))
-    return found
+        reached[procedure.name] = frozenset((procedure.name, *(further for name in calls for further in reached[name])))
+    return reached

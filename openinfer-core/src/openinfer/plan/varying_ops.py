@@ -86,17 +86,17 @@ class VaryingOps:
         results: list[tuple[int, Index]] = []
         tests: list[EqualStep] = []
         lengths: list[PlaceStep] = []
-        for place, value in enumerate(outputs):
+        for number, value in enumerate(outputs):
             if self._is_fixed(value):
-                yield from self._fits(value, planned, place, made, at)
+                yield from self._fits(value, planned, number, made, at)
                 continue
-            for found in self._result(value, planned, place, made, at):
-                if isinstance(found, EqualStep):
-                    tests.append(found)
-                elif isinstance(found, PlaceStep):
-                    lengths.append(found)
+            for step in self._result(value, planned, number, made, at):
+                if isinstance(step, EqualStep):
+                    tests.append(step)
+                elif isinstance(step, PlaceStep):
+                    lengths.append(step)
                 else:
-                    results.append(found)
+                    results.append(step)
         yield from tests
         yield from self._apart(planned, made.steps, every, at)
         yield from lengths
@@ -119,10 +119,10 @@ class VaryingOps:
         variable = self._draft.values[output].variable
         is_inferred = variable is not None and variable.inferred
         if is_inferred and isinstance(source, ValueRef):
-            known = tuple(extent if isinstance(extent, int) else None for extent in shape)
-            given = tuple(None if self._may_change(extent) else extent for extent in shape)
+            constants = tuple(extent if isinstance(extent, int) else None for extent in shape)
+            known_extents = tuple(None if self._may_change(extent) else extent for extent in shape)
             room = self._draft.values[source.value].type.shape
-            wanted = self._persistent.varies(output, known, room, node, origin.block, given)
+            wanted = self._persistent.varies(output, constants, room, node, origin.block, known_extents)
         else:
             wanted = self._persistent.extents_of(ValueRef(output)) or ()
         taken: list[tuple[int, Index]] = []
@@ -148,9 +148,11 @@ class VaryingOps:
             return False
         return not (variable.inferred and self._draft.given is not None)
 
-    def _fits(self, value: int, planned: SizedCall, place: int, made: SizedSteps, at: Operation) -> Iterator[EqualStep]:
+    def _fits(
+        self, value: int, planned: SizedCall, number: int, made: SizedSteps, at: Operation
+    ) -> Iterator[EqualStep]:
         """Yield the tests that a result has the shape of its variable."""
-        shape = planned.shapes[place]
+        shape = planned.shapes[number]
         self._persistent.need_rank(value, len(shape), at.node, at.origin.block)
         declared = self._persistent.extents_of(ValueRef(value)) or ()
         for extent, wanted in zip(shape, declared, strict=True):
@@ -165,24 +167,24 @@ class VaryingOps:
 
     def _known(self, extent: Index) -> int | Register | None:
         """Return an extent that is a number or depends on sizes of steps alone."""
-        given = self._draft.given
-        if extent.constant is not None or given is None:
+        given_sizes = self._draft.given
+        if extent.constant is not None or given_sizes is None:
             return extent.constant
-        return given.extent(extent) if given.holds(extent) else None
+        return given_sizes.extent(extent) if given_sizes.holds(extent) else None
 
     def _result(
-        self, value: int, planned: SizedCall, place: int, steps: SizedSteps, at: Operation
+        self, value: int, planned: SizedCall, number: int, steps: SizedSteps, at: Operation
     ) -> Iterator[tuple[int, Index] | EqualStep | PlaceStep]:
         """Yield the registers of a result's extents with their values; tests of those that no step changes.
 
         Lengths between two settings that are below 0 become 0.
         """
-        shape, room = planned.shapes[place], planned.room(planned.shapes[place])
-        known = tuple(extent.constant for extent in shape)
-        if not self._draft.varies(value) and known == self._draft.values[value].type.shape:
+        shape, room = planned.shapes[number], planned.room(planned.shapes[number])
+        constants = tuple(extent.constant for extent in shape)
+        if not self._draft.varies(value) and constants == self._draft.values[value].type.shape:
             return
-        given = tuple(map(self._known, shape))
-        extents = self._persistent.varies(value, known, room, at.node, at.origin.block, given)
+        known_extents = tuple(map(self._known, shape))
+        extents = self._persistent.varies(value, constants, room, at.node, at.origin.block, known_extents)
         for extent, made in zip(extents, shape, strict=True):
             if not isinstance(extent, Register) or self._known(made) == extent:
                 continue
@@ -214,8 +216,8 @@ class VaryingOps:
         yield from made(private)
         for source, output, shape in zip(private, outputs, planned.shapes, strict=True):
             count = product(map(planned.expression, shape))
-            known = None if all(extent.constant is not None for extent in shape) else count
-            yield CopyStep(origin=at.origin, source=ValueRef(source), output=output, count=known)
+            most = None if all(extent.constant is not None for extent in shape) else count
+            yield CopyStep(origin=at.origin, source=ValueRef(source), output=output, count=most)
 
 
 def _is_apart(step: Step) -> bool:

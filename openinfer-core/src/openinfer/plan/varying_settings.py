@@ -26,16 +26,18 @@ if TYPE_CHECKING:
     from openinfer.symbolic import IntExpr
 
 
-def with_given_sizes(op: ResolvedOp, node: Node, environment: Environment, given: GivenSizes | None) -> ResolvedOp:
+def with_given_sizes(
+    op: ResolvedOp, node: Node, environment: Environment, given_sizes: GivenSizes | None
+) -> ResolvedOp:
     """Return an operator whose settings that depend on sizes of steps are evaluated when it runs."""
-    if given is None or not isinstance(node.kind, Op):
+    if given_sizes is None or not isinstance(node.kind, Op):
         return op
     settings, runtime = dict(op.settings), dict(op.runtime_settings)
     schema = environment.op(op.op)
     for written, value in node.kind.settings.items():
         spec = schema.setting(written)
         exprs = _expressions(value)
-        if spec is None or spec.name not in settings or given.most.keys().isdisjoint(_names(exprs)):
+        if spec is None or spec.name not in settings or given_sizes.most.keys().isdisjoint(_names(exprs)):
             continue
         is_list = isinstance(settings.pop(spec.name), tuple)
         runtime[spec.name] = RuntimeInts(exprs, is_list)
@@ -80,27 +82,27 @@ def varying_settings(
     model: Model,
     runtime: Mapping[str, RuntimeInts],
     loop_indices: frozenset[str],
-    given: GivenSizes | None,
+    given_sizes: GivenSizes | None,
     meaning: Callable[[str], int | LoopIndex | ValueRef | Register],
 ) -> VaryingSettings:
     """Return the settings of an operator.
 
     Args:
         runtime: those that are known at run time only.
-        given: sizes of steps, over which settings are indices; without them, such settings are expressions.
+        given_sizes: sizes of steps, over which settings are indices; without them, such settings are expressions.
         meaning: returns what a name in an expression means.
     """
 
     def number(setting: str, expr: IntExpr) -> int | Index | IntExpr:
-        size = _given(expr, given, resolved)
+        size = _given(expr, given_sizes, resolved)
         if size is not None:
             return size
         alone = RuntimeInts((expr,), is_list=False)
         try:
-            known = known_setting(setting, alone, resolved, model, loop_indices)
+            value = known_setting(setting, alone, resolved, model, loop_indices)
         except RuntimeSettingError:
             return expr
-        return known if isinstance(known, int) else expr
+        return value if isinstance(value, int) else expr
 
     fixed = {
         setting: known_setting(setting, value, resolved, model, loop_indices)
@@ -116,8 +118,10 @@ def varying_settings(
     return VaryingSettings(op, {**op.settings, **fixed}, varying, meanings)
 
 
-def _given(expr: IntExpr, given: GivenSizes | None, resolved: ResolvedGraph) -> Index | None:
+def _given(expr: IntExpr, given_sizes: GivenSizes | None, resolved: ResolvedGraph) -> Index | None:
     """Return an expression over sizes of steps, and other sizes, as a polynomial; None where it is something else."""
-    if given is None or any(name in resolved.variables or name not in resolved.sizes for name in symbolic.names(expr)):
+    if given_sizes is None or any(
+        name in resolved.variables or name not in resolved.sizes for name in symbolic.names(expr)
+    ):
         return None
-    return given.index(expr)
+    return given_sizes.index(expr)

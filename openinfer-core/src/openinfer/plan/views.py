@@ -36,28 +36,30 @@ def with_views(
     """
     sources = {value: source for value, source in _sources(procedures).items() if source is not None}
     layouts = _layouts(procedures, values)
-    found = {
+    source_of = {
         value: source
         for value, source in sources.items()
         if value in draft.views and isinstance(values[value].memory, NoMemory) and value in layouts
     }
-    copied = {value: _with_copies(value, procedures) for value in found}
+    copied = {value: _with_copies(value, procedures) for value in source_of}
     for procedure in procedures:
         for step in walk(procedure.steps):
             changed = writes(step)
             needed = liveness.after(step) | reads(step) if changed else 0
-            for value, source in list(found.items()):
+            for value, source in list(source_of.items()):
                 if changed >> source & 1 and needed & copied[value]:
-                    del found[value]
+                    del source_of[value]
     for pair in parallel(procedures):
         for one, other in (pair, pair[::-1]):
-            for value, source in list(found.items()):
+            for value, source in list(source_of.items()):
                 if one.written >> source & 1 and other.every & copied[value]:
-                    del found[value]
-    registers = {value: draft.views[value] for value in found}
+                    del source_of[value]
+    registers = {value: draft.views[value] for value in source_of}
     placed = tuple(
-        replace(value, memory=ViewMemory(found[value.number], registers[value.number]), layout=layouts[value.number])
-        if value.number in found
+        replace(
+            value, memory=ViewMemory(source_of[value.number], registers[value.number]), layout=layouts[value.number]
+        )
+        if value.number in source_of
         else value
         for value in values
     )
@@ -66,13 +68,13 @@ def with_views(
 
 def _sources(procedures: Sequence[Procedure]) -> dict[int, int | None]:
     """Return the state that each value is read from; None where something else writes it too."""
-    found: dict[int, int | None] = {}
+    sources: dict[int, int | None] = {}
     for procedure in procedures:
         for step in walk(procedure.steps):
             source = step.source if isinstance(step, LoadStep) else None
             for value in members(writes(step)):
-                found[value] = source if found.get(value, source) == source else None
-    return found
+                sources[value] = source if sources.get(value, source) == source else None
+    return sources
 
 
 def _layouts(procedures: Sequence[Procedure], values: Sequence[PlanValue]) -> dict[int, Layout | None]:
@@ -80,7 +82,7 @@ def _layouts(procedures: Sequence[Procedure], values: Sequence[PlanValue]) -> di
 
     Values whose elements lie apart in a way that some step cannot follow are not among them.
     """
-    found: dict[int, Layout | None] = {}
+    layouts: dict[int, Layout | None] = {}
     refused = set[int]()
     apart = 0
     steps = [step for procedure in procedures for step in walk(procedure.steps)]
@@ -88,14 +90,14 @@ def _layouts(procedures: Sequence[Procedure], values: Sequence[PlanValue]) -> di
         if not isinstance(step, LoadStep):
             continue
         layout = None if step.is_contiguous else _apart(step, values[step.output])
-        if (not step.is_contiguous and layout is None) or found.get(step.output, layout) != layout:
+        if (not step.is_contiguous and layout is None) or layouts.get(step.output, layout) != layout:
             refused.add(step.output)
-        found[step.output] = layout
+        layouts[step.output] = layout
         apart |= 0 if step.is_contiguous else 1 << step.output
     for step in steps:
         if not isinstance(step, ComputeStep | LoopStep):
             refused.update(members(reads(step) & apart))
-    return {value: layout for value, layout in found.items() if value not in refused}
+    return {value: layout for value, layout in layouts.items() if value not in refused}
 
 
 def _apart(step: LoadStep, value: PlanValue) -> Layout | None:
@@ -116,11 +118,11 @@ def _apart(step: LoadStep, value: PlanValue) -> Layout | None:
 def _with_copies(value: int, procedures: Sequence[Procedure]) -> int:
     """Return a value and all that copies make of it, as bits."""
     every = list(copies(procedures))
-    found, size = 1 << value, 0
-    while found.bit_count() > size:
-        size = found.bit_count()
-        found |= mask(output for source, output in every if found >> source & 1)
-    return found
+    copied, size = 1 << value, 0
+    while copied.bit_count() > size:
+        size = copied.bit_count()
+        copied |= mask(output for source, output in every if copied >> source & 1)
+    return copied
 
 
 def _viewed(step: Step, registers: dict[int, int]) -> Step:

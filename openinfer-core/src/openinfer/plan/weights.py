@@ -63,13 +63,13 @@ def stored_array(model: Model, type: TensorType, initial: Initial) -> Array:
     if isinstance(initial, FromTensor):
         return model.load_raw(initial.name)
     if isinstance(initial, FromMetadata):
-        found = model.load_metadata_tensor(initial.name)
-        if found is None:
+        stored = model.load_metadata_tensor(initial.name)
+        if stored is None:
             raise about("unbound", f"{model.name} has no metadata {initial.name!r}")
         if type.dtype.is_packed:
             message = f"metadata {initial.name!r} cannot be stored as {type}: its elements share bytes"
             raise about("dtype-unsupported", message)
-        return np.broadcast_to(found.astype(storage_dtype(type.dtype)), type.shape)
+        return np.broadcast_to(stored.astype(storage_dtype(type.dtype)), type.shape)
     if type.dtype.is_packed:
         return repeated(repeated_code(type.dtype, initial.value), type.dtype, type.count)
     return np.full(type.shape, initial.value, dtype=storage_dtype(type.dtype))

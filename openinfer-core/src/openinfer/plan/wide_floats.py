@@ -179,15 +179,15 @@ class _Widening:
             if isinstance(operand, ValueRef) and operand.value in self.low
         }
         inputs = list(step.inputs)
-        for place, tensor in enumerate(step.computation.inputs):
-            operand = inputs[place]
+        for number, tensor in enumerate(step.computation.inputs):
+            operand = inputs[number]
             if tensor.name in names or not tensor.dtype.is_low_float:
                 continue
             if self._is_converted(operand):
-                inputs[place] = self._constant(operand)
+                inputs[number] = self._constant(operand)
                 names[tensor.name] = tensor.dtype
             elif self._is_copied(operand, tensor):
-                inputs[place] = copies[operand]
+                inputs[number] = copies[operand]
                 names[tensor.name] = tensor.dtype
         if not names:
             return step

@@ -35,7 +35,7 @@ def with_word_results(step: ComputeStep, values: Sequence[PlanValue]) -> Compute
     computation = step.computation
     outputs, stages = list(computation.outputs), list(computation.stages)
     for number, (tensor, value) in enumerate(zip(computation.outputs, step.outputs, strict=True)):
-        places = [place for place, stage in enumerate(stages) if stage.tensor == tensor.name]
+        places = [number for number, stage in enumerate(stages) if stage.tensor == tensor.name]
         readers = [e for stage in stages for e in stage.elements if isinstance(e, Read) and e.tensor == tensor.name]
         if (
             len(places) != 1
@@ -82,14 +82,14 @@ def _in_words(stage: Stage, axis: Var) -> Stage:
     elements: list[Element] = []
     parts: list[Expr] = [tree.literal(0, stage.value.dtype)] * BYTES
     types = {step.index: step.dtype for step in linearise(stage.value).instructions if step.function == "input"}
-    for place in range(axis.extent if isinstance(axis.extent, int) else 0):
+    for lane in range(axis.extent if isinstance(axis.extent, int) else 0):
         numbers: dict[int, Expr] = {}
         for number, dtype in types.items():
-            element = moved(stage.elements[number], {axis: Index() + place})
+            element = moved(stage.elements[number], {axis: Index() + lane})
             if element not in elements:
                 elements.append(element)
             numbers[number] = tree.Input(elements.index(element), dtype)
-        parts[place] = tree.substitute(stage.value, numbers)
+        parts[lane] = tree.substitute(stage.value, numbers)
     return replace(
         stage,
         axes=tuple(other for other in stage.axes if other != axis),

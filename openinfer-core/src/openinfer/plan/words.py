@@ -68,18 +68,18 @@ class _Wording:
     def step(self, step: Step) -> Step:
         if not isinstance(step, ComputeStep):
             return step
-        for place, stage in enumerate(step.computation.stages):
+        for number, stage in enumerate(step.computation.stages):
             if self._words(step, stage) is not None:
-                step = self._factored(step, place)
-            words = self._words(step, step.computation.stages[place])
+                step = self._factored(step, number)
+            words = self._words(step, step.computation.stages[number])
             if words is not None:
-                step = self._in_words(step, place, words)
+                step = self._in_words(step, number, words)
         return step
 
-    def _factored(self, step: ComputeStep, place: int) -> ComputeStep:
+    def _factored(self, step: ComputeStep, number: int) -> ComputeStep:
         """Return a step in which a scale for all terms of a sum is applied to the sum."""
         stages = list(step.computation.stages)
-        stages[place] = factored(stages[place], lambda read: self._is_finite(_operand(step, read.tensor)))
+        stages[number] = factored(stages[number], lambda read: self._is_finite(_operand(step, read.tensor)))
         return replace(step, computation=replace(step.computation, stages=tuple(stages)))
 
     def _is_finite(self, operand: Operand | None) -> bool:
@@ -96,8 +96,8 @@ class _Wording:
         small = [n for n, e in enumerate(stage.elements) if isinstance(e, Read) and e.dtype.bits <= 8]
         if not all(self._is_own(step, stage.elements[number]) for number in small):
             return None
-        found = (words_of(stage, number) for number in small)
-        return max((w for w in found if w is not None), key=lambda w: _count(stage, w.number), default=None)
+        words = (words_of(stage, number) for number in small)
+        return max((w for w in words if w is not None), key=lambda w: _count(stage, w.number), default=None)
 
     def _is_own(self, step: ComputeStep, element: object) -> bool:
         """Return whether an element is the only one of a constant."""
@@ -109,8 +109,8 @@ class _Wording:
         operand = _operand(step, element.tensor)
         return isinstance(operand, ValueRef) and isinstance(self.values[operand.value].memory, WeightMemory)
 
-    def _in_words(self, step: ComputeStep, place: int, words: Words) -> ComputeStep:
-        stage = step.computation.stages[place]
+    def _in_words(self, step: ComputeStep, index: int, words: Words) -> ComputeStep:
+        stage = step.computation.stages[index]
         outer = words.outer.extent if words.outer is not None and isinstance(words.outer.extent, int) else 0
         for number, read in enumerate(stage.elements):
             if not isinstance(read, Read) or read.dtype.bits > 8:
@@ -123,7 +123,7 @@ class _Wording:
                 step = self._with_operand(step, read, wide, lambda a: a)
                 stage = _widened(stage, number, wide)
         stages = list(step.computation.stages)
-        stages[place] = in_words(stage, words)
+        stages[index] = in_words(stage, words)
         return replace(step, computation=replace(step.computation, stages=tuple(stages)))
 
     def _with_operand(self, step: ComputeStep, read: Read, dtype: DType, form: Callable[[Array], Array]) -> ComputeStep:
@@ -175,9 +175,9 @@ def word_array(array: Array, dim: int, outer: int, bits: int) -> Array:
     codes = np.moveaxis(array.view(np.uint8), dim, 0)
     words = np.zeros((codes.shape[0] // per, *codes.shape[1:]), np.uint32)
     part = np.empty_like(words)
-    for place in range(per):
-        np.copyto(part, codes[place::per] & mask)
-        words |= np.left_shift(part, np.uint32(place * bits), out=part)
+    for lane in range(per):
+        np.copyto(part, codes[lane::per] & mask)
+        words |= np.left_shift(part, np.uint32(lane * bits), out=part)
     parts = words.reshape(outer, words.shape[0] // outer, *words.shape[1:]) if outer else words
     starts = (0, 1) if outer else (0,)
     return np.moveaxis(parts, starts, tuple(range(dim, dim + len(starts)))).view(np.int32)
@@ -197,7 +197,7 @@ def _widened(stage: Stage, number: int, dtype: DType) -> Stage:
 
 
 def _operand(step: ComputeStep, tensor: str) -> Operand | None:
-    names = [each.name for each in step.computation.inputs]
+    names = [tensor.name for tensor in step.computation.inputs]
     return step.inputs[names.index(tensor)] if tensor in names else None
 
 
