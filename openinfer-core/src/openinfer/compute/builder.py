@@ -368,8 +368,8 @@ class _Renumbering:
         replaced: dict[int, Expr] = {}
         for number in linearise(expr).inputs:
             if number < 0:
-                fold, place = self._folds[number]
-                replaced[number] = tree.Input(~place, fold.totals[place].dtype)
+                fold, total_number = self._folds[number]
+                replaced[number] = tree.Input(~total_number, fold.totals[total_number].dtype)
             else:
                 element = self._by_number[number]
                 replaced[number] = tree.Input(self._number(number), element.dtype)
@@ -415,5 +415,5 @@ def _axes_of(
                 yield var
 
     places = [*at, *(index for e in elements for index in places_of(e))]
-    found = dict.fromkeys(var for var in expanded(places) if var.extent is not None and var not in folded)
-    return tuple(found)
+    axes = dict.fromkeys(var for var in expanded(places) if var.extent is not None and var not in folded)
+    return tuple(axes)

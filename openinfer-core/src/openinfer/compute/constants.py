@@ -31,8 +31,8 @@ def without_constants(computation: Computation) -> tuple[Computation, Computatio
 
     tables: tuple[Tensor, ...] = tuple(tensor for tensor in computation.temporaries if tensor.name in constant)
     others = tuple(tensor for tensor in computation.temporaries if tensor.name not in constant)
-    known = replace(computation, inputs=(), outputs=tables, stages=of(True), temporaries=(), parameters=())
-    return known, replace(computation, inputs=(*computation.inputs, *tables), stages=of(False), temporaries=others)
+    computed = replace(computation, inputs=(), outputs=tables, stages=of(True), temporaries=(), parameters=())
+    return computed, replace(computation, inputs=(*computation.inputs, *tables), stages=of(False), temporaries=others)
 
 
 def _is_constant(stage: Stage, constant: set[str]) -> bool:

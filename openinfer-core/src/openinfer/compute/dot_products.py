@@ -71,10 +71,10 @@ def dot_products_of(stage: Stage, constants: frozenset[str], *, signed: bool = F
         constants: names of the tensors that are known.
         signed: whether the machine multiplies two bytes with sign, in place of one without and one with sign.
     """
-    fold, found = stage.fold, _factors_of(stage, constants)
-    if fold is None or found is None:
+    fold, factors = stage.fold, _factors_of(stage, constants)
+    if fold is None or factors is None:
         return ()
-    x, w = stage.elements[found.image], stage.elements[found.weight]
+    x, w = stage.elements[factors.image], stage.elements[factors.weight]
     if not isinstance(x, Read) or not isinstance(w, Read):
         return ()
     if signed and x.dtype is not I8:
@@ -82,11 +82,11 @@ def dot_products_of(stage: Stage, constants: frozenset[str], *, signed: bool = F
     offset = 128 if x.dtype is I8 and not signed else 0
     whole: list[DotProduct] = []
     made: list[DotProduct] = []
-    for axis in _free_axes(stage, fold, found):
+    for axis in _free_axes(stage, fold, factors):
         dims = [_alone(axis, read) for read in (x, w)]
         if dims[1] is None:
             continue
-        product = DotProduct(found.image, found.weight, found.zero, axis, dims[0], dims[1], offset, signed)
+        product = DotProduct(factors.image, factors.weight, factors.zero, axis, dims[0], dims[1], offset, signed)
         if dims[0] is not None:
             whole.append(product)
         if extent_of(axis) == BYTES - 1 or extent_of(axis) % BYTES == 0:
@@ -205,14 +205,14 @@ def _gathered(elements: list[Element], product: DotProduct, quotient: Var) -> Ex
     """Return the word of the bytes that an image has along an axis; elements grow by the reads of these."""
     read = elements[product.image]
     parts: list[Expr] = [tree.literal(0, read.dtype)] * BYTES
-    for place in range(min(extent_of(product.axis), BYTES)):
-        number = len(elements) if place else product.image
-        part = moved(read, {product.axis: quotient * BYTES + place})
-        if place:
+    for term in range(min(extent_of(product.axis), BYTES)):
+        number = len(elements) if term else product.image
+        part = moved(read, {product.axis: quotient * BYTES + term})
+        if term:
             elements.append(part)
         else:
             elements[number] = part
-        parts[place] = tree.Input(number, read.dtype)
+        parts[term] = tree.Input(number, read.dtype)
     return tree.word(*parts)
 
 

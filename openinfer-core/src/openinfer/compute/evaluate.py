@@ -83,8 +83,8 @@ def compiled(computation: Computation) -> Callable[[Mapping[str, Array], Mapping
     """
     runs = [_StageRun(stage) for stage in computation.stages]
 
-    def run(given: Mapping[str, Array], parameters: Mapping[str, int]) -> None:
-        arrays = {**given, **{tensor.name: _zeros(tensor, parameters) for tensor in computation.temporaries}}
+    def run(tensors: Mapping[str, Array], parameters: Mapping[str, int]) -> None:
+        arrays = {**tensors, **{tensor.name: _zeros(tensor, parameters) for tensor in computation.temporaries}}
         for stage_run in runs:
             stage_run(arrays, parameters)
 
@@ -110,8 +110,8 @@ class _StageRun:
         axes = self._stage.axes
         extents = [_extent(var, parameters) for var in axes]
         if self._stage.is_sequential:
-            for place in product(*map(range, extents)):
-                self._places(arrays, {**parameters, **_named(axes, place)}, ())
+            for values in product(*map(range, extents)):
+                self._places(arrays, {**parameters, **_named(axes, values)}, ())
         elif 0 not in extents:
             for ranges in _blocks(extents, MOST_PLACES):
                 grid = np.ix_(*(np.arange(r.start, r.stop) for r in ranges)) if ranges else ()
@@ -136,8 +136,8 @@ class _StageRun:
             look = _Elements(self, arrays, at, (count, *shape))
             terms = [term(look, []) for _, term in self._totals]
             for number in range(count):
-                added = [each[number] for each in terms]
-                totals = self._combine(totals, added) if totals else [each.copy() for each in added]
+                added = [array[number] for array in terms]
+                totals = self._combine(totals, added) if totals else [array.copy() for array in added]
             if fold.running:
                 self._finish(arrays, {**env, **_named(fold.axes, [int(step[0]) for step in steps])}, shape, totals)
         if not fold.running:
@@ -160,10 +160,10 @@ class _StageRun:
         for lookup, value in self._lookups:
             if any(var.name not in look.env for var in variables_of(lookup.value, self._stage.elements)):
                 continue
-            found = value(look, [])
-            if found.size and not 0 <= int(found.min()) <= int(found.max()) < _extent(lookup.var, look.env):
+            positions = value(look, [])
+            if positions.size and not 0 <= int(positions.min()) <= int(positions.max()) < _extent(lookup.var, look.env):
                 raise RefusedError(lookup.rule)
-            look.env[lookup.var.name] = found
+            look.env[lookup.var.name] = positions
 
     @property
     def elements(self) -> tuple[Element, ...]:
@@ -226,10 +226,10 @@ def _combination(totals: Sequence[Total]) -> Callable[[list[Array], list[Array]]
         if chosen.atomic and last.operands:
             places = [~operands[number].index for number in last.operands]
 
-            def advance(given: list[Array], terms: list[Array]) -> list[Array]:
+            def advance(totals_so_far: list[Array], terms: list[Array]) -> list[Array]:
                 with np.errstate(all="ignore"):
-                    chosen.run(given[0], (), *((*given, *terms)[place] for place in places))
-                return given
+                    chosen.run(totals_so_far[0], (), *((*totals_so_far, *terms)[operand] for operand in places))
+                return totals_so_far
 
             return advance
     compiled = [
@@ -237,8 +237,11 @@ def _combination(totals: Sequence[Total]) -> Callable[[list[Array], list[Array]]
         for program, total in zip(programs, totals, strict=True)
     ]
 
-    def combine(given: list[Array], terms: list[Array]) -> list[Array]:
-        both, following = [*given, *terms], [np.empty(given[0].shape, storage) for _, _, storage in compiled]
+    def combine(totals_so_far: list[Array], terms: list[Array]) -> list[Array]:
+        both, following = (
+            [*totals_so_far, *terms],
+            [np.empty(totals_so_far[0].shape, storage) for _, _, storage in compiled],
+        )
         for (inputs, run, _), out in zip(compiled, following, strict=True):
             run([both[~number] for number in inputs], out)
         return following
@@ -263,7 +266,7 @@ def _renumbered(expr: Expr, inputs: Sequence[int]) -> Any:
 
     types = {i.index: i.dtype for i in linearise(expr).instructions if i.function == "input"}
     return linearise(
-        tree.substitute(expr, {number: tree.Input(place, types[number]) for place, number in enumerate(inputs)})
+        tree.substitute(expr, {number: tree.Input(position, types[number]) for position, number in enumerate(inputs)})
     )
 
 

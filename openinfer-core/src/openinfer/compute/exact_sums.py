@@ -88,7 +88,7 @@ def as_reals(stage: Stage, number: int) -> Stage:
 
 def _without_cast(expr: Expr, number: int) -> Expr:
     match expr:
-        case tree.Apply("cast", (tree.Input(found),), _) if found == number:
+        case tree.Apply("cast", (tree.Input(input_number),), _) if input_number == number:
             return tree.Input(number, F32)
         case tree.Apply(function, args, dtype):
             return tree.Apply(function, tuple(_without_cast(arg, number) for arg in args), dtype)
@@ -132,7 +132,7 @@ def _read(stage: Stage, factor: Expr) -> int | None:
 def _is_cast(value: Expr) -> bool:
     """Return whether a value uses its total, and casts it to f32 wherever it does."""
     steps = linearise(value).instructions
-    totals = {place for place, step in enumerate(steps) if step.function == "input" and step.index == ~0}
+    totals = {number for number, step in enumerate(steps) if step.function == "input" and step.index == ~0}
     users = [step for step in steps if totals & set(step.operands)]
     return bool(users) and all(step.function == "cast" and step.dtype is F32 for step in users)
 

@@ -33,7 +33,7 @@ def followed(producer: Computation, consumer: Computation, tensor: str) -> Compu
     if consumer.tensor(tensor).shape != output.shape:
         return None
     stages = [_stage(stage, last, tensor) if stage.tensor == tensor else stage for stage in producer.stages]
-    inputs = dict.fromkeys((*producer.inputs, *(each for each in consumer.inputs if each.name != tensor)))
+    inputs = dict.fromkeys((*producer.inputs, *(read for read in consumer.inputs if read.name != tensor)))
     return replace(producer, inputs=tuple(inputs), outputs=(output,), stages=tuple(stages))
 
 

@@ -43,11 +43,11 @@ def overwritable(computation: Computation, output: str) -> frozenset[str]:
     )
 
 
-def _is_here(at: Sequence[Index], place: Sequence[Index], target: Tensor) -> bool:
+def _is_here(at: Sequence[Index], stored_at: Sequence[Index], target: Tensor) -> bool:
     """Whether two places in tensors of one shape are the same."""
-    if len(at) != len(place):
+    if len(at) != len(stored_at):
         return False
-    pairs = zip(at, place, target.shape, strict=True)
+    pairs = zip(at, stored_at, target.shape, strict=True)
     return all(mine == other or extent.constant == 1 for mine, other, extent in pairs)
 
 

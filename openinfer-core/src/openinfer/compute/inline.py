@@ -47,7 +47,7 @@ def inlined(producer: Computation, consumer: Computation, tensor: str) -> Comput
         stages.append(_with_producer(stage, reads, made))
     if made.elements and work > (_count(made.axes) or 0):
         return None
-    inputs = dict.fromkeys((*producer.inputs, *(each for each in consumer.inputs if each.name != tensor)))
+    inputs = dict.fromkeys((*producer.inputs, *(read for read in consumer.inputs if read.name != tensor)))
     return replace(consumer, inputs=tuple(inputs), stages=tuple(stages))
 
 
@@ -74,8 +74,8 @@ def _evaluations(stage: Stage, number: int) -> int | None:
 
 def _count(axes: Sequence[Var]) -> int | None:
     """Return the number of places of axes; None: it is known at run time only."""
-    known = [axis.extent for axis in axes if isinstance(axis.extent, int)]
-    return prod(known) if len(known) == len(axes) else None
+    counts = [axis.extent for axis in axes if isinstance(axis.extent, int)]
+    return prod(counts) if len(counts) == len(axes) else None
 
 
 def _with_producer(stage: Stage, reads: Sequence[int], made: Stage) -> Stage:
@@ -91,9 +91,9 @@ def _with_producer(stage: Stage, reads: Sequence[int], made: Stage) -> Stage:
             raise TypeError(f"element {number} of the stage is not a read")
         values = {var: at for index, at in zip(made.at, read.at, strict=True) for var in index.variables()}
         inner: dict[int, Expr] = {}
-        for place, element in enumerate(made.elements):
+        for position, element in enumerate(made.elements):
             here = moved(element, values)
-            inner[place] = tree.Input(elements.setdefault(here, len(elements)), here.dtype)
+            inner[position] = tree.Input(elements.setdefault(here, len(elements)), here.dtype)
         replaced[number] = tree.substitute(made.value, inner)
     return _rewritten(replace(stage, elements=tuple(elements)), replaced)
 
@@ -112,6 +112,6 @@ def _rewritten(stage: Stage, replaced: dict[int, Expr]) -> Stage:
         stage,
         value=change(stage.value),
         fold=fold,
-        lookups=tuple(Lookup(each.var, change(each.value), each.rule) for each in stage.lookups),
-        checks=tuple(Check(change(each.refused), each.rule) for each in stage.checks),
+        lookups=tuple(Lookup(lookup.var, change(lookup.value), lookup.rule) for lookup in stage.lookups),
+        checks=tuple(Check(change(check.refused), check.rule) for check in stage.checks),
     )

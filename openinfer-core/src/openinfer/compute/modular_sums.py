@@ -46,15 +46,15 @@ def with_written_out_terms(stage: Stage) -> Stage:
     numbers = [number for number in linearise(term).inputs if number >= 0]
     elements = list(stage.elements)
     total: Expr | None = None
-    for place in product(*(range(extent_of(axis)) for axis in fold.axes)):
-        at = {axis: Index.of(value) for axis, value in zip(fold.axes, place, strict=True)}
-        given: dict[int, Expr] = {}
+    for values in product(*(range(extent_of(axis)) for axis in fold.axes)):
+        at = {axis: Index.of(value) for axis, value in zip(fold.axes, values, strict=True)}
+        inputs: dict[int, Expr] = {}
         for number in numbers:
             element = moved(stage.elements[number], at)
             if element not in elements:
                 elements.append(element)
-            given[number] = tree.Input(elements.index(element), element.dtype)
-        following = tree.substitute(term, given)
+            inputs[number] = tree.Input(elements.index(element), element.dtype)
+        following = tree.substitute(term, inputs)
         total = following if total is None else tree.add(total, following)
     value = tree.substitute(stage.value, {~0: tree.literal(0, U32) if total is None else total})
     return with_used_elements(replace(stage, elements=tuple(elements), value=value, fold=None))
@@ -67,7 +67,7 @@ def with_used_elements(stage: Stage) -> Stage:
     terms = [expr for total in totals for expr in (total.start, total.term) if expr is not None]
     used = sorted({number for expr in (*terms, stage.value) for number in linearise(expr).inputs if number >= 0})
     inputs: dict[int, Expr] = {
-        number: tree.Input(place, stage.elements[number].dtype) for place, number in enumerate(used)
+        number: tree.Input(position, stage.elements[number].dtype) for position, number in enumerate(used)
     }
     if fold is not None:
         fold = replace(fold, totals=tuple(_substituted(total, inputs) for total in totals))

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def parameters_of(computation: Computation) -> tuple[Var, ...]:
     """Return the variables that no stage binds, in the order of their first use."""
     tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
-    found = dict.fromkeys(var for tensor in tensors for extent in tensor.shape for var in _sorted(extent))
+    variables = dict.fromkeys(var for tensor in tensors for extent in tensor.shape for var in _sorted(extent))
     for stage in computation.stages:
-        found |= dict.fromkeys(free_variables(stage))
-    return tuple(found)
+        variables |= dict.fromkeys(free_variables(stage))
+    return tuple(variables)
 
 
 def free_variables(stage: Stage) -> tuple[Var, ...]:

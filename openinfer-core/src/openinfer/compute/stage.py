@@ -198,12 +198,12 @@ class Stage:
     def folded_lookups(self) -> tuple[Lookup, ...]:
         """Lookups that depend on folded axes, so that they are computed for every term."""
         depends = set(() if self.fold is None else self.fold.axes)
-        found: list[Lookup] = []
+        lookups: list[Lookup] = []
         for lookup in self.lookups:
             if variables_of(lookup.value, self.elements) & depends:
                 depends.add(lookup.var)
-                found.append(lookup)
-        return tuple(found)
+                lookups.append(lookup)
+        return tuple(lookups)
 
     @property
     def is_sequential(self) -> bool:
@@ -285,7 +285,7 @@ def _key(stage: Stage) -> tuple[object, ...]:
     ]
     programs = [None if value is None else linearise(value).instructions for value in values]
     used = (i.index for program in programs if program for i in program if i.function == "input" and i.index >= 0)
-    numbers = {number: place for place, number in enumerate(dict.fromkeys(used))}
+    numbers = {number: position for position, number in enumerate(dict.fromkeys(used))}
     return (
         stage.tensor,
         stage.axes,

@@ -126,10 +126,10 @@ class _StageText:
 def _element_text(element: Element) -> str:
     if not isinstance(element, Read):
         return f"position({element.at}, {element.dtype})"
-    place = f"{element.tensor}[{_at_text(element.at)}]"
+    entry = f"{element.tensor}[{_at_text(element.at)}]"
     if element.fill is None:
-        return place
-    return f"fill({', '.join([place, literal_text(element.dtype, element.fill.value), *map(str, element.guards)])})"
+        return entry
+    return f"fill({', '.join([entry, literal_text(element.dtype, element.fill.value), *map(str, element.guards)])})"
 
 
 def _at_text(at: tuple[object, ...]) -> str:

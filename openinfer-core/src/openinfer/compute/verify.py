@@ -72,12 +72,12 @@ def _check_filled(computation: Computation, tensor: Tensor) -> None:
     """Refuse a tensor of which fewer elements are stored than it has: what the others hold is undefined."""
     stored = [_places(stage) for stage in computation.stages if stage.tensor == tensor.name]
     sizes = [extent.constant for extent in tensor.shape]
-    known = [size for size in sizes if size is not None]
+    counted = [size for size in sizes if size is not None]
     counts = [count for count in stored if count is not None]
-    if not stored or len(known) < len(sizes) or len(counts) < len(stored):
+    if not stored or len(counted) < len(sizes) or len(counts) < len(stored):
         return
-    if sum(counts) < prod(known):
-        message = f"{tensor.name} has {prod(known)} elements, stages store {sum(counts)}"
+    if sum(counts) < prod(counted):
+        message = f"{tensor.name} has {prod(counted)} elements, stages store {sum(counts)}"
         raise ComputationError(f"{computation.name}: {message}: store every element")
 
 
@@ -87,8 +87,8 @@ def _places(stage: Stage) -> int | None:
         return 0
     folded = stage.fold.axes if stage.fold is not None and stage.fold.running else ()
     extents = [var.extent for var in (*stage.axes, *folded)]
-    known = [extent for extent in extents if isinstance(extent, int)]
-    return prod(known) if len(known) == len(extents) else None
+    counted = [extent for extent in extents if isinstance(extent, int)]
+    return prod(counted) if len(counted) == len(extents) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +196,8 @@ class _StageCheck:
             return
         for dim, (index, extent) in enumerate(zip(at, tensor.shape, strict=True)):
             if not index.is_within(0, extent) and not index.is_within(0, extent, self.stage.axes):
-                place = f"{tensor.name} at {index} along dim {dim}"
-                raise ComputationError(f"{what} {place}, which may lie outside of 0 to {extent} (exclusive)")
+                where = f"{tensor.name} at {index} along dim {dim}"
+                raise ComputationError(f"{what} {where}, which may lie outside of 0 to {extent} (exclusive)")
 
     def _expressions(self) -> None:
         stage = self.stage
@@ -206,7 +206,7 @@ class _StageCheck:
         self._inputs(stage.value, types)
         for total in totals:
             self._inputs(total.term, [])
-            self._inputs(total.combine, [*types, *(each.term.dtype for each in totals)])
+            self._inputs(total.combine, [*types, *(total.term.dtype for total in totals)])
             if total.start is not None:
                 self._inputs(total.start, [])
             first = total.term if total.start is None else total.start
@@ -226,11 +226,11 @@ class _StageCheck:
             if instruction.function != "input":
                 continue
             number = instruction.index
-            known = totals[~number : ~number + 1] if number < 0 else self._element_types()[number : number + 1]
-            if not known:
+            types = totals[~number : ~number + 1] if number < 0 else self._element_types()[number : number + 1]
+            if not types:
                 raise ComputationError(f"an expression uses input {number}, which the stage does not have")
-            if known[0] is not instruction.dtype:
-                raise ComputationError(f"an expression uses input {number} as {instruction.dtype}, it is {known[0]}")
+            if types[0] is not instruction.dtype:
+                raise ComputationError(f"an expression uses input {number} as {instruction.dtype}, it is {types[0]}")
 
     def _element_types(self) -> list[DType]:
         return [element.dtype for element in self.stage.elements]

@@ -87,7 +87,9 @@ def _is_cast_in_terms(stage: Stage, fold: Fold, number: int) -> bool:
     if stage.lookups or stage.checks or any(number in linearise(expr).inputs for expr in elsewhere):
         return False
     steps = linearise(total.term).instructions
-    places = {place for place, step in enumerate(steps) if step.function == "input" and step.index == number}
+    places = {
+        step_number for step_number, step in enumerate(steps) if step.function == "input" and step.index == number
+    }
     users = [step for step in steps if places & set(step.operands)]
     return bool(users) and all(step.function == "cast" for step in users)
 
@@ -118,7 +120,9 @@ def in_words(stage: Stage, words: Words) -> Stage:
 def _is_cast_to_floats(term: Expr, number: int) -> bool:
     """Return whether a term uses an element as floats alone that every small integer is one of."""
     steps = linearise(term).instructions
-    places = {place for place, step in enumerate(steps) if step.function == "input" and step.index == number}
+    places = {
+        step_number for step_number, step in enumerate(steps) if step.function == "input" and step.index == number
+    }
     return all(step.dtype.is_float and step.dtype.bits >= 16 for step in steps if places & set(step.operands))
 
 
@@ -142,11 +146,11 @@ def _by_mantissas(word: Expr, inner: Var, dtype: DType, number: int) -> tuple[tu
     """
     bits, together = dtype.bits, MANTISSA // dtype.bits
     low, at = inner // together * (together * bits), inner % together * bits
-    shift, place = (tree.cast(tree.Input(number + n, I32), U32) for n in range(2))
-    mask = tree.shl(tree.literal((1 << bits) - 1, U32), place)
-    one = tree.shl(tree.sub(tree.literal(BIAS + MANTISSA, U32), place), tree.literal(MANTISSA, U32))
+    shift, digit = (tree.cast(tree.Input(number + n, I32), U32) for n in range(2))
+    mask = tree.shl(tree.literal((1 << bits) - 1, U32), digit)
+    one = tree.shl(tree.sub(tree.literal(BIAS + MANTISSA, U32), digit), tree.literal(MANTISSA, U32))
     if dtype.kind is not Kind.UNSIGNED:
-        one = tree.bit_or(one, tree.shl(tree.literal(1 << (bits - 1), U32), place))
+        one = tree.bit_or(one, tree.shl(tree.literal(1 << (bits - 1), U32), digit))
     kept = tree.bit_and(tree.shr(tree.cast(word, U32), shift), mask)
     element = tree.sub(tree.from_bits(tree.bit_xor(kept, one)), tree.from_bits(one))
     return (Position(low, I32), Position(at, I32)), element
@@ -155,7 +159,7 @@ def _by_mantissas(word: Expr, inner: Var, dtype: DType, number: int) -> tuple[tu
 def with_operand(expr: Expr, number: int, operand: Expr) -> Expr:
     """Return an expression in which ``operand`` is cast wherever the input of that number was."""
     match expr:
-        case tree.Apply("cast", (tree.Input(found, _),), dtype) if found == number:
+        case tree.Apply("cast", (tree.Input(input_number, _),), dtype) if input_number == number:
             return tree.cast(operand, dtype)
         case tree.Apply(function, args, dtype):
             return tree.Apply(function, tuple(with_operand(arg, number, operand) for arg in args), dtype)
