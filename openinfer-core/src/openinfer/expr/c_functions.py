@@ -60,17 +60,17 @@ def _infix(operator: str) -> Writer:
 
 def _comparison(operator: str) -> Writer:
     def write(dtype: DType, x: Sequence[str]) -> Call:
-        known = _known_of_same(operator, dtype, x) or _known_at_limit(operator, dtype, x)
+        constant = _known_of_same(operator, dtype, x) or _known_at_limit(operator, dtype, x)
         # C compilers warn of comparisons that have one result, and of constants that nothing uses.
-        return Call(f"{x[0]} {operator} {x[1]}" if known is None else f"((void){known[0]}, {known[1]})")
+        return Call(f"{x[0]} {operator} {x[1]}" if constant is None else f"((void){constant[0]}, {constant[1]})")
 
     return write
 
 
 def _known_of_same(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str, str] | None:
     """Return the operand and the result of a comparison of a value with itself, which only NaN differs from."""
-    known = {"==": "true", "<=": "true", ">=": "true", "!=": "false", "<": "false", ">": "false"}.get(operator)
-    return None if known is None or dtype.is_float or x[0] != x[1] else (x[0], known)
+    constant = {"==": "true", "<=": "true", ">=": "true", "!=": "false", "<": "false", ">": "false"}.get(operator)
+    return None if constant is None or dtype.is_float or x[0] != x[1] else (x[0], constant)
 
 
 def _known_at_limit(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str, str] | None:
@@ -80,12 +80,12 @@ def _known_at_limit(operator: str, dtype: DType, x: Sequence[str]) -> tuple[str,
     least, greatest = (operand_text(literal_text(dtype, limit)) for limit in (dtype.minimum, dtype.maximum))
     lower, upper = x if operator.startswith("<") else reversed(x)
     is_strict = operator in ("<", ">")
-    known = {"<": "false", ">": "false", "<=": "true", ">=": "true"}.get(operator)
-    if known is None:
+    constant = {"<": "false", ">": "false", "<=": "true", ">=": "true"}.get(operator)
+    if constant is None:
         return None
     if lower == (greatest if is_strict else least):
-        return upper, known
-    return (lower, known) if upper == (least if is_strict else greatest) else None
+        return upper, constant
+    return (lower, constant) if upper == (least if is_strict else greatest) else None
 
 
 def _library(name: str) -> Writer:
@@ -128,9 +128,9 @@ def _extremum(operator: str) -> Writer:
     def write(dtype: DType, x: Sequence[str]) -> Call:
         if x[0] == x[1]:
             return Call(x[0])
-        known = _known_at_limit(operator, dtype, (x[1], x[0]))
-        if known is not None:  # always false: C compilers warn of it
-            return Call(x[0] if known[0] == x[0] else f"((void){known[0]}, {x[0]})")
+        constant = _known_at_limit(operator, dtype, (x[1], x[0]))
+        if constant is not None:  # always false: C compilers warn of it
+            return Call(x[0] if constant[0] == x[0] else f"((void){constant[0]}, {x[0]})")
         return Call(_narrowed(dtype, f"{x[1]} {operator} {x[0]} ? {x[1]} : {x[0]}"))
 
     return write
@@ -291,7 +291,7 @@ def _function(dtype: DType, name: str, parameters: str, *lines: str, needs: tupl
 def _word(dtype: DType) -> Helper:
     """Return the function that makes a word of bytes; compilers load those that follow one another at once."""
     head = f"static inline int32_t oi_word_{dtype}({', '.join(f'{c_type(dtype)} {letter}' for letter in 'abcd')})"
-    parts = (f"(uint32_t)(uint8_t){letter} << {8 * place}" for place, letter in enumerate("abcd"))
+    parts = (f"(uint32_t)(uint8_t){letter} << {8 * byte}" for byte, letter in enumerate("abcd"))
     total = " | ".join(parts).replace(" << 0", "", 1)
     return Helper(f"{head}\n{{\n    return oi_wrap_i32({total});\n}}\n", ("oi_wrap_i32",))
 

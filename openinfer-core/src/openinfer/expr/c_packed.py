@@ -21,11 +21,11 @@ def store_text(dtype: DType, array: str, index: str, value: str) -> Call:
 
 def packed_helpers() -> dict[str, Helper]:
     """Return the functions by name."""
-    found: dict[str, Helper] = {}
+    packed: dict[str, Helper] = {}
     for dtype in (*PACKED_SINT, *PACKED_UINT, T1, T2):
-        found[f"oi_load_{dtype}"] = Helper(_load(dtype))
-        found[f"oi_store_{dtype}"] = Helper(_store(dtype))
-    return found
+        packed[f"oi_load_{dtype}"] = Helper(_load(dtype))
+        packed[f"oi_store_{dtype}"] = Helper(_store(dtype))
+    return packed
 
 
 def _shift(dtype: DType) -> str:
@@ -52,15 +52,15 @@ static inline {kind} oi_load_{dtype}(const uint8_t *array, size_t index)
 def _store(dtype: DType) -> str:
     mask = (1 << dtype.bits) - 1
     code = "value > 0 ? 1u : 0u" if dtype is T1 else f"(unsigned)value & {mask}u"
-    place = f"uint8_t *const place = array + index / {8 // dtype.bits}"
+    declaration = f"uint8_t *const place = array + index / {8 // dtype.bits}"
     return f"""\
 static inline void oi_store_{dtype}(uint8_t *array, size_t index, {c_type(dtype)} value)
 {{
 #if defined(__clang__)
     /* Not vectorised: clang 14 writes wrong elements there for AVX2, with -O3. */
-    volatile {place};
+    volatile {declaration};
 #else
-    {place};
+    {declaration};
 #endif
     const unsigned shift = {_shift(dtype)};
     const unsigned code = {code};

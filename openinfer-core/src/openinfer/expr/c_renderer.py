@@ -53,8 +53,8 @@ def render(program: Program, inputs: Mapping[int, str], prefix: str = "t") -> Fr
         if step.function == "input":
             value = input_text(inputs, step.index)
         else:
-            operands = [program.instructions[place].dtype for place in step.operands]
-            call = call_text(step.function, operands, step.dtype, [texts[place] for place in step.operands])
+            operands = [program.instructions[operand].dtype for operand in step.operands]
+            call = call_text(step.function, operands, step.dtype, [texts[operand] for operand in step.operands])
             needed.update(dict.fromkeys(call.helpers))
             value = call.text
         texts.append(f"{prefix}{number}")

@@ -54,10 +54,10 @@ def c_type(dtype: DType) -> str:
     Raises:
         ExprError: generated C does not hold this element type.
     """
-    found = _C_TYPES.get(dtype.name)
-    if found is None:
+    name = _C_TYPES.get(dtype.name)
+    if name is None:
         raise ExprError(f"generated C has no element type {dtype}; it has {', '.join(_C_TYPES)}")
-    return found
+    return name
 
 
 def item_type(dtype: DType) -> str:

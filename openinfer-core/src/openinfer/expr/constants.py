@@ -22,16 +22,16 @@ def folded(expr: Expr) -> Expr:
 
     Other floats stay, so that results do not depend on where they are computed. Shifts by nothing go.
     """
-    known: dict[int, Expr] = {}
+    simplified: dict[int, Expr] = {}
 
     def visit(part: Expr) -> Expr:
         if not isinstance(part, Apply):
             return part
-        if id(part) not in known:
+        if id(part) not in simplified:
             args = tuple(map(visit, part.args))
             same = all(new is old for new, old in zip(args, part.args, strict=True))
-            known[id(part)] = _simple(part if same else Apply(part.function, args, part.dtype))
-        return known[id(part)]
+            simplified[id(part)] = _simple(part if same else Apply(part.function, args, part.dtype))
+        return simplified[id(part)]
 
     return visit(expr)
 

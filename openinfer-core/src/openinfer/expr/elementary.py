@@ -79,8 +79,8 @@ _EXP = (
 )
 
 
-def _exp(given: Expr) -> Expr:
-    x = _clipped(given, -104.0, 89.0)
+def _exp(argument: Expr) -> Expr:
+    x = _clipped(argument, -104.0, 89.0)
     shifted = tree.add(tree.mul(x, _f32(1.0 / math.log(2.0))), _f32(_SHIFT))
     n = tree.sub(shifted, _f32(_SHIFT))
     r = tree.sub(tree.sub(x, tree.mul(n, _f32(_LN2[0]))), tree.mul(n, _f32(_LN2[1])))
@@ -117,8 +117,8 @@ def _log(x: Expr) -> Expr:
     half_square = tree.mul(tree.mul(_f32(0.5), f), f)
     rest = tree.mul(s, tree.add(half_square, tree.mul(z, _polynomial(z, _LOG))))
     low = tree.sub(tree.add(rest, tree.mul(k, _f32(_LN2_LONG[1]))), half_square)
-    found = _sum(low, f, tree.mul(k, _f32(_LN2_LONG[0])))
-    positive = tree.select(tree.lt(x, _f32(math.inf)), found, x)
+    logarithm = _sum(low, f, tree.mul(k, _f32(_LN2_LONG[0])))
+    positive = tree.select(tree.lt(x, _f32(math.inf)), logarithm, x)
     total = tree.select(tree.lt(x, _f32(0.0)), _f32(math.nan), positive)
     return tree.select(tree.eq(x, _f32(0.0)), _f32(-math.inf), total)
 

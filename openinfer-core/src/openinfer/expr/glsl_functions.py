@@ -216,22 +216,22 @@ def _widened(source: DType, target: DType, text: str) -> str:
 @functools.cache
 def helpers() -> dict[str, Helper]:
     """Return every helper function by name."""
-    found = {**FUNCTIONS, **low_float_helpers(), **_bit_functions_f32(), **_functions_f64()}
-    found["oi_dot4_i32"] = _function("int", "oi_dot4_i32", "int a, int b, int c", *_dot4("uint(a)"))
-    found["oi_sdot4_i32"] = _function("int", "oi_sdot4_i32", "int a, int b, int c", *_dot4("a"))
-    found["oi_dot2_i32"] = _function("int", "oi_dot2_i32", "int a, int b, int c", *_DOT2)
-    found["oi_widen_i32"] = _function("int", "oi_widen_i32", "int x, int n", *_WIDEN)
+    functions = {**FUNCTIONS, **low_float_helpers(), **_bit_functions_f32(), **_functions_f64()}
+    functions["oi_dot4_i32"] = _function("int", "oi_dot4_i32", "int a, int b, int c", *_dot4("uint(a)"))
+    functions["oi_sdot4_i32"] = _function("int", "oi_sdot4_i32", "int a, int b, int c", *_dot4("a"))
+    functions["oi_dot2_i32"] = _function("int", "oi_dot2_i32", "int a, int b, int c", *_DOT2)
+    functions["oi_widen_i32"] = _function("int", "oi_widen_i32", "int x, int n", *_WIDEN)
     for dtype, kind in ((I8, "int"), (U8, "uint")):
         name = f"oi_word_{dtype}"
-        found[name] = _function("int", name, ", ".join(f"{kind} {letter}" for letter in "abcd"), *_WORD)
+        functions[name] = _function("int", name, ", ".join(f"{kind} {letter}" for letter in "abcd"), *_WORD)
     for dtype in FLOATS:
-        found |= {f"oi_{name}_{dtype}": _float_extremum(dtype, name, op) for name, op in _EXTREMA.items()}
-        found |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
+        functions |= {f"oi_{name}_{dtype}": _float_extremum(dtype, name, op) for name, op in _EXTREMA.items()}
+        functions |= {f"oi_{target}_from_{dtype}": _float_to_integer(dtype, target) for target in _WHOLE}
     for dtype in SINT:
-        found |= _signed_functions(dtype)
+        functions |= _signed_functions(dtype)
     for dtype in UINT:
-        found |= _unsigned_functions(dtype)
-    return found
+        functions |= _unsigned_functions(dtype)
+    return functions
 
 
 _EXTREMA = {"minimum": "<", "maximum": ">"}
@@ -273,11 +273,11 @@ def _functions_f64() -> dict[str, Helper]:
         "is_inf": ("bool", f"return {high} == 0x7ff00000u && bits.x == 0u;"),
         "sign_bit": ("bool", "return (bits.y >> 31) != 0u;"),
     }
-    found = {
+    functions = {
         f"oi_{name}_f64": _function(result, f"oi_{name}_f64", "double x", bits, line)
         for name, (result, line) in lines.items()
     }
-    found["oi_with_sign_f64"] = _function(
+    functions["oi_with_sign_f64"] = _function(
         "double",
         "oi_with_sign_f64",
         "double magnitude, double sign_of",
@@ -285,7 +285,7 @@ def _functions_f64() -> dict[str, Helper]:
         "uint sign = unpackDouble2x32(sign_of).y & 0x80000000u;",
         f"return packDouble2x32(uvec2(bits.x, {high} | sign));",
     )
-    found["oi_div_f64"] = _function(
+    functions["oi_div_f64"] = _function(
         "double",
         "oi_div_f64",
         "double a, double b",
@@ -297,7 +297,7 @@ def _functions_f64() -> dict[str, Helper]:
         "return quotient;",
         needs=("oi_is_nan_f64", "oi_sign_bit_f64"),
     )
-    found["oi_sqrt_f64"] = _function(
+    functions["oi_sqrt_f64"] = _function(
         "double",
         "oi_sqrt_f64",
         "double x",
@@ -306,7 +306,7 @@ def _functions_f64() -> dict[str, Helper]:
         "precise double root = sqrt(x);",
         "return root;",
     )
-    return found
+    return functions
 
 
 def _dot4(left: str) -> tuple[str, ...]:
@@ -412,9 +412,9 @@ def _unsigned_functions(dtype: DType) -> dict[str, Helper]:
     kind, zero, one = glsl_type(dtype), _zero(dtype), literal_text(dtype, 1)
     last = literal_text(dtype, dtype.bits - 1)
     places = f"int places = count > {last} ? {dtype.bits - 1} : int(count);"
-    found: dict[str, Helper] = {}
+    functions: dict[str, Helper] = {}
     for name, operator in (("div", "/"), ("rem", "%")):
-        found[f"oi_{name}_{dtype}"] = _function(
+        functions[f"oi_{name}_{dtype}"] = _function(
             kind,
             f"oi_{name}_{dtype}",
             f"{kind} a, {kind} b",
@@ -423,14 +423,14 @@ def _unsigned_functions(dtype: DType) -> dict[str, Helper]:
         )
     for name, operator in (("shl", "<<"), ("shr", ">>")):
         shifted = f"(x {operator} places)"
-        found[f"oi_{name}_{dtype}"] = _function(
+        functions[f"oi_{name}_{dtype}"] = _function(
             kind,
             f"oi_{name}_{dtype}",
             f"{kind} x, {kind} count",
             places,
             f"return count > {last} ? {zero} : {_wrapped(dtype, shifted) if name == 'shl' else shifted};",
         )
-    found[f"oi_power_{dtype}"] = _function(
+    functions[f"oi_power_{dtype}"] = _function(
         kind,
         f"oi_power_{dtype}",
         f"{kind} a, {kind} b",
@@ -441,4 +441,4 @@ def _unsigned_functions(dtype: DType) -> dict[str, Helper]:
         "}",
         f"return {_wrapped(dtype, 'result')};",
     )
-    return found
+    return functions

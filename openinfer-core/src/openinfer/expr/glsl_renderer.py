@@ -57,8 +57,8 @@ def render(
         elif step.function == "input":
             value = input_text(inputs, step.index)
         else:
-            operands = [program.instructions[place].dtype for place in step.operands]
-            call = call_text(step.function, operands, step.dtype, [texts[place] for place in step.operands])
+            operands = [program.instructions[operand].dtype for operand in step.operands]
+            call = call_text(step.function, operands, step.dtype, [texts[operand] for operand in step.operands])
             needed.update(dict.fromkeys(call.helpers))
             value = call.text
         texts.append(f"{prefix}{number}")
@@ -71,28 +71,30 @@ def helper_source(names: Iterable[str], *, halves: bool = False) -> str:
 
     ``halves``: for devices whose ``unpackHalf2x16`` keeps subnormals.
     """
-    known = {**helpers(), **unpacking_helpers()} if halves else helpers()
-    return "\n".join(known[name].source for name in in_dependency_order(tuple(names), known))
+    all_helpers = {**helpers(), **unpacking_helpers()} if halves else helpers()
+    return "\n".join(all_helpers[name].source for name in in_dependency_order(tuple(names), all_helpers))
 
 
 def _free_of_signs(program: Program, widened: Mapping[int, str]) -> dict[int, str]:
     """Return the texts of conversions to f32 that arithmetic alone uses, by their places."""
     steps = program.instructions
-    shown = {place for step in steps if step.function not in _ARITHMETIC for place in step.operands} | {len(steps) - 1}
-    found: dict[int, str] = {}
+    shown = {operand for step in steps if step.function not in _ARITHMETIC for operand in step.operands} | {
+        len(steps) - 1
+    }
+    unsigned: dict[int, str] = {}
     for number, step in enumerate(steps):
         if step.function == "cast" and step.dtype is F32 and number not in shown:
             source = steps[step.operands[0]]
             if source.function == "input" and source.index in widened:
-                found[number] = widened[source.index]
-    return found
+                unsigned[number] = widened[source.index]
+    return unsigned
 
 
 def _used_only_by(program: Program, places: Mapping[int, str]) -> set[int]:
     """Return the operands of some instructions that no other uses."""
     steps = program.instructions
-    others = {each for place, step in enumerate(steps) if place not in places for each in step.operands}
-    return {each for place in places for each in steps[place].operands} - others
+    others = {operand for number, step in enumerate(steps) if number not in places for operand in step.operands}
+    return {operand for number in places for operand in steps[number].operands} - others
 
 
 def _declared(dtype: DType) -> str:

@@ -53,10 +53,10 @@ def glsl_type(dtype: DType) -> str:
     Raises:
         ExprError: generated GLSL does not hold this element type.
     """
-    found = _GLSL_TYPES.get(dtype.name)
-    if found is None:
+    name = _GLSL_TYPES.get(dtype.name)
+    if name is None:
         raise ExprError(f"generated GLSL has no element type {dtype}; it has {', '.join(_GLSL_TYPES)}")
-    return found
+    return name
 
 
 def required_extensions(dtype: DType) -> tuple[str, ...]:

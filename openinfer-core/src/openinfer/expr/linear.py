@@ -63,7 +63,7 @@ class Program:
 def linearise(expr: Expr) -> Program:
     """Return the straight-line form, with structurally equal subexpressions merged."""
     numbers: dict[int, int] = {}
-    known: dict[tuple[object, ...], int] = {}
+    numbered: dict[tuple[object, ...], int] = {}
     instructions: list[Instruction] = []
     stack: list[tuple[Expr, bool]] = [(expr, False)]
     while stack:
@@ -76,10 +76,10 @@ def linearise(expr: Expr) -> Program:
             continue
         instruction = _instruction(node, numbers)
         key = _key(instruction)
-        if key not in known:
-            known[key] = len(instructions)
+        if key not in numbered:
+            numbered[key] = len(instructions)
             instructions.append(instruction)
-        numbers[id(node)] = known[key]
+        numbers[id(node)] = numbered[key]
     return Program(tuple(instructions))
 
 

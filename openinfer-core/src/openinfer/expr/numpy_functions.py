@@ -306,10 +306,10 @@ def _clip8(out: Array, _scratch: Sequence[Array], x: Array) -> None:
 def _word(out: Array, scratch: Sequence[Array], *parts: Array) -> None:
     total, byte = scratch
     total.fill(0)
-    for place, part in enumerate(parts):
+    for lane, part in enumerate(parts):
         np.copyto(byte, part, casting="unsafe")
         np.bitwise_and(byte, 255, out=byte)
-        np.left_shift(byte, 8 * place, out=byte)
+        np.left_shift(byte, 8 * lane, out=byte)
         np.bitwise_or(total, byte, out=total)
     np.copyto(out, total)
 

@@ -39,16 +39,16 @@ def compile_program(program: Program) -> Evaluate:
     """
     routines = _routines(program)
     numbers = program.inputs
-    known: dict[tuple[tuple[int, ...], ...], _Arranged] = {}
+    arranged_by_shape: dict[tuple[tuple[int, ...], ...], _Arranged] = {}
 
     def evaluate(inputs: Sequence[Array | None], out: Array) -> None:
-        given = [_given(inputs, number) for number in numbers]
-        key = (out.shape, *(array.shape for array in given))
-        arranged = known.get(key)
+        arrays = [_given(inputs, number) for number in numbers]
+        key = (out.shape, *(array.shape for array in arrays))
+        arranged = arranged_by_shape.get(key)
         if arranged is None:
-            known.clear()
-            by_number = dict(zip(numbers, given, strict=True))
-            arranged = known[key] = _arranged(program, routines, by_number, out, np.empty, aliased=True)
+            arranged_by_shape.clear()
+            by_number = dict(zip(numbers, arrays, strict=True))
+            arranged = arranged_by_shape[key] = _arranged(program, routines, by_number, out, np.empty, aliased=True)
         arranged.run(inputs, out)
 
     return evaluate
@@ -64,9 +64,9 @@ def bind_program(program: Program, inputs: Sequence[Array | None], out: Array, t
         ExprError: a function is not defined on its types, an input has another type than the program's, or the shapes
             do not broadcast to that of ``out``.
     """
-    given = {number: _given(inputs, number) for number in program.inputs}
-    aliased = any(array is out for array in given.values())
-    return _arranged(program, _routines(program), given, out, take, aliased=aliased).bound(inputs, out)
+    arrays = {number: _given(inputs, number) for number in program.inputs}
+    aliased = any(array is out for array in arrays.values())
+    return _arranged(program, _routines(program), arrays, out, take, aliased=aliased).bound(inputs, out)
 
 
 def _routines(program: Program) -> tuple[Routine | None, ...]:
@@ -76,7 +76,7 @@ def _routines(program: Program) -> tuple[Routine | None, ...]:
 def _routine(program: Program, step: Instruction) -> Routine | None:
     if step.function in ("input", "literal"):
         return None
-    operands = [program.instructions[place] for place in step.operands]
+    operands = [program.instructions[operand] for operand in step.operands]
     if step.function == "select" and operands[1].value is not None:
         chosen = literal_array(operands[1].value, step.dtype)
         if not chosen.view(f"u{chosen.itemsize}").any():
@@ -116,14 +116,14 @@ class _Arranged:
         arrays = self._filled(inputs, out)
         with np.errstate(all="ignore"):
             for call in self.calls:
-                call.routine.run(arrays[call.target], call.scratch, *[arrays[place] for place in call.operands])
+                call.routine.run(arrays[call.target], call.scratch, *[arrays[operand] for operand in call.operands])
             if not self.writes_out:
                 np.copyto(out, arrays[-1])
 
     def bound(self, inputs: Sequence[Array | None], out: Array) -> BoundCall:
         arrays = self._filled(inputs, out)
         calls: list[BoundCall] = [
-            call.routine.bound(arrays[call.target], call.scratch, *[arrays[place] for place in call.operands])
+            call.routine.bound(arrays[call.target], call.scratch, *[arrays[operand] for operand in call.operands])
             for call in self.calls
         ]
         if not self.writes_out:
@@ -132,8 +132,8 @@ class _Arranged:
 
     def _filled(self, inputs: Sequence[Array | None], out: Array) -> list[Any]:
         arrays: list[Any] = list(self.arrays)
-        for place, number in self.reads:
-            arrays[place] = inputs[number]
+        for position, number in self.reads:
+            arrays[position] = inputs[number]
         if self.writes_out:
             arrays[-1] = out
         return arrays
@@ -157,7 +157,7 @@ class _Pool:
 def _arranged(
     program: Program,
     routines: Sequence[Routine | None],
-    given: dict[int, Array],
+    by_number: dict[int, Array],
     out: Array,
     take: Take,
     *,
@@ -165,8 +165,8 @@ def _arranged(
 ) -> _Arranged:
     """Choose an array for each value; ``aliased`` says that the output may be an input."""
     instructions = program.instructions
-    shapes = _shapes(program, given, out)
-    last_uses = {place: number for number, step in enumerate(instructions) for place in step.operands}
+    shapes = _shapes(program, by_number, out)
+    last_uses = {operand: number for number, step in enumerate(instructions) for operand in step.operands}
     pool = _Pool(take)
     arrays: list[Array | None] = [None] * len(instructions)
     reads: list[tuple[int, int]] = []
@@ -195,21 +195,21 @@ def _arranged(
 
 
 def _release(pool: _Pool, arrays: Sequence[Array | None], places: Sequence[int]) -> None:
-    for place in places:
-        array = arrays[place]
+    for position in places:
+        array = arrays[position]
         if array is not None:
             pool.give(array)
 
 
-def _shapes(program: Program, given: dict[int, Array], out: Array) -> list[tuple[int, ...]]:
+def _shapes(program: Program, by_number: dict[int, Array], out: Array) -> list[tuple[int, ...]]:
     """Return the shape of each instruction's value, once types and shapes are checked."""
     shapes: list[tuple[int, ...]] = []
     for step in program.instructions:
         if step.function == "input":
-            _check_type(f"input {step.index}", given[step.index], storage_dtype(step.dtype))
-            shapes.append(given[step.index].shape)
+            _check_type(f"input {step.index}", by_number[step.index], storage_dtype(step.dtype))
+            shapes.append(by_number[step.index].shape)
         else:
-            shapes.append(_broadcast([shapes[place] for place in step.operands]))
+            shapes.append(_broadcast([shapes[operand] for operand in step.operands]))
     _check_type("the output", out, storage_dtype(program.instructions[-1].dtype))
     if _broadcast([shapes[-1], out.shape]) != out.shape:
         raise ExprError(f"inputs broadcast to shape {shapes[-1]}, the output has {out.shape}")

@@ -96,9 +96,9 @@ def expression_of_ast(node: ast.expr, leaf: Callable[[ast.expr], Expr | None]) -
         ExpressionSyntaxError: the text is not an expression.
         ExprError: types do not go together.
     """
-    known = leaf(node)
-    if known is not None:
-        return known
+    read = leaf(node)
+    if read is not None:
+        return read
     constant = _constant(node, F32)
     if constant is not None:
         return constant

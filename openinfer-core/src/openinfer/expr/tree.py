@@ -128,8 +128,8 @@ def literal(value: Scalar, dtype: DType) -> Literal:
 def _same(function: str, *args: Expr) -> DType:
     first = args[0].dtype
     if any(arg.dtype is not first for arg in args):
-        found = ", ".join(str(arg.dtype) for arg in args)
-        raise ExprError(f"{function} needs operands of one type, found {found}")
+        dtypes = ", ".join(str(arg.dtype) for arg in args)
+        raise ExprError(f"{function} needs operands of one type, found {dtypes}")
     return first
 
 

@@ -42,13 +42,13 @@ def verify(expr: Expr) -> None:
 
 
 def _check(instruction: Instruction, program: Program) -> None:
-    name, given = instruction.function, len(instruction.operands)
+    name, count = instruction.function, len(instruction.operands)
     build = functions().get(name)
     if build is None and name != "cast":
         raise ExprError(f"there is no function {name!r}")
     expected = 1 if build is None else len(inspect.signature(build).parameters)
-    if given != expected:
-        raise ExprError(f"{name} takes {expected} operands, found {given}")
+    if count != expected:
+        raise ExprError(f"{name} takes {expected} operands, found {count}")
     if build is None:
         return
     made = build(*(Input(operand, program.instructions[operand].dtype) for operand in instruction.operands))
