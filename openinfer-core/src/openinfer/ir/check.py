@@ -28,8 +28,8 @@ def check_graph(graph: Graph, *, strict: bool = False) -> tuple[Diagnostic, ...]
         ValidationError: with every finding, errors first; in strict mode warnings are errors.
     """
     findings = Findings()
-    found = structure_findings(graph)
-    findings.items += as_errors(found) if strict else found
+    structure = structure_findings(graph)
+    findings.items += as_errors(structure) if strict else structure
     return findings.finish()
 
 
@@ -56,7 +56,7 @@ def _rank(graph: Graph) -> Callable[[Diagnostic], int]:
     """Return a sort key of findings: those about the graph, then declarations, then blocks in order."""
     ranks = {block.name: rank for rank, block in enumerate(ordered_blocks(graph), start=2)}
 
-    def rank(found: Diagnostic) -> int:
-        return ranks[found.block] if found.block is not None else int(found.name is not None)
+    def rank(diagnostic: Diagnostic) -> int:
+        return ranks[diagnostic.block] if diagnostic.block is not None else int(diagnostic.name is not None)
 
     return rank

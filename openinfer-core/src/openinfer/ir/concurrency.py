@@ -46,14 +46,14 @@ class Consumer:
 
 def consumers(graph: Graph) -> tuple[Consumer, ...]:
     """Return the consumers of a graph by name."""
-    found: list[Consumer] = []
+    threads: list[Consumer] = []
     shared = shared_names(graph)
     for name in sorted(graph.blocks):
         waits = [node.kind.names for node in graph.blocks[name].walk() if isinstance(node.kind, Await)]
         if waits and name != "entry":
-            required = frozenset(each for names in waits for each in names)
-            found.append(Consumer(name, required, uses(graph, graph.blocks[name].nodes, shared)))
-    return tuple(found)
+            required = frozenset(name for names in waits for name in names)
+            threads.append(Consumer(name, required, uses(graph, graph.blocks[name].nodes, shared)))
+    return tuple(threads)
 
 
 def uses(graph: Graph, nodes: Iterable[Node], variables: Set[str]) -> Uses:

@@ -86,17 +86,17 @@ class DepTargets:
         return self._last_before(position, dep.after), self._first_after(position, dep.before)
 
     def _last_before(self, position: int, target: str) -> Node | None:
-        for found in self._matching(target, _Rule.WRITES):
-            place = bisect_left(found, position)
-            if place > 0:
-                return self._nodes[found[place - 1]]
+        for positions in self._matching(target, _Rule.WRITES):
+            index = bisect_left(positions, position)
+            if index > 0:
+                return self._nodes[positions[index - 1]]
         return None
 
     def _first_after(self, position: int, target: str) -> Node | None:
-        for found in self._matching(target, _Rule.TOUCHES):
-            place = bisect_right(found, position)
-            if place < len(found):
-                return self._nodes[found[place]]
+        for positions in self._matching(target, _Rule.TOUCHES):
+            index = bisect_right(positions, position)
+            if index < len(positions):
+                return self._nodes[positions[index]]
         return None
 
     def _matching(self, target: str, variable: _Rule) -> Iterator[list[int]]:

@@ -26,8 +26,8 @@ class Doubts:
     def may_miss(self, *words: str, block: str | None = None) -> bool:
         """Return whether an unreadable statement, in ``block`` or else anywhere, may start with one of ``words``."""
         blocks = self.lost if block is None else (block, "")
-        found = [self.lost[name] for name in blocks if name in self.lost]
-        return any("" in lost or not lost.isdisjoint(words) for lost in found)
+        words_lost = [self.lost[name] for name in blocks if name in self.lost]
+        return any("" in lost or not lost.isdisjoint(words) for lost in words_lost)
 
     def may_be_block(self, name: str) -> bool:
         """Return whether a block that the graph does not have may be in text that could not be read."""

@@ -283,10 +283,14 @@ class _Focus:
         self._findings.focus = self._before
 
 
-def of_node(found: Diagnostic, block: str, node: Node, desc: str | None = None) -> Diagnostic:
+def of_node(diagnostic: Diagnostic, block: str, node: Node, desc: str | None = None) -> Diagnostic:
     """Return a finding as one about a node: at its span, where it has none of its own; ``desc`` describes the node."""
     return replace(
-        found, span=found.span or node.span, block=block, node_index=node.index, node_desc=desc or node_desc(node)
+        diagnostic,
+        span=diagnostic.span or node.span,
+        block=block,
+        node_index=node.index,
+        node_desc=desc or node_desc(node),
     )
 
 

@@ -85,8 +85,8 @@ def place_of_word(whole: Span | None, place: Place | None, word: str) -> Place |
     if whole is None or place is None:
         return place
     text = whole.source.text[place.start : place.end]
-    found = re.compile(rf"\b{re.escape(word)}\b").search(text, text.find("[") + 1)
-    return place if found is None else Place(place.start + found.start(), place.start + found.end())
+    match_ = re.compile(rf"\b{re.escape(word)}\b").search(text, text.find("[") + 1)
+    return place if match_ is None else Place(place.start + match_.start(), place.start + match_.end())
 
 
 def span_of(whole: Span | None, place: Place | None) -> Span | None:

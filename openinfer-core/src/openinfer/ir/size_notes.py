@@ -44,26 +44,26 @@ class SizeNotes:
         origin = "the caller" if name in self.overridden else "the model"
         return f"{name} = {self.sizes[name]} from {origin}"
 
-    def on(self, sized: Iterable[Sized], found: Mapping[str, tuple[int | None, ...]]) -> Iterator[Related]:
+    def on(self, sized: Iterable[Sized], shapes: Mapping[str, tuple[int | None, ...]]) -> Iterator[Related]:
         """Yield a note on each declaration with the sizes of its extents.
 
-        ``found`` has the shapes that it has elsewhere, by description: sizes that would be others by them are shown
+        ``shapes`` has the shapes that it has elsewhere, by description: sizes that would be others by them are shown
         with both values.
         """
         for variable in dict.fromkeys(sized):
             if variable.span is None:
                 continue
             names = list(dict.fromkeys(name for dim in variable.dims for name in symbolic.names(dim)))
-            values = ", ".join(self._compared(name, variable, found) for name in names)
+            values = ", ".join(self._compared(name, variable, shapes) for name in names)
             dims = ", ".join(symbolic.text(dim) for dim in variable.dims)
             place = "gets its type here" if variable.inferred else "is declared here"
             note = f"is {variable.type.dtype}[{dims}]: {values}" if names else place
             yield Related(f"`{variable.name}` {note}", variable.span)
 
-    def _compared(self, name: str, variable: Sized, found: Mapping[str, tuple[int | None, ...]]) -> str:
+    def _compared(self, name: str, variable: Sized, shapes: Mapping[str, tuple[int | None, ...]]) -> str:
         """Return a size with where it comes from, and what it would be by other shapes of the same rank."""
         text = self.text(name)
-        for other, shape in found.items():
+        for other, shape in shapes.items():
             for dim, extent in zip(variable.dims, shape, strict=False):
                 is_other = dim == Name(name) and extent is not None and extent != self.sizes[name]
                 if is_other and len(shape) == len(variable.dims):

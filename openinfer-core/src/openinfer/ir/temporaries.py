@@ -32,14 +32,14 @@ def undeclared_outputs(graph: Graph) -> Undeclared:
     ``entry`` comes first, then the other blocks by name. An output that has the name of a loop index around it is none.
     """
     declared = assigned_names(graph).union(graph.vars)
-    found: dict[str, tuple[Block, Node]] = {}
+    undeclared: dict[str, tuple[Block, Node]] = {}
     for name in sorted(graph.blocks, key=lambda n: (n != "entry", n)):
         block = graph.blocks[name]
         for node, indices in with_indices(block.nodes):
             for output in outputs(node):
                 if output not in declared and output not in indices:
-                    found.setdefault(output, (block, node))
-    return found
+                    undeclared.setdefault(output, (block, node))
+    return undeclared
 
 
 def outputs(node: Node) -> tuple[str, ...]:

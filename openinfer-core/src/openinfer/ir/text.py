@@ -150,7 +150,7 @@ def ref_text(ref: Ref) -> str:
 
 def call_text(op: str, inputs: Iterable[tuple[Ref, object | None]]) -> str:
     """Return an operator with its inputs and their types, where these are known: ``add(x: f32[4], W[l])``."""
-    shown = (ref_text(ref) if found is None else f"{ref_text(ref)}: {found}" for ref, found in inputs)
+    shown = (ref_text(ref) if type_ is None else f"{ref_text(ref)}: {type_}" for ref, type_ in inputs)
     return f"{op}({', '.join(shown)})"
 
 

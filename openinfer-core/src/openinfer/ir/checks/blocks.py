@@ -55,10 +55,10 @@ class _Context:
     indices: list[str] = field(default_factory=list[str])
     suggestions: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
 
-    def near(self, name: str, known: Sequence[str]) -> str | None:
+    def near(self, name: str, names: Sequence[str]) -> str | None:
         """Return a suggestion for an unknown name; searching is slow, so it ends after the first few names."""
         if name not in self.suggestions and len(self.suggestions) < MOST_SUGGESTIONS:
-            self.suggestions[name] = did_you_mean(name, known)
+            self.suggestions[name] = did_you_mean(name, names)
         return self.suggestions.get(name)
 
     def error(self, node: Node, code: str, message: str, place: Place | None = None, hint: str | None = None) -> None:
@@ -260,10 +260,10 @@ def _check_loop(context: _Context, node: Node, loop: Loop) -> None:
 
 
 def _check_dep(context: _Context, ordered: tuple[Node | None, Node | None], node: Node, dep: Dep) -> None:
-    for position, (side, target, found) in enumerate(
+    for position, (side, target, ordered_node) in enumerate(
         zip(("after", "before"), (dep.after, dep.before), ordered, strict=True)
     ):
-        if found is None:
+        if ordered_node is None:
             where = "before" if side == "after" else "after"
             message = f"dep {side}({target}) matches no statement {where} it in this list"
             place = part((node.places or NOWHERE).operands, position)

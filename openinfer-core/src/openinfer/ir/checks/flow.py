@@ -98,10 +98,10 @@ def _check_cycles(blocks: Mapping[str, Block], findings: Findings) -> None:
 
 def _unconditional(block: Block) -> list[tuple[str, Node]]:
     """Return the blocks that a block surely calls, if it is run."""
-    found: list[tuple[str, Node]] = []
+    targets: list[tuple[str, Node]] = []
     for node in block.nodes:
         if isinstance(node.kind, Return):
             break
         if isinstance(node.kind, Branch) and node.kind.else_block in (None, node.kind.then_block):
-            found.append((node.kind.then_block, node))
-    return found
+            targets.append((node.kind.then_block, node))
+    return targets

@@ -44,5 +44,5 @@ def _placeholders(graph: Graph, used: set[str]) -> Iterator[tuple[int, frozenset
     """Yield, by the index of each operator's node, the outputs in front of its last used one: they keep its place."""
     for _, node in graph.nodes():
         if isinstance(node.kind, Op) and len(outputs := node.kind.outputs) > 1:
-            last = next((place for place in reversed(range(len(outputs))) if outputs[place] in used), 0)
+            last = next((last_used for last_used in reversed(range(len(outputs))) if outputs[last_used] in used), 0)
             yield node.index, frozenset(outputs[:last])

@@ -125,17 +125,17 @@ def _check_writers(graph: Graph, consumers: list[Block], findings: Findings) -> 
 
 def _touched(graph: Graph, nodes: tuple[Node, ...], *, only_writes: bool = False) -> frozenset[str]:
     """Return every name that statements use, those of called blocks included."""
-    found: set[str] = set()
+    names: set[str] = set()
     seen: set[str] = set()
     waiting = [nodes]
     while waiting:
         for node in walk(waiting.pop()):
-            found |= writes(node) if only_writes else writes(node) | reads(node)
+            names |= writes(node) if only_writes else writes(node) | reads(node)
             if isinstance(node.kind, Branch):
                 targets = {node.kind.then_block, node.kind.else_block} - seen
                 seen |= {target for target in targets if target is not None}
                 waiting += [graph.blocks[target].nodes for target in sorted(seen & targets) if target in graph.blocks]
-    return frozenset(found)
+    return frozenset(names)
 
 
 class _EntryLine:
