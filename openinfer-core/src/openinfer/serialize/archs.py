@@ -129,16 +129,16 @@ def _section(forms: Mapping[str, Form[Any]], build: Callable[..., Any], *, requi
     fields = {name: form if name in required else Member(form, load_default=None) for name, form in forms.items()}
 
     def made(data: dict[str, Any]) -> Any:
-        given = {name: value for name, value in data.items() if name in forms and value is not None}
-        return build(**given, extra=MappingProxyType({n: v for n, v in data.items() if n not in forms}))
+        fields = {name: value for name, value in data.items() if name in forms and value is not None}
+        return build(**fields, extra=MappingProxyType({n: v for n, v in data.items() if n not in forms}))
 
     return object_form(fields, made, unknown=INCLUDE)
 
 
-def _features(**given: Any) -> Features:
-    extra = given["extra"]
+def _features(**fields: Any) -> Features:
+    extra = fields["extra"]
     collected(((name, value) for name, value in extra.items()), BOOLEAN.read)
-    return Features(**given)
+    return Features(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _target(
     caches: tuple[int, ...] = (),
     dialect: str = "c99",
     flags: tuple[str, ...] = (),
-    **given: Any,
+    **fields: Any,
 ) -> _Target:
     sizes = {
         "vector_nbytes": None if lanes is None else _SINGLE_NBYTES * lanes,
@@ -168,8 +168,8 @@ def _target(
         "l1_nbytes": caches[0] if caches else None,
         "l2_nbytes": caches[min(1, len(caches) - 1)] if caches else None,
     }
-    known = {name: size for name, size in sizes.items() if size is not None}
-    return _Target(TargetInfo(**known, **given), Compiler(dialect=dialect, flags=flags))
+    known_sizes = {name: size for name, size in sizes.items() if size is not None}
+    return _Target(TargetInfo(**known_sizes, **fields), Compiler(dialect=dialect, flags=flags))
 
 
 _KINDS = ("tcm", "sram", "external", "flash")
@@ -255,8 +255,8 @@ def load_arch(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: boo
     try:
         arch = _arch(cast("dict[str, object]", document))
     except FormError as error:
-        found = [problem_found(problem) for problem in error.problems]
-        raise SerializationError(summary(found), diagnostics=found) from error
+        findings = [problem_found(problem) for problem in error.problems]
+        raise SerializationError(summary(findings), diagnostics=findings) from error
     if strict and arch.warnings:
         errors = as_errors(arch.warnings)
         raise SerializationError(summary(errors), diagnostics=errors)
@@ -277,12 +277,12 @@ def _arch(document: dict[str, object]) -> DeviceArch:
         raise FormError(MISSING.within(("device",)))
     device = collected([("device", document["device"])], _DEVICE.read)[0]
     forms = {**_SECTIONS, "limits": _GPU_LIMITS} if device["type"] == "gpu" else _SECTIONS
-    given = {name: document.get(name) for name in forms}
-    if device["type"] == "gpu" and given["limits"] is None:
+    fields = {name: document.get(name) for name in forms}
+    if device["type"] == "gpu" and fields["limits"] is None:
         message = "is missing: a gpu file states its limits"
         raise FormError(replace(MISSING, message=message, path=("limits",)))
-    present = [name for name, value in given.items() if value is not None]
-    read = collected(((name, (name, given[name])) for name in present), lambda pair: forms[pair[0]].read(pair[1]))
+    present = [name for name, value in fields.items() if value is not None]
+    read = collected(((name, (name, fields[name])) for name in present), lambda pair: forms[pair[0]].read(pair[1]))
     extra = {name: value for name, value in document.items() if name not in (*forms, "device", "version")}
     sections = dict(zip(present, read, strict=True))
     target: _Target | None = sections.pop("target", None)
@@ -318,17 +318,17 @@ def _with_warnings(arch: DeviceArch, device: dict[str, object]) -> DeviceArch:
     }
     unknown = [("device", name) for name in device if name not in _IDENTITY]
     unknown += [(section, name) for section, extra in sections.items() for name in extra]
-    found = [
+    warnings = [
         _warning("unknown-field", (name,), f"unknown section `{name}`: kept for the target") for name in arch.extra
     ]
-    found += [_warning("unknown-field", path, f"unknown key `{path[-1]}`: kept for the target") for path in unknown]
+    warnings += [_warning("unknown-field", path, f"unknown key `{path[-1]}`: kept for the target") for path in unknown]
     shared, limit = arch.memory.shared_bytes_per_sm, arch.limits.max_shared_memory_bytes
     if 0 < shared < limit:
         message = f"{shared} is below limits.max_shared_memory_bytes, which is {limit}"
-        found.append(_warning("shared-memory", ("memory", "shared_bytes_per_sm"), message))
+        warnings.append(_warning("shared-memory", ("memory", "shared_bytes_per_sm"), message))
     preferences = arch.preferences
     if preferences.default_precision == "f16" and not arch.features.fp16:
-        found.append(
+        warnings.append(
             _warning(
                 "default-precision",
                 ("preferences", "default_precision"),
@@ -336,7 +336,7 @@ def _with_warnings(arch: DeviceArch, device: dict[str, object]) -> DeviceArch:
             )
         )
         preferences = replace(preferences, default_precision="f32")
-    return replace(arch, preferences=preferences, warnings=tuple(found))
+    return replace(arch, preferences=preferences, warnings=tuple(warnings))
 
 
 def _warning(code: str, path: tuple[str, ...], message: str) -> Diagnostic:

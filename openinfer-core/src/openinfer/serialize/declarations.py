@@ -69,8 +69,8 @@ def _write_argument(argument: AttrArg) -> Any:
 def _read_argument(value: object) -> AttrArg:
     if not isinstance(value, list):
         return AttrArg(VALUE.read(value))
-    name, given = _pair(cast("object", value), "a value, or a pair of name and value")
-    return AttrArg(VALUE.read(given), IDENTIFIER.read(name))
+    name, value_written = _pair(cast("object", value), "a value, or a pair of name and value")
+    return AttrArg(VALUE.read(value_written), IDENTIFIER.read(name))
 
 
 _ARGUMENTS: Form[tuple[AttrArg, ...]] = list_of(

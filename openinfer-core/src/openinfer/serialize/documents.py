@@ -69,8 +69,8 @@ def parse_json(text: str, name: str) -> Any:
     except json.JSONDecodeError as error:
         place = min(error.pos, len(text.rstrip()))
         span = Source(name, text).span(place, place)
-        found = Diagnostic(code="not-json", message=_not_json(error, text), span=span, path="")
-        raise SerializationError(summary([found]), diagnostics=[found]) from error
+        diagnostic = Diagnostic(code="not-json", message=_not_json(error, text), span=span, path="")
+        raise SerializationError(summary([diagnostic]), diagnostics=[diagnostic]) from error
     except RecursionError:
         fail(f"{name}: nested too deeply", "too-deep")
     except ValueError as error:
@@ -130,11 +130,11 @@ def _object(pairs: list[tuple[str, Any]], marked: list[RepeatedKeys]) -> dict[st
 
 def _refuse_non_finite(text: str, name: str) -> NoReturn:
     """Refuse the first of the tokens that Python's reader takes for numbers."""
-    found = next(found for found in _STRING_OR_NON_FINITE.finditer(text) if not found[0].startswith('"'))
+    token = next(token for token in _STRING_OR_NON_FINITE.finditer(text) if not token[0].startswith('"'))
     diagnostic = Diagnostic(
         code="non-finite",
-        message=f"{found[0]} is not JSON",
-        span=Source(name, text).span(found.start(), found.end()),
+        message=f"{token[0]} is not JSON",
+        span=Source(name, text).span(token.start(), token.end()),
         hint='write the string "inf", "-inf" or "nan"',
         path="",
     )
@@ -143,12 +143,12 @@ def _refuse_non_finite(text: str, name: str) -> NoReturn:
 
 def _repeated(value: Any) -> list[tuple[str, tuple[str, ...]]]:
     """Return pointer and keys of every object with repeated keys, in order of the document."""
-    found: list[tuple[str, tuple[str, ...]]] = []
+    repeated: list[tuple[str, tuple[str, ...]]] = []
     waiting: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
     while waiting:
         path, item = waiting.pop()
         if isinstance(item, RepeatedKeys):
-            found.append((pointer_to(path), item.repeated))
+            repeated.append((pointer_to(path), item.repeated))
         if isinstance(item, dict):
             inner: list[tuple[str | int, Any]] = [*cast("dict[str, Any]", item).items()]
         elif isinstance(item, list):
@@ -156,4 +156,4 @@ def _repeated(value: Any) -> list[tuple[str, tuple[str, ...]]]:
         else:
             continue
         waiting += [((*path, key), part) for key, part in reversed(inner)]
-    return found
+    return repeated

@@ -167,22 +167,22 @@ class _Reader:
 
     def _unknown(self, path: Path) -> None:
         severity = Severity.ERROR if self._strict else Severity.WARNING
-        found = finding(path, f"unknown field `{path[-1]}`", "unknown-field", severity)
-        (self.errors if self._strict else self._warnings).append(found)
+        unknown = finding(path, f"unknown field `{path[-1]}`", "unknown-field", severity)
+        (self.errors if self._strict else self._warnings).append(unknown)
 
     def _load(self, form: Form[ValueT], value: object, path: Path) -> ValueT | None:
         """Return what a form makes of a value, or None with the findings recorded."""
         try:
             return form.read(value)
         except FormError as error:
-            found = error.problems
-        unknown = [problem.path for problem in found if problem.code == UNKNOWN.code]
+            problems = error.problems
+        unknown = [problem.path for problem in problems if problem.code == UNKNOWN.code]
         for place in unknown:
             self._unknown((*path, *place))
-        for problem in found:
+        for problem in problems:
             if problem.code != UNKNOWN.code:
                 self._problem(problem.within(path))
-        if len(unknown) < len(found):
+        if len(unknown) < len(problems):
             return None
         return self._load(form, _without(cast("dict[str, Any]", value), unknown), path)
 
@@ -225,9 +225,9 @@ class _Reader:
         for key in block:
             if key not in ("name", "nodes", "hints"):
                 self._unknown((*path, key))
-        given = self._field(IDENTIFIER, block, "name", path)
-        if given is not None and given != name:
-            self._error((*path, "name"), f"the key is {shown(name)}, the name {shown(given)}", "name-mismatch")
+        own_name = self._field(IDENTIFIER, block, "name", path)
+        if own_name is not None and own_name != name:
+            self._error((*path, "name"), f"the key is {shown(name)}, the name {shown(own_name)}", "name-mismatch")
         hints = self._field(HINTS, block, "hints", path) if block.get("hints") is not None else None
         nodes = block.get("nodes")
         if not isinstance(nodes, list):

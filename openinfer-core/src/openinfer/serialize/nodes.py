@@ -212,8 +212,8 @@ def _node_parts(node: Node) -> dict[str, object]:
         "scope": node.scope,
         "returns": node.kind.names if isinstance(node.kind, Return) else (),
     }
-    given = {name: value for name, value in extras.items() if value}
-    return {"index": node.index, "uuid": node.uuid, "kind": node.kind, **given}
+    written = {name: value for name, value in extras.items() if value}
+    return {"index": node.index, "uuid": node.uuid, "kind": node.kind, **written}
 
 
 NODE: Form[Node] = object_form(

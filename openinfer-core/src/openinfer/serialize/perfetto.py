@@ -40,16 +40,16 @@ def trace_to_perfetto(events: Iterable[TraceEvent], memory: Iterable[MemoryUse] 
     tracks: dict[str, list[TraceEvent]] = {"entry": []}
     for event in events:
         tracks.setdefault(event.track, []).append(event)
-    found: list[dict[str, Any]] = [_metadata("process_name", 0, "openinfer")]
+    slices: list[dict[str, Any]] = [_metadata("process_name", 0, "openinfer")]
     number = 0
-    for name, each in tracks.items():
+    for name, track in tracks.items():
         number += 1
-        found += [_metadata("thread_name", number, name), *_track(number, each)]
-        if any(event.device_start_ns is not None for event in each):
+        slices += [_metadata("thread_name", number, name), *_track(number, track)]
+        if any(event.device_start_ns is not None for event in track):
             number += 1
-            found += [_metadata("thread_name", number, f"{name}: device"), *_on_device(number, each)]
-    found += [_counter(use) for use in memory]
-    return {"displayTimeUnit": "ns", "traceEvents": found}
+            slices += [_metadata("thread_name", number, f"{name}: device"), *_on_device(number, track)]
+    slices += [_counter(use) for use in memory]
+    return {"displayTimeUnit": "ns", "traceEvents": slices}
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class _Open:
 
 def _track(number: int, events: Sequence[TraceEvent]) -> list[dict[str, Any]]:
     """Return the slices and instants of one track, in the order in which they begin, outer ones first."""
-    found: list[dict[str, Any]] = []
+    slices: list[dict[str, Any]] = []
     stack: list[_Open] = []
     reached = 0
     before: TraceEvent | None = None
@@ -75,11 +75,11 @@ def _track(number: int, events: Sequence[TraceEvent]) -> list[dict[str, Any]]:
         if event.start_ns < reached or (before is not None and event.start_ns == 0):
             raise SerializationError("the events have no times or are out of order: take them from Executor.trace()")
         if before is None or event.scope is not before.scope or event.turn != before.turn:
-            _move(stack, event, number, reached, found)
-        found.append(_node(number, event))
+            _move(stack, event, number, reached, slices)
+        slices.append(_node(number, event))
         reached, before = event.start_ns + event.duration_ns, event
     _close(stack, 0, reached)
-    return found
+    return slices
 
 
 def _on_device(number: int, events: Sequence[TraceEvent]) -> Iterator[dict[str, Any]]:
@@ -94,7 +94,7 @@ def _on_device(number: int, events: Sequence[TraceEvent]) -> Iterator[dict[str, 
         yield _slice(number, event.node_desc, begun) | work
 
 
-def _move(stack: list[_Open], event: TraceEvent, number: int, reached: int, found: list[dict[str, Any]]) -> None:
+def _move(stack: list[_Open], event: TraceEvent, number: int, reached: int, slices: list[dict[str, Any]]) -> None:
     """End the slices that an event is not in, and begin those that it is in."""
     wanted = list(_around(event))
     wanted.reverse()
@@ -105,7 +105,7 @@ def _move(stack: list[_Open], event: TraceEvent, number: int, reached: int, foun
     for scope, turn in wanted[same:]:
         begun = _Open(scope, turn, event.start_ns, _slice(number, _title(scope, turn), event.start_ns))
         stack.append(begun)
-        found.append(begun.slice)
+        slices.append(begun.slice)
 
 
 def _around(event: TraceEvent) -> Iterator[tuple[Scope, int | None]]:
@@ -133,16 +133,16 @@ def _slice(number: int, name: str, start_ns: int) -> dict[str, Any]:
 
 
 def _node(number: int, event: TraceEvent) -> dict[str, Any]:
-    found = _slice(number, event.node_desc, event.start_ns)
-    found["cat"] = event.op_name or event.kind
+    slice_ = _slice(number, event.node_desc, event.start_ns)
+    slice_["cat"] = event.op_name or event.kind
     if event.duration_ns:
-        found["dur"] = event.duration_ns / 1000
+        slice_["dur"] = event.duration_ns / 1000
     else:
-        del found["dur"]
-        found |= {"ph": "i", "s": "t"}
+        del slice_["dur"]
+        slice_ |= {"ph": "i", "s": "t"}
     texts = {"inputs": list(event.params), "output": list(event.output)}
-    found["args"] = {"kind": event.kind, "block": event.block_name, "node": event.node_index, **texts}
-    return found
+    slice_["args"] = {"kind": event.kind, "block": event.block_name, "node": event.node_index, **texts}
+    return slice_
 
 
 def _metadata(kind: str, number: int, name: str) -> dict[str, Any]:

@@ -83,5 +83,5 @@ def trace_from_json(source: list[Any] | str | os.PathLike[str]) -> tuple[TraceEv
     try:
         return list_of(EVENT).read(cast("object", document))
     except FormError as error:
-        found = [problem_found(problem) for problem in error.problems]
-        raise SerializationError(summary(found), diagnostics=found) from error
+        findings = [problem_found(problem) for problem in error.problems]
+        raise SerializationError(summary(findings), diagnostics=findings) from error

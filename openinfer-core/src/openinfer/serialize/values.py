@@ -124,9 +124,9 @@ def _write_hints(hints: Attrs) -> dict[str, Any]:
 
 def _read_hint(pair: tuple[str, object]) -> tuple[str, AttrValue]:
     name = SETTING_NAME.read(pair[0])
-    value, known = VALUE.read(pair[1]), KNOWN_HINTS.get(name)
-    if known is not None and not isinstance(value, known[0]):
-        raise wrong(f"hint `{name}` takes {known[1]}")
+    value, expected = VALUE.read(pair[1]), KNOWN_HINTS.get(name)
+    if expected is not None and not isinstance(value, expected[0]):
+        raise wrong(f"hint `{name}` takes {expected[1]}")
     return name, named_value(name, value)
 
 
