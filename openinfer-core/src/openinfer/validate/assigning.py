@@ -35,24 +35,24 @@ def with_assigns(text: str, graph: Graph, types: Iterable[InferredType]) -> Assi
     places = _places(graph)
     written: list[tuple[int, InferredType]] = []
     left: list[InferredType] = []
-    for found in types:
-        place = places.get(found.name)
-        if place is None or place.span is None or not found.is_known:
-            left.append(found)
+    for type_ in types:
+        first = places.get(type_.name)
+        if first is None or first.span is None or not type_.is_known:
+            left.append(type_)
         else:
-            written.append((place.span.start, found))
+            written.append((first.span.start, type_))
     pieces: list[str] = []
     end = len(text)
-    for start, found in sorted(written, key=lambda each: each[0], reverse=True):
-        pieces += [text[start:end], f"assign {found}; "]
+    for start, type_ in sorted(written, key=lambda pair: pair[0], reverse=True):
+        pieces += [text[start:end], f"assign {type_}; "]
         end = start
     pieces.append(text[:end])
-    return Assigned("".join(reversed(pieces)), tuple(found for _, found in written), tuple(left))
+    return Assigned("".join(reversed(pieces)), tuple(type_ for _, type_ in written), tuple(left))
 
 
 def _places(graph: Graph) -> Mapping[str, Node]:
     """Return the statement in front of which each output may be declared."""
-    found: dict[str, Node] = {}
+    first_uses: dict[str, Node] = {}
     private = private_temporaries(graph)
     entry = graph.blocks["entry"]
     elsewhere = _outputs(graph, [name for name in graph.blocks if name != "entry"])
@@ -60,15 +60,15 @@ def _places(graph: Graph) -> Mapping[str, Node]:
     for name in _outputs(graph, graph.blocks) - private:
         first = entry.nodes[0] if name in elsewhere else firsts.get(name)
         if first is not None:
-            found[name] = first
+            first_uses[name] = first
     owners: dict[str, list[str]] = {}
-    for thread in (each.name for each in consumers(graph)):
+    for thread in (consumer.name for consumer in consumers(graph)):
         for name in private & _outputs(graph, reached_blocks(graph, thread)):
             owners.setdefault(name, []).append(thread)
     for name, threads in owners.items():
         if len(threads) == 1:
-            found[name] = graph.blocks[threads[0]].nodes[0]
-    return found
+            first_uses[name] = graph.blocks[threads[0]].nodes[0]
+    return first_uses
 
 
 def _firsts(block: Block) -> Mapping[str, Node]:
@@ -81,5 +81,5 @@ def _firsts(block: Block) -> Mapping[str, Node]:
 
 
 def _outputs(graph: Graph, blocks: Iterable[str]) -> frozenset[str]:
-    found: Sequence[Node] = [node for name in blocks for node in graph.blocks[name].walk()]
-    return frozenset(name for node in found for name in outputs(node))
+    nodes: Sequence[Node] = [node for name in blocks for node in graph.blocks[name].walk()]
+    return frozenset(name for node in nodes for name in outputs(node))

@@ -26,7 +26,7 @@ def check_concurrency(graph: Graph, findings: Findings) -> None:
     line = _EntryLine(graph, entry, findings)
     if any(isinstance(node.kind, Yield | Await) for node in _inside_loops(entry)):
         yielded = {name for node in entry.walk() if isinstance(node.kind, Yield) for name in node.kind.names}
-        line.started = {each.name for each in line.consumers if each.requirements <= yielded}
+        line.started = {consumer.name for consumer in line.consumers if consumer.requirements <= yielded}
     else:
         line.run()
     _warn_of_dead(graph, line.consumers, frozenset(line.started), findings)
@@ -37,8 +37,8 @@ def _inside_loops(entry: Block) -> list[Node]:
     return [node for node in walk(loops) if not isinstance(node.kind, Loop)]
 
 
-def _warn_of_dead(graph: Graph, found: tuple[Consumer, ...], started: frozenset[str], findings: Findings) -> None:
-    for consumer in found:
+def _warn_of_dead(graph: Graph, threads: tuple[Consumer, ...], started: frozenset[str], findings: Findings) -> None:
+    for consumer in threads:
         if consumer.name in started:
             continue
         block = graph.blocks[consumer.name]
@@ -103,7 +103,7 @@ class _EntryLine:
     def __post_init__(self) -> None:
         self.consumers = consumers(self.graph)
         self._shared = shared_names(self.graph)
-        self._fresh = {each.name: set() for each in self.consumers}
+        self._fresh = {consumer.name: set() for consumer in self.consumers}
         for consumer in self.consumers:
             for name in consumer.requirements:
                 self._waiting.setdefault(name, []).append(consumer)
@@ -125,11 +125,11 @@ class _EntryLine:
                     self._running.remove(consumer)
         elif self._running:
             used = uses(self.graph, (node,), self._shared)
-            for each in self._running.sharing(used):
+            for other in self._running.sharing(used):
                 # The structure check has reported uses of variables that are out.
-                for name in sorted(each.uses.races_with(used) - each.requirements):
-                    message = f"`{name}` is used here while consumer `{each.name}` uses it, and one of them writes it"
-                    self.findings.error("race", message, hint=f"await `{min(each.requirements)}` before")
+                for name in sorted(other.uses.races_with(used) - other.requirements):
+                    message = f"`{name}` is used here while consumer `{other.name}` uses it, and one of them writes it"
+                    self.findings.error("race", message, hint=f"await `{min(other.requirements)}` before")
 
     def _yield(self, names: tuple[str, ...]) -> None:
         out = handed_over(self.graph, names)

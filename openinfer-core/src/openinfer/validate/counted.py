@@ -21,5 +21,5 @@ def counted_names(graph: Graph, environment: Environment) -> frozenset[str]:
         schema = environment.ops.get(environment.op_aliases.get(node.kind.op, node.kind.op))
         if schema is not None and schema.counted:
             places = counted_places(schema)
-            names.update(name for place, name in enumerate(node.kind.outputs) if place in places)
+            names.update(name for number, name in enumerate(node.kind.outputs) if number in places)
     return frozenset(names)

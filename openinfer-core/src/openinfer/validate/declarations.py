@@ -46,17 +46,17 @@ def tensor_type(
         if extent is None:
             return None
         shape.append(extent)
-    found = TensorType(dtype, tuple(shape))
+    kind = TensorType(dtype, tuple(shape))
     if len(dims) > LARGEST_RANK:
         findings.error("bad-dim", f"a tensor has {len(dims)} dimensions, more than {LARGEST_RANK}", span=span)
         return None
-    if not found.fits:
+    if not kind.fits:
         shown = ", ".join(symbolic.text(dim) for dim in dims)
-        what = "elements" if found.count > LARGEST_SIZE else "bytes, or elements if no dim were 0"
+        what = "elements" if kind.count > LARGEST_SIZE else "bytes, or elements if no dim were 0"
         message = f"a tensor [{shown}] has more than {LARGEST_SIZE} {what}{_where_from(dims, findings)}"
         findings.error("bad-dim", message, span=span)
         return None
-    return found
+    return kind
 
 
 def _extent(dim: IntExpr, sizes: Mapping[str, int], findings: Findings, span: Span | None) -> int | None:
@@ -99,9 +99,9 @@ def resolve_declaration(
     decl: VarDecl, model: Model, sizes: Mapping[str, int], findings: Findings
 ) -> ResolvedVar | PrefixTable | None:
     """Return the declaration with sizes and initial value known; None after an error was recorded."""
-    places = [span_of(decl.span, place) for place in decl.places.dims] if decl.places is not None else []
-    found = tensor_type(decl.dtype, decl.dims, sizes, findings, decl.span, places)
-    if found is None:
+    places = [span_of(decl.span, dim) for dim in decl.places.dims] if decl.places is not None else []
+    kind = tensor_type(decl.dtype, decl.dims, sizes, findings, decl.span, places)
+    if kind is None:
         return None
     storage = Storage(decl.kind.value)
     if decl.pattern is not None:
@@ -109,14 +109,14 @@ def resolve_declaration(
         return PrefixTable(
             name=decl.name,
             storage=storage,
-            type=found,
+            type=kind,
             formals=decl.formals,
             pattern=decl.pattern,
             initial=zero,
             decl=decl,
         )
     variable = ResolvedVar(
-        name=decl.name, storage=storage, type=found, initial=None, decl=decl, dims=decl.dims, span=decl.span
+        name=decl.name, storage=storage, type=kind, initial=None, decl=decl, dims=decl.dims, span=decl.span
     )
     _check_link(decl, variable, model, findings)
     return replace(variable, initial=_initial(decl, variable, model, findings))
@@ -162,10 +162,10 @@ def _check_link(decl: VarDecl, variable: ResolvedVar, model: Model, findings: Fi
         findings.warn("init-unused", message, span=_attribute(decl, "init"))
 
 
-def _other_way_round(decl: VarDecl, variable: ResolvedVar, found: tuple[int, ...]) -> str | None:
+def _other_way_round(decl: VarDecl, variable: ResolvedVar, in_file: tuple[int, ...]) -> str | None:
     """Return a hint where a declaration has the last two dims of a tensor in the other order."""
     shape = variable.type.shape
-    if len(shape) < 2 or shape == found or (*shape[:-2], shape[-1], shape[-2]) != found:
+    if len(shape) < 2 or shape == in_file or (*shape[:-2], shape[-1], shape[-2]) != in_file:
         return None
     *leading, rows, columns = decl.dims
     dims = ", ".join(symbolic.text(dim) for dim in (*leading, columns, rows))
@@ -224,17 +224,17 @@ def _unbound_hint(variable: ResolvedVar, model: Model) -> str:
 
 
 def _check_metadata(decl: VarDecl, name: str, variable: ResolvedVar, model: Model, findings: Findings) -> None:
-    item, found = model.typed_metadata[name], variable.type
+    item, declared = model.typed_metadata[name], variable.type
     if item.dtype == "str":
-        message = f"metadata `{name}` is a string, `{decl.name}` is declared {found}"
+        message = f"metadata `{name}` is a string, `{decl.name}` is declared {declared}"
         findings.error("model-mismatch", message, span=decl.span)
         return
     array = model.load_metadata_tensor(name)
     shape = () if array is None else array.shape
-    if shape != found.shape or not _narrows(BY_NAME[item.dtype], found.dtype, array):
+    if shape != declared.shape or not _narrows(BY_NAME[item.dtype], declared.dtype, array):
         in_file = TensorType(BY_NAME[item.dtype], shape)
         described = f"{in_file}{_value(array)}"
-        message = f"`{decl.name}` is declared {found}, which cannot hold the model's metadata `{name}`: {described}"
+        message = f"`{decl.name}` is declared {declared}, which cannot hold the model's metadata `{name}`: {described}"
         elsewhere = {f"the model's metadata `{name}`": shape}
         findings.error("model-mismatch", message, span=decl.span, sized=_if_sized(variable, shape), found=elsewhere)
 

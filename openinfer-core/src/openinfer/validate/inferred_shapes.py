@@ -137,7 +137,7 @@ def of_numbers(call: OpCall, schema: OpSchema) -> Sequence[Result]:
 def _counted(made: Sequence[Result], schema: OpSchema) -> Sequence[Result]:
     """Return types whose first extent only the running program knows, where the operator counts rows."""
     places = counted_places(schema)
-    return [(dtype, (None, *dims[1:]) if place in places else dims) for place, (dtype, dims) in enumerate(made)]
+    return [(dtype, (None, *dims[1:]) if number in places else dims) for number, (dtype, dims) in enumerate(made)]
 
 
 def _results_on_sizes(statement: Statement) -> Sequence[Result]:

@@ -57,9 +57,9 @@ def check_kernels(
         if op is None:
             continue
         with findings.at(block, node):
-            found = kernels.device_for(op, hinted.get(node.index, device))
-        if found != device:
-            placed[node.index] = found
+            chosen = kernels.device_for(op, hinted.get(node.index, device))
+        if chosen != device:
+            placed[node.index] = chosen
     return placed
 
 
@@ -110,9 +110,9 @@ class _Kernels:
         missing = [] if spec is None else self._missing(op, spec)
         if spec is None or not missing:
             return device
-        if spec.fallback is None or not all(each.is_taken_by(spec.fallback) for each in missing):
-            for each in missing:
-                self._findings.error("kernel-missing", each.reason)
+        if spec.fallback is None or not all(kernel.is_taken_by(spec.fallback) for kernel in missing):
+            for kernel in missing:
+                self._findings.error("kernel-missing", kernel.reason)
             return device
         return self._fallen_back(op, spec, spec.fallback.device, _reasons(missing)) or device
 
@@ -161,4 +161,4 @@ def _key(op: ResolvedOp, spec: DeviceSpec) -> tuple[object, ...]:
 
 
 def _reasons(missing: list[Missing]) -> str:
-    return "; ".join(dict.fromkeys(each.reason for each in missing))
+    return "; ".join(dict.fromkeys(kernel.reason for kernel in missing))

@@ -58,9 +58,9 @@ def unused_tensors(programs: Iterable[ResolvedGraph], model: Model) -> tuple[Dia
 def linked_tensors(program: ResolvedGraph, model: Model) -> frozenset[str]:
     """Return the tensors of a model that declarations have the names of, by themselves, ``@ref`` or ``@pattern``."""
     declared = program.graph.vars.values()
-    found = {decl.ref or decl.name for decl in declared if decl.pattern is None}
+    linked = {decl.ref or decl.name for decl in declared if decl.pattern is None}
     for table in program.tables.values():
         pieces = re.split(r"\{[A-Za-z_][A-Za-z0-9_]*\}", table.pattern)
         pattern = re.compile("[0-9]+".join(map(re.escape, pieces)))
-        found.update(name for name in model.tensors if pattern.fullmatch(name))
-    return frozenset(found & model.tensors.keys())
+        linked.update(name for name in model.tensors if pattern.fullmatch(name))
+    return frozenset(linked & model.tensors.keys())

@@ -111,11 +111,11 @@ class _Resolution:
                 self.findings.fault(error, self.findings.places.name)
                 return None
         types = [None if ref is None else self._read(ref) for ref in inputs]
-        found = [
+        variable_types = [
             writable_type(name, self.scope, self.findings, part(self.findings.places.writes, position))
             for position, name in enumerate(self.op.outputs)
         ]
-        outputs = [each for each in found if each is not None]
+        outputs = [type_ for type_ in variable_types if type_ is not None]
         if self.findings.errors_since(before):
             return None
         if self._depends_on_mistake(inputs, types, outputs):
@@ -127,8 +127,8 @@ class _Resolution:
     def _about(self, inputs: Sequence[Ref | None]) -> AbstractContextManager[None]:
         """Have errors name the operator with its inputs."""
         type_of = self.scope.type_of
-        given = [ref for ref in inputs if ref is not None]
-        return self.findings.about(lambda: call_text(self.schema.name, ((r, type_of(r.name)) for r in given)))
+        refs = [ref for ref in inputs if ref is not None]
+        return self.findings.about(lambda: call_text(self.schema.name, ((r, type_of(r.name)) for r in refs)))
 
     def _read(self, ref: Ref) -> TensorType | None:
         return readable_type(ref, self.scope, self.findings, self._places.get(ref))
@@ -143,14 +143,14 @@ class _Resolution:
             if isinstance(value, VarValue) and name in written.settings
         }
         # The last entry of a key stays, so what comes first is put in last.
-        given = zip(reversed(self.op.inputs), reversed(written.reads), strict=False)
-        return {**named, **dict(given)}
+        from_last = zip(reversed(self.op.inputs), reversed(written.reads), strict=False)
+        return {**named, **dict(from_last)}
 
     def _depends_on_mistake(
         self, inputs: Sequence[Ref | None], types: Sequence[TensorType | None], outputs: Sequence[TensorType]
     ) -> bool:
         """Whether a variable here has no type because its declaration is wrong, which is reported there."""
-        unknown = any(ref is not None and found is None for ref, found in zip(inputs, types, strict=True))
+        unknown = any(ref is not None and type_ is None for ref, type_ in zip(inputs, types, strict=True))
         return unknown or len(outputs) < len(self.op.outputs)
 
     def _report_cannot_infer(
@@ -220,10 +220,10 @@ class _Resolution:
     ) -> ResolvedOp | None:
         if not self._aliasing_fits(inputs, settings):
             return None
-        known = {n: v for n, v in settings.items() if not isinstance(v, RuntimeScalar | RuntimeInts)}
+        at_planning = {n: v for n, v in settings.items() if not isinstance(v, RuntimeScalar | RuntimeInts)}
         later = {n: v for n, v in settings.items() if isinstance(v, RuntimeScalar | RuntimeInts)}
         varying = self._varies(inputs)
-        filled = self._filled(inputs, types, known, later, outputs, varying=varying)
+        filled = self._filled(inputs, types, at_planning, later, outputs, varying=varying)
         if filled is None:
             return None
         return ResolvedOp(
@@ -245,7 +245,7 @@ class _Resolution:
         self,
         inputs: Sequence[Ref | None],
         types: Sequence[TensorType | None],
-        known: Mapping[str, SettingValue],
+        at_planning: Mapping[str, SettingValue],
         later: Mapping[str, UnresolvedSetting],
         outputs: Sequence[TensorType],
         *,
@@ -256,17 +256,17 @@ class _Resolution:
         shapes_known = not varying and all(spec.type in _SHAPELESS for spec in specs)
         stand_ins = {spec.name: stand_in(spec, later[spec.name]) for spec in specs}
         try:
-            settings = {**known, **stand_ins}
+            settings = {**at_planning, **stand_ins}
             call = self._as_inferred(types, settings) or call_of(self.schema, types, settings, outputs)
         except PluginError as error:
             if later:
                 # A rule may need a setting that is known only when the operator runs.
-                return {**_defaults(self.schema), **known}
+                return {**_defaults(self.schema), **at_planning}
             self.findings.fault(error, self.findings.places.name)
             return None
         except OpTypeError as error:
             if not shapes_known and error.code in _LATER:
-                return {**_defaults(self.schema), **known}
+                return {**_defaults(self.schema), **at_planning}
             self._record(error, self._sized(inputs, error.code))
             return None
         if not self._outputs_fit(call.outputs, outputs, shapes=shapes_known):
@@ -281,19 +281,19 @@ class _Resolution:
         return call
 
     def _outputs_fit(self, inferred: Sequence[TensorType], declared: Sequence[TensorType], *, shapes: bool) -> bool:
-        for position, (wanted, found) in enumerate(zip(inferred, declared, strict=False)):
+        for position, (wanted, own) in enumerate(zip(inferred, declared, strict=False)):
             name, place = self.op.outputs[position], part(self.findings.places.writes, position)
             variable = self.scope.variables[name]
-            if wanted.dtype is not found.dtype:
-                message = f"yields {wanted.dtype}, `{name}` is {_declared(variable)}{found}"
+            if wanted.dtype is not own.dtype:
+                message = f"yields {wanted.dtype}, `{name}` is {_declared(variable)}{own}"
                 sized = (variable,) if variable.inferred else ()
                 self.findings.error(
                     "output-dtype", message, place=place, decl=variable.decl, sized=sized, is_predicate=True
                 )
                 return False
-            counts = position in counted_places(self.schema) and len(wanted.shape) != len(found.shape)
-            if (shapes and wanted.shape != found.shape) or counts:
-                message = f"yields {wanted}, `{name}` is {_declared(variable)}{found}"
+            counts = position in counted_places(self.schema) and len(wanted.shape) != len(own.shape)
+            if (shapes and wanted.shape != own.shape) or counts:
+                message = f"yields {wanted}, `{name}` is {_declared(variable)}{own}"
                 sized = (*self._sized(self.matched.inputs, "shape-mismatch"), variable)
                 self.findings.error("shape-mismatch", message, place=place, sized=sized, is_predicate=True)
                 return False
@@ -301,13 +301,13 @@ class _Resolution:
 
     def _record(self, error: OpTypeError, sized: Sequence[ResolvedVar] = ()) -> None:
         """Record an error of the operator at the setting or input at fault, with the other settings involved."""
-        places, given = self.findings.places, self.matched.written
-        at_fault = [name for name in error.settings if name in given]
-        names = [given[name] for name in at_fault]
+        places, written = self.findings.places, self.matched.written
+        at_fault = [name for name in error.settings if name in written]
+        names = [written[name] for name in at_fault]
         place = setting_value_place(places, names[0]) if names else self._input_at_fault(error)
         others = ((name, self.findings.span_at(setting_value_place(places, name))) for name in names[1:])
         related = tuple(Related(f"`{name}` is given here", span) for name, span in others if span is not None)
-        renamed = (f"`{given[name]}` is the setting `{name}`" for name in at_fault if given[name] != name)
+        renamed = (f"`{written[name]}` is the setting `{name}`" for name in at_fault if written[name] != name)
         hint = "; ".join((*([] if error.hint is None else [error.hint]), *renamed)) or None
         predicate = error.predicate if error.of == self.schema.name else None
         self.findings.error(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def hinted_devices(graph: Graph) -> Mapping[int, str]:
     """Return the device that hints name for each operator for which they do, by node index; the innermost wins."""
-    found: dict[int, str] = {}
+    devices: dict[int, str] = {}
     waiting: list[tuple[Sequence[Node], str | None]] = [
         (block.nodes, _named(block.hints, None)) for block in graph.blocks.values()
     ]
@@ -28,10 +28,10 @@ def hinted_devices(graph: Graph) -> Mapping[int, str]:
             if isinstance(node.kind, Loop):
                 waiting.append((node.kind.body, name))
             elif isinstance(node.kind, Op) and name is not None:
-                found[node.index] = name
-    return found
+                devices[node.index] = name
+    return devices
 
 
 def _named(hints: Attrs, around: str | None) -> str | None:
-    found = hints.get("placement")
-    return found.value if isinstance(found, StrValue) else around
+    hint = hints.get("placement")
+    return hint.value if isinstance(hint, StrValue) else around

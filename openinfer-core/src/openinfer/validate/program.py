@@ -70,11 +70,11 @@ def checked_program(
     resolved = check_against_model(
         reading.graph, model, findings, doubts=reading.doubts, environment=offered, device=device, sizes=sizes
     )
-    found = _errors_first((*reading.errors, *findings.items))
-    if found and found[0].severity is Severity.ERROR:
-        return Checked(found)
-    return Checked(found, replace(resolved, warnings=tuple(findings.items)))
+    diagnostics = _errors_first((*reading.errors, *findings.items))
+    if diagnostics and diagnostics[0].severity is Severity.ERROR:
+        return Checked(diagnostics)
+    return Checked(diagnostics, replace(resolved, warnings=tuple(findings.items)))
 
 
-def _errors_first(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    return tuple(sorted(found, key=lambda finding: finding.severity is Severity.WARNING))
+def _errors_first(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(sorted(diagnostics, key=lambda finding: finding.severity is Severity.WARNING))

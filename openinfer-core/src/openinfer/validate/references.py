@@ -80,11 +80,11 @@ def _problem(ref: Ref, scope: Scope) -> tuple[str, str, str | None] | None:
     if ref.name not in scope.names and ref.name not in scope.indices:
         hint = did_you_mean(ref.name, [*scope.names, *scope.indices])
         return "unknown-variable", f"unknown variable `{ref.name}`", hint
-    found = next(iter(scope.declared(ref.name)), None)
-    if found is not None and found.decl is not None and ref.name not in scope.indices:
-        wrong = ref_problem(ref, found.decl) if found.decl.kind is not MemoryKind.PERSISTENT else None
+    declared = next(iter(scope.declared(ref.name)), None)
+    if declared is not None and declared.decl is not None and ref.name not in scope.indices:
+        wrong = ref_problem(ref, declared.decl) if declared.decl.kind is not MemoryKind.PERSISTENT else None
         return (*wrong, None) if wrong is not None else None
-    if ref.indices and (found is not None or ref.name in scope.indices):
+    if ref.indices and (declared is not None or ref.name in scope.indices):
         what = "a loop index" if ref.name in scope.indices else "a temporary"
         return "not-indexable", f"`{ref.name}` is {what}: it takes no indices", None
     return None
@@ -98,13 +98,13 @@ def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings,
     values = [_known_values(name, scope) for name in names]
     if any(v is None for v in values):
         return
-    known = [v for v in values if v is not None]
-    if math.prod(max(0, v.stop - v.start) for v in known) > MOST_COMBINATIONS:
+    ranges = [v for v in values if v is not None]
+    if math.prod(max(0, v.stop - v.start) for v in ranges) > MOST_COMBINATIONS:
         return
     try:
         entries = dict.fromkeys(
             tuple(_evaluate(index, dict(zip(names, chosen, strict=True))) for index in ref.indices)
-            for chosen in product(*known)
+            for chosen in product(*ranges)
         )
     except symbolic.DivisionError as error:
         findings.error("bad-division", f"index of `{ref_text(ref)}`: {error}", place=place)
@@ -117,8 +117,8 @@ def _check_entry(ref: Ref, table: PrefixTable, scope: Scope, findings: Findings,
         if info is None:
             findings.error("unbound", problem, place=place, decl=table.decl)
         else:
-            found = {f"`{entry_text(table, entry)}`": info.shape}
-            findings.error("model-mismatch", problem, place=place, sized=(table,), found=found)
+            shapes = {f"`{entry_text(table, entry)}`": info.shape}
+            findings.error("model-mismatch", problem, place=place, sized=(table,), found=shapes)
         return
 
 

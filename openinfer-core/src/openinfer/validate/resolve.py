@@ -143,11 +143,11 @@ def _check_inferred(undeclared: Undeclared, scope: Scope, findings: Findings) ->
 
 def _structure(graph: Graph, environment: Environment, findings: Findings, doubts: Doubts) -> Doubts:
     """Phase S, and the warnings of the text but for attributes that a plugin understands."""
-    found, doubts = check_structure(graph, doubts)
+    structure, doubts = check_structure(graph, doubts)
     warnings = [warning for warning in graph.warnings if not is_understood(warning, environment)]
     findings.items += as_errors(warnings) if findings.strict else warnings
     # A graph that was made with a check carries the warnings of phase S already.
-    fresh = [finding for finding in found if finding not in graph.warnings]
+    fresh = [finding for finding in structure if finding not in graph.warnings]
     findings.items += as_errors(fresh) if findings.strict else fresh
     return doubts
 
@@ -183,8 +183,8 @@ def _declared(
 ) -> Scope:
     certain = [decl for decl in graph.vars.values() if decl.name not in doubts.names]
     resolved = [resolve_declaration(decl, model, sizes, findings) for decl in certain]
-    variables = {found.name: found for found in resolved if isinstance(found, ResolvedVar)}
-    tables = {found.name: found for found in resolved if isinstance(found, PrefixTable)}
+    variables = {variable.name: variable for variable in resolved if isinstance(variable, ResolvedVar)}
+    tables = {table.name: table for table in resolved if isinstance(table, PrefixTable)}
     variables |= scale_variables(variables.values(), model)
     tables |= scale_tables(tables.values(), model)
     scope = Scope(

@@ -49,8 +49,8 @@ class Scope:
 
     def declared(self, *names: str) -> tuple[ResolvedVar | PrefixTable, ...]:
         """Return the variables and tables of these names."""
-        found = (self.variables.get(name) or self.tables.get(name) for name in names)
-        return tuple(each for each in found if each is not None)
+        candidates = (self.variables.get(name) or self.tables.get(name) for name in names)
+        return tuple(declared for declared in candidates if declared is not None)
 
     def type_of(self, name: str) -> TensorType | None:
         """Return the type of a value by its name; None where there is none, or its declaration is wrong."""
@@ -68,31 +68,31 @@ class Scope:
         return name not in self.indices and not self._is_integer_scalar(name) and name in self.sizes
 
     def _is_integer_scalar(self, name: str) -> bool:
-        found = self.variables.get(name)
-        if found is None or found.type.count != 1 or found.type.shape:
+        variable = self.variables.get(name)
+        if variable is None or variable.type.count != 1 or variable.type.shape:
             return False
-        return found.type.dtype.is_integer or found.type.dtype.kind is Kind.BOOL
+        return variable.type.dtype.is_integer or variable.type.dtype.kind is Kind.BOOL
 
     def integer_problem(self, name: str) -> str | None:
         """Return why an integer expression cannot use a name, or None (``specification: language.expressions.2``)."""
         if name in self.indices or name in self.sizes or self._is_integer_scalar(name):
             return None
-        found = self.variables.get(name)
-        if found is not None:
-            return f"`{name}` is {found.type}, expected an integer scalar"
-        known = [*self.indices, *self.sizes, *(n for n in self.variables if self._is_integer_scalar(n))]
-        hint = did_you_mean(name, known)
+        variable = self.variables.get(name)
+        if variable is not None:
+            return f"`{name}` is {variable.type}, expected an integer scalar"
+        names = [*self.indices, *self.sizes, *(n for n in self.variables if self._is_integer_scalar(n))]
+        hint = did_you_mean(name, names)
         return f"`{name}` is not a loop index, integer scalar or size variable" + (f"; {hint}" if hint else "")
 
     def scalar_problem(self, name: str) -> str | None:
         """Return why a name cannot be the value of a scalar setting, or None."""
-        found = self.variables.get(name)
+        variable = self.variables.get(name)
         if name in self.indices:
             return None
-        if found is None:
+        if variable is None:
             return f"unknown variable `{name}`"
-        if found.storage is Storage.PERSISTENT:
+        if variable.storage is Storage.PERSISTENT:
             return f"`{name}` is persistent: read it with cache.read first"
-        if found.type.count != 1:
-            return f"`{name}` is {found.type}, expected one element"
-        return f"`{name}` is ternary: it cannot be a setting" if found.type.dtype.kind is Kind.TERNARY else None
+        if variable.type.count != 1:
+            return f"`{name}` is {variable.type}, expected one element"
+        return f"`{name}` is ternary: it cannot be a setting" if variable.type.dtype.kind is Kind.TERNARY else None

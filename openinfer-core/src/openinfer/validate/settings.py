@@ -146,10 +146,10 @@ def _named(spec: SettingSpec, value: VarValue, scope: Scope) -> SettingValue | U
 def _scalar_variable(spec: SettingSpec, name: str, scope: Scope) -> RuntimeScalar:
     problem = scope.scalar_problem(name)
     if problem is not None:
-        found = scope.variables.get(name)
-        hint = did_you_mean(name, scope.variables) if found is None else None
-        is_persistent = found is not None and found.storage is Storage.PERSISTENT
-        code = "unknown-variable" if found is None else "persistent-direct" if is_persistent else "setting-type"
+        variable = scope.variables.get(name)
+        hint = did_you_mean(name, scope.variables) if variable is None else None
+        is_persistent = variable is not None and variable.storage is Storage.PERSISTENT
+        code = "unknown-variable" if variable is None else "persistent-direct" if is_persistent else "setting-type"
         raise SettingError(f"setting `{spec.name}`: {problem}", code=code, hint=hint)
     return RuntimeScalar(name)
 

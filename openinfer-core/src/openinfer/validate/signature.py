@@ -49,7 +49,7 @@ def signature_findings(graph: Graph, environment: Environment, doubts: Doubts = 
     """
     findings = Findings()
     assigned = (node.kind for _, node in graph.nodes() if isinstance(node.kind, Assign))
-    types = {each.name: type_text(each.dtype, each.dims) for each in (*assigned, *graph.vars.values())}
+    types = {variable.name: type_text(variable.dtype, variable.dims) for variable in (*assigned, *graph.vars.values())}
     for block, node in graph.nodes():
         if isinstance(node.kind, Op) and node.index not in doubts.nodes:
             with findings.at(block, node):
@@ -75,12 +75,12 @@ def match_signature(
     with findings.about(lambda: call_text(schema.name, _typed_inputs(op, schema, type_of))):
         named = _named_inputs(op, schema, findings)
         inputs = _inputs(op, schema, named, findings)
-        given = {name: value for name, value in op.settings.items() if schema.input(name) is None}
-        written = _settings(schema, given, findings)
+        settings_written = {name: value for name, value in op.settings.items() if schema.input(name) is None}
+        written = _settings(schema, settings_written, findings)
         _check_outputs(op, schema, findings)
     if findings.errors_since(before):
         return None
-    settings = {canonical: given[name] for canonical, name in written.items()}
+    settings = {canonical: settings_written[name] for canonical, name in written.items()}
     return Matched(schema, inputs, settings, written)
 
 
@@ -121,24 +121,24 @@ def _named_inputs(op: Op, schema: OpSchema, findings: Findings) -> dict[str, Ref
 
 
 def _inputs(op: Op, schema: OpSchema, named: Mapping[str, Ref], findings: Findings) -> tuple[Ref | None, ...]:
-    given, specs = op.inputs, schema.inputs
+    refs, specs = op.inputs, schema.inputs
     variadic = bool(specs) and specs[-1].variadic
-    if len(given) > len(specs) and not variadic:
-        message = f"takes at most {_counted(len(specs), 'input')} ({_shown(specs)}), found {len(given)}"
+    if len(refs) > len(specs) and not variadic:
+        message = f"takes at most {_counted(len(specs), 'input')} ({_shown(specs)}), found {len(refs)}"
         findings.error("arity", message, place=around(findings.places.reads[len(specs) :]), is_predicate=True)
         return ()
-    for spec in specs[: len(given)]:
+    for spec in specs[: len(refs)]:
         if spec.name in named:
             message = f"input `{spec.name}` is given twice"
             findings.error("arity", message, place=setting_name_place(findings.places, spec.name))
-    inputs = [given[p] if p < len(given) else named.get(spec.name) for p, spec in enumerate(specs)]
+    inputs = [refs[p] if p < len(refs) else named.get(spec.name) for p, spec in enumerate(specs)]
     missing = [s.name for s, ref in zip(specs, inputs, strict=True) if ref is None and not s.optional]
     if missing and not any(schema.input(name) and name not in named for name in op.settings):
-        count = len(given) + len(named)
-        found = f"found {_counted(count, 'input')}, missing: {', '.join(missing)}"
-        message = f"takes {_shown(specs)}; {found}"
+        count = len(refs) + len(named)
+        counts = f"found {_counted(count, 'input')}, missing: {', '.join(missing)}"
+        message = f"takes {_shown(specs)}; {counts}"
         findings.error("arity", message, place=findings.places.name, is_predicate=True)
-    return (*inputs, *given[len(specs) :])
+    return (*inputs, *refs[len(specs) :])
 
 
 def _counted(number: int, what: str) -> str:
@@ -149,28 +149,32 @@ def _shown(specs: Sequence[InputSpec]) -> str:
     return ", ".join(f"{s.name}{'?' if s.optional else '...' if s.variadic else ''}" for s in specs) or "no inputs"
 
 
-def _settings(schema: OpSchema, given: Iterable[str], findings: Findings) -> dict[str, str]:
+def _settings(schema: OpSchema, names: Iterable[str], findings: Findings) -> dict[str, str]:
     """Return the names of settings as written, by canonical name."""
-    found: dict[str, str] = {}
-    for name in given:
+    by_setting: dict[str, str] = {}
+    for name in names:
         place = setting_name_place(findings.places, name)
         spec = schema.setting(name)
         if spec is None:
-            known = [s.name for s in schema.settings] + [i.name for i in schema.inputs if i.optional]
-            message = f"has no setting `{name}`; it has: {', '.join(known) or 'none'}"
+            accepted = [s.name for s in schema.settings] + [i.name for i in schema.inputs if i.optional]
+            message = f"has no setting `{name}`; it has: {', '.join(accepted) or 'none'}"
             aliases = [alias for s in schema.settings for alias in s.aliases]
             findings.error(
-                "unknown-setting", message, place=place, hint=did_you_mean(name, [*known, *aliases]), is_predicate=True
+                "unknown-setting",
+                message,
+                place=place,
+                hint=did_you_mean(name, [*accepted, *aliases]),
+                is_predicate=True,
             )
-        elif spec.name in found:
-            message = f"`{found[spec.name]}` and `{name}` are both given: they are one setting"
-            first = findings.span_at(setting_name_place(findings.places, found[spec.name]))
-            related = () if first is None else (Related(f"`{found[spec.name]}` is given here", first),)
+        elif spec.name in by_setting:
+            message = f"`{by_setting[spec.name]}` and `{name}` are both given: they are one setting"
+            first = findings.span_at(setting_name_place(findings.places, by_setting[spec.name]))
+            related = () if first is None else (Related(f"`{by_setting[spec.name]}` is given here", first),)
             findings.error("duplicate-setting", message, place=place, related=related)
         else:
-            found[spec.name] = name
+            by_setting[spec.name] = name
     for spec in schema.settings:
-        if isinstance(spec.default, Required) and spec.name not in found:
+        if isinstance(spec.default, Required) and spec.name not in by_setting:
             message = f"needs the setting `{spec.name}` ({spec.type.value}), which is not given"
             findings.error("missing-setting", message, place=findings.places.name, is_predicate=True)
-    return found
+    return by_setting

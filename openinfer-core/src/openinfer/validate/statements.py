@@ -49,7 +49,7 @@ MOST_INDICES = 6
 
 def temporaries(graph: Graph, scope: Scope, findings: Findings, doubts: Doubts) -> dict[str, ResolvedVar]:
     """Return the temporaries of a graph with their sizes known, and record dimensions that cannot be resolved."""
-    found: dict[str, ResolvedVar] = {}
+    variables: dict[str, ResolvedVar] = {}
     for block, node in graph.nodes():
         if not isinstance(node.kind, Assign) or node.kind.name in doubts.names or node.index in doubts.nodes:
             continue
@@ -58,7 +58,7 @@ def temporaries(graph: Graph, scope: Scope, findings: Findings, doubts: Doubts) 
             type_ = tensor_type(node.kind.dtype, node.kind.dims, scope.sizes, findings, node.span, places)
         if type_ is not None:
             name = node.kind.name
-            found[name] = ResolvedVar(
+            variables[name] = ResolvedVar(
                 name=name,
                 storage=Storage.TEMPORARY,
                 type=type_,
@@ -66,7 +66,7 @@ def temporaries(graph: Graph, scope: Scope, findings: Findings, doubts: Doubts) 
                 dims=node.kind.dims,
                 span=node.span,
             )
-    return found
+    return variables
 
 
 @dataclass
@@ -131,8 +131,8 @@ class Walk:
         """Check the device that hints name: those of the node being checked, or of a block with its ``span``."""
         wanted = hints.get("placement")
         if isinstance(wanted, StrValue) and wanted.value.partition(":")[0] not in self.environment.devices:
-            known = ", ".join(sorted(self.environment.devices)) or "none"
-            message = f"unknown device `{wanted.value}` in `placement`; known: {known}"
+            devices = ", ".join(sorted(self.environment.devices)) or "none"
+            message = f"unknown device `{wanted.value}` in `placement`; known: {devices}"
             own = self.findings.places.hints.get("placement")
             self.findings.warn("unknown-placement", message, span=span, place=own[1] if own is not None else None)
 
@@ -158,9 +158,9 @@ class Walk:
     def _reached(self, bound: IntExpr, number: int, loop: Loop, scope: Scope, indices: Mapping[str, int]) -> int | None:
         """Return a bound at values of the loops around it; None if it has none or does not fit 64 bits, an error."""
         place = part(self.findings.places.operands, number)
-        known = {**scope.sizes, **indices}
+        values = {**scope.sizes, **indices}
         try:
-            value = symbolic.evaluate(bound, known.__getitem__)
+            value = symbolic.evaluate(bound, values.__getitem__)
         except symbolic.DivisionError as error:
             if indices:
                 return None
@@ -177,17 +177,17 @@ class Walk:
     def _copy(self, source: Ref, target: str, scope: Scope) -> None:
         places = self.findings.places
         written = part(places.writes, 0)
-        given = readable_type(source, scope, self.findings, part(places.reads, 0))
+        source_type = readable_type(source, scope, self.findings, part(places.reads, 0))
         wanted = writable_type(target, scope, self.findings, written)
-        if given is None or wanted is None:
+        if source_type is None or wanted is None:
             return
-        message = f"`{ref_text(source)}` is {given}, `{target}` is {wanted}"
-        if given.dtype is not wanted.dtype:
+        message = f"`{ref_text(source)}` is {source_type}, `{target}` is {wanted}"
+        if source_type.dtype is not wanted.dtype:
             hint = f"convert it: `op cast({ref_text(source)}, to={wanted.dtype}) >> {target};`"
             self.findings.misfit(message, scope.declared(source.name, target), written, conversion=hint)
             return
         varying = any(n in scope.variables and scope.variables[n].varying for n in (source.name, target))
-        if not varying and given.shape != wanted.shape:
+        if not varying and source_type.shape != wanted.shape:
             self.findings.misfit(message, scope.declared(source.name, target), written)
 
     def _branch(self, branch: Branch, scope: Scope) -> None:
@@ -195,15 +195,17 @@ class Walk:
             return
         place = part(self.findings.places.reads, 0)
         variable = scope.variables.get(branch.cond)
-        found = variable.type if variable is not None else readable_type(Ref(branch.cond), scope, self.findings, place)
-        if found is None:
+        condition = (
+            variable.type if variable is not None else readable_type(Ref(branch.cond), scope, self.findings, place)
+        )
+        if condition is None:
             return
         decl = variable.decl if variable is not None else None
-        if found.count != 1 or found.dtype.is_packed or found.dtype.kind is Kind.TERNARY:
-            message = f"condition `{branch.cond}` is {found}, expected one bool or number"
+        if condition.count != 1 or condition.dtype.is_packed or condition.dtype.kind is Kind.TERNARY:
+            message = f"condition `{branch.cond}` is {condition}, expected one bool or number"
             self.findings.error("cond-not-scalar", message, place=place, decl=decl)
-        elif found.dtype is not BOOL:
-            message = f"condition `{branch.cond}` is {found.dtype}: any value but zero is true"
+        elif condition.dtype is not BOOL:
+            message = f"condition `{branch.cond}` is {condition.dtype}: any value but zero is true"
             self.findings.warn("cond-not-bool", message, place=place)
 
     def _amount(self, amount: IntExpr, scope: Scope) -> None:
@@ -240,5 +242,5 @@ def _ends(names: Sequence[str], scope: Scope) -> Iterator[dict[str, int]]:
     ranges = [scope.indices.get(name) for name in names]
     if len(names) > MOST_INDICES or not all(ranges):
         return
-    for values in product(*(sorted({known[0], known[-1]}) for known in ranges if known)):
+    for values in product(*(sorted({values_of[0], values_of[-1]}) for values_of in ranges if values_of)):
         yield dict(zip(names, values, strict=True))

@@ -21,14 +21,14 @@ def step_sizes(graph: Graph, model: Model) -> frozenset[str]:
 
 def fixing(graph: Graph, model: Model) -> dict[str, str]:
     """Return the sizes that are the same in every step, each with the declaration that fixes it."""
-    found: dict[str, str] = {}
+    fixed: dict[str, str] = {}
     for decl in graph.vars.values():
         in_model = model.linked(decl.ref or decl.name, decl.dtype) is not None or decl.pattern is not None
         if in_model or decl.kind in (MemoryKind.CONSTANT, MemoryKind.PERSISTENT):
             for dim in decl.dims:
                 for name in symbolic.names(dim):
-                    found.setdefault(name, decl.name)
-    return found
+                    fixed.setdefault(name, decl.name)
+    return fixed
 
 
 def _alone(graph: Graph) -> frozenset[str]:

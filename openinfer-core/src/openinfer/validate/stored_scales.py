@@ -33,7 +33,7 @@ PARTS = ("scale", "zero_point")
 
 def scale_variables(variables: Iterable[ResolvedVar], model: Model) -> dict[str, ResolvedVar]:
     """Return the scales and zero points of the variables that are quantised tensors of the model, by name."""
-    found: dict[str, ResolvedVar] = {}
+    scales: dict[str, ResolvedVar] = {}
     for variable in variables:
         tensor = _tensor(variable)
         if tensor is None or not _has_stored_scales(tensor, variable.type, model):
@@ -42,13 +42,13 @@ def scale_variables(variables: Iterable[ResolvedVar], model: Model) -> dict[str,
             kind = _part_type(tensor, part, model)
             if kind is not None:
                 name = f"{variable.name}@{part}"
-                found[name] = _constant(variable, name, kind, f"{tensor}@{part}")
-    return found
+                scales[name] = _constant(variable, name, kind, f"{tensor}@{part}")
+    return scales
 
 
 def scale_tables(tables: Iterable[PrefixTable], model: Model) -> dict[str, PrefixTable]:
     """Return the scales and zero points of families of quantised tensors; their types are those of the first member."""
-    found: dict[str, PrefixTable] = {}
+    tables_of_scales: dict[str, PrefixTable] = {}
     for table in tables:
         first = next(iter(_entries(table, model)), None)
         for part in PARTS if first is not None else ():
@@ -56,8 +56,8 @@ def scale_tables(tables: Iterable[PrefixTable], model: Model) -> dict[str, Prefi
             if kind is not None:
                 name = f"{table.name}@{part}"
                 pattern = f"{table.pattern}@{part}"
-                found[name] = replace(table, name=name, type=kind, pattern=pattern, initial=Filled(0))
-    return found
+                tables_of_scales[name] = replace(table, name=name, type=kind, pattern=pattern, initial=Filled(0))
+    return tables_of_scales
 
 
 def with_stored_scales(
@@ -71,7 +71,7 @@ def with_stored_scales(
     rule, unchanged = schema.stored_scales, (tuple(inputs), dict(settings))
     if rule is None:
         return unchanged
-    places = {spec.name: place for place, spec in enumerate(schema.inputs)}
+    places = {spec.name: position for position, spec in enumerate(schema.inputs)}
     quantised = inputs[places[rule.of]]
     if quantised is None or inputs[places[rule.scale]] is not None:
         return unchanged
@@ -96,12 +96,12 @@ def _with_axis(
         return dict(settings)
     if rule.sets_axis is not None and rule.sets_axis not in settings:
         return {**settings, rule.sets_axis: axis}
-    known = {spec.name: spec.default for spec in schema.settings} | dict(settings)
+    all_settings = {spec.name: spec.default for spec in schema.settings} | dict(settings)
     if rule.axis is not None:
-        wanted = rule.axis(known)  # pyright: ignore[reportArgumentType] -- settings of run time are true, as given ones
+        wanted = rule.axis(all_settings)  # pyright: ignore[reportArgumentType] -- settings of run time are true, as given ones
     else:
-        given = known.get(rule.sets_axis or "")
-        wanted = given % len(variable.type.shape) if isinstance(given, int) else axis
+        axis_set = all_settings.get(rule.sets_axis or "")
+        wanted = axis_set % len(variable.type.shape) if isinstance(axis_set, int) else axis
     if wanted != axis:
         raise OpTypeError(
             f"the model has scales of `{name}` along its dim {axis}, {schema.name} takes them along dim {wanted} here: "

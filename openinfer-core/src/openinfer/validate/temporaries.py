@@ -91,14 +91,16 @@ def _check_threads(graph: Graph, undeclared: Undeclared, findings: Findings, dou
     if not is_concurrent(graph):
         return
     inferred = undeclared.keys() - doubts.names
-    blocks = {name: reached_blocks(graph, name) for name in ("entry", *(each.name for each in consumers(graph)))}
+    blocks = {
+        name: reached_blocks(graph, name) for name in ("entry", *(consumer.name for consumer in consumers(graph)))
+    }
     written = {
-        name: {output for block in found for node in graph.blocks[block].walk() for output in outputs(node)}
-        for name, found in blocks.items()
+        name: {output for block in blocks_reached for node in graph.blocks[block].walk() for output in outputs(node)}
+        for name, blocks_reached in blocks.items()
     }
     reported: set[tuple[int, str]] = set()
-    for thread, found in blocks.items():
-        for block in found:
+    for thread, blocks_reached in blocks.items():
+        for block in blocks_reached:
             for node in graph.blocks[block].walk():
                 for name in dict.fromkeys(operands(node)):
                     available = name not in inferred or name in written[thread] or name in written["entry"]
