@@ -48,8 +48,8 @@ _settings = _from_environment()
 
 def read_environment() -> None:
     """Read the environment variables again; they are read once, when this module is imported."""
-    found = _from_environment()
-    _settings.kinds, _settings.trace, _settings.timer = found.kinds, found.trace, found.timer
+    settings = _from_environment()
+    _settings.kinds, _settings.trace, _settings.timer = settings.kinds, settings.trace, settings.timer
 
 
 def trace_by_default(trace: bool | None, timer: bool | None) -> tuple[bool, bool]:

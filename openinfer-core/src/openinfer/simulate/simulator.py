@@ -191,16 +191,16 @@ class Simulator:
 
 
 def _program_and_device(
-    given: tuple[Program, ...], device: Device | str | None, environment: Environment
+    arguments: tuple[Program, ...], device: Device | str | None, environment: Environment
 ) -> tuple[Program | None, str]:
     """Return the program and the device among positional arguments."""
-    names = [value for value in given if isinstance(value, str) and not _is_program(value, environment)]
-    found = [value for value in given if not any(value is name for name in names)]
+    names = [value for value in arguments if isinstance(value, str) and not _is_program(value, environment)]
+    programs = [value for value in arguments if not any(value is name for name in names)]
     if device is not None:
         names.append(device)
-    if len(found) > 1 or len(names) > 1:
-        raise TypeError(f"expected one program and one device, found {len(found)} and {len(names)}")
-    return next(iter(found), None), next(iter(names), Device.CPU)
+    if len(programs) > 1 or len(names) > 1:
+        raise TypeError(f"expected one program and one device, found {len(programs)} and {len(names)}")
+    return next(iter(programs), None), next(iter(names), Device.CPU)
 
 
 def _is_program(text: str, environment: Environment) -> bool:

@@ -249,10 +249,10 @@ class _Compiler:
                 raise TypeError(f"unknown statement {type(kind).__name__}")
 
     def _count(self, target: str, amount: IntExpr, names: Names, sign: int) -> BoundCall:
-        buffer, found = self._memory.buffer(target), names.integer(amount)
-        if not callable(found):
-            return bind_count(self._backend, self._binder, buffer, sign * found)
-        return counted_by(found, amount, lambda by: bind_count(self._backend, self._binder, buffer, sign * by))
+        buffer, amount_read = self._memory.buffer(target), names.integer(amount)
+        if not callable(amount_read):
+            return bind_count(self._backend, self._binder, buffer, sign * amount_read)
+        return counted_by(amount_read, amount, lambda by: bind_count(self._backend, self._binder, buffer, sign * by))
 
     def _zeros(self, name: str) -> BoundCall:
         fill = self._backend.bind_fill(self._memory.buffer(name), 0)
@@ -277,8 +277,8 @@ class _Compiler:
             return self._operators.copy(source, self._memory.buffer(access.base), names)
         cache = self._memory.cache(access.base)
         slots = slot_reader(access, names.inside_brackets(cache.cache))
-        prepare, found = self._operators.source(source, names)
-        return in_order([*prepare, lambda: cache.write(slots(), found())])
+        prepare, buffer_of = self._operators.source(source, names)
+        return in_order([*prepare, lambda: cache.write(slots(), buffer_of())])
 
     def _cache_reset(self, access: CacheAccess, names: Names) -> BoundCall:
         if not self._memory.is_cache(access.base):

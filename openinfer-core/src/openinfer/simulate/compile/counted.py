@@ -42,23 +42,23 @@ def counted_outputs(
 ) -> Counted:
     """Return where an operator writes, for a statement with these outputs."""
     own, taken = list(outputs), dict[int, tuple[Varying, "Buffer | Varying"]]()
-    for place in counted_places(schema):
-        if place < len(outputs):
-            kind = op.output_types[place]
+    for number in counted_places(schema):
+        if number < len(outputs):
+            kind = op.output_types[number]
             # Its first request is for the type that the operator yields.
             empty = TensorType(kind.dtype, (0,) * len(kind.shape))
-            whole = own[place] = Varying(backend.allocate(empty), backend)
-            taken[place] = whole, outputs[place]
+            whole = own[number] = Varying(backend.allocate(empty), backend)
+            taken[number] = whole, outputs[number]
     if len(own) <= COUNT:
         own.append(backend.allocate(COUNT_TYPE))
     count = own[COUNT]
     return Counted(own, taken, count.declared if isinstance(count, Varying) else count)
 
 
-def cutting(op: ResolvedOp, place: int) -> ResolvedOp:
+def cutting(op: ResolvedOp, number: int) -> ResolvedOp:
     """Return the statement that takes the rows of one result; its ``ends`` is known when it runs."""
     settings: dict[str, SettingValue] = {"starts": (0,), "axes": (0,), "steps": (1,)}
-    kind, name = op.output_types[place], op.outputs[place]
+    kind, name = op.output_types[number], op.outputs[number]
     return ResolvedOp(
         op="slice",
         inputs=(Ref(name),),

@@ -51,8 +51,8 @@ class Names:
 
     def integer(self, expr: IntExpr) -> int | IntReader:
         """Return the value of an integer expression, or how to read it, which is an error where it passes 64 bits."""
-        found = integer(expr, self._value)
-        return checked(expr, found) if callable(found) and not isinstance(found, LoopIndex) else found
+        reader = integer(expr, self._value)
+        return checked(expr, reader) if callable(reader) and not isinstance(reader, LoopIndex) else reader
 
     def scalars_in(self, *exprs: IntExpr) -> Iterator[str]:
         """Yield the variables that integer expressions read."""

@@ -67,11 +67,11 @@ class OperatorCompiler:
         fixed: dict[int, Buffer | None] = {}
         late: dict[int, Late] = {}
         for position, ref in enumerate(op.inputs):
-            found = None if ref is None else self._operand(ref, names, before)
-            if isinstance(found, Late):
-                late[position] = found
+            operand = None if ref is None else self._operand(ref, names, before)
+            if isinstance(operand, Late):
+                late[position] = operand
             else:
-                fixed[position] = found
+                fixed[position] = operand
         outputs = [self._memory.varying(name) or self._memory.buffer(name) for name in op.outputs]
         settings = {name: _setting(value, names) for name, value in op.runtime_settings.items()}
         schema = self._binder.schema(op.op)
@@ -90,16 +90,16 @@ class OperatorCompiler:
         """Return calls that give variables the rows that an operator counted."""
         read = reader(self._backend, counted.count)
         cuts: list[BoundCall] = []
-        for place, (whole, target) in counted.taken.items():
-            recipe = _Recipe(self._binder, cutting(op, place), {}, (0,), ("ends",), [target])
+        for number, (whole, target) in counted.taken.items():
+            recipe = _Recipe(self._binder, cutting(op, number), {}, (0,), ("ends",), [target])
             cuts.append(_bound_late(recipe, [whole], [lambda: (int(read()),)]))
         return cuts
 
     def source(self, ref: Ref, names: Names) -> tuple[list[BoundCall], Callable[[], Buffer]]:
         """Return calls to make first, and how to find the buffer of a value that a statement reads."""
         before: list[BoundCall] = []
-        found = self._operand(ref, names, before)
-        return before, (found if isinstance(found, Late) else lambda: found)
+        operand = self._operand(ref, names, before)
+        return before, (operand if isinstance(operand, Late) else lambda: operand)
 
     def copy(self, source: Ref, target: Buffer | Varying, names: Names, *, takes_shape: bool = False) -> BoundCall:
         """Return a call that copies a value into a buffer, or to a varying variable of the same type.
@@ -108,16 +108,16 @@ class OperatorCompiler:
             takes_shape: whether a varying variable takes the shape of the value: no declaration gives it one.
         """
         before: list[BoundCall] = []
-        found = self._operand(source, names, before)
-        if isinstance(found, _Entry) and not isinstance(target, Varying):
-            return _entry_copy(found, target, self._backend)
+        operand = self._operand(source, names, before)
+        if isinstance(operand, _Entry) and not isinstance(target, Varying):
+            return _entry_copy(operand, target, self._backend)
         if isinstance(target, Varying) and takes_shape:
-            return in_order([*before, lambda: self._hold(found() if isinstance(found, Late) else found, target)])
-        if isinstance(found, Late):
-            return in_order([*before, lambda: self._copy_now(found(), target, source.name)])
+            return in_order([*before, lambda: self._hold(operand() if isinstance(operand, Late) else operand, target)])
+        if isinstance(operand, Late):
+            return in_order([*before, lambda: self._copy_now(operand(), target, source.name)])
         if isinstance(target, Varying):
-            return in_order([*before, lambda: self._copy_now(found, target, source.name)])
-        return in_order([*before, self.copy_buffer(found, target)])
+            return in_order([*before, lambda: self._copy_now(operand, target, source.name)])
+        return in_order([*before, self.copy_buffer(operand, target)])
 
     def copy_buffer(self, source: Buffer, target: Buffer | Varying) -> BoundCall:
         """Return a call that copies a buffer into another of its shape, or to a variable that takes this shape."""
@@ -157,11 +157,11 @@ class OperatorCompiler:
             return buffer
         if ref.name not in self._memory.tables:
             return self._memory.varying(ref.name) or self._memory.buffer(ref.name)
-        indices = tuple(names.integer(each) for each in ref.indices)
-        known = tuple(each for each in indices if isinstance(each, int))
+        indices = tuple(names.integer(index) for index in ref.indices)
+        constants = tuple(index for index in indices if isinstance(index, int))
         return (
-            self._memory.entry(ref.name, known)
-            if len(known) == len(indices)
+            self._memory.entry(ref.name, constants)
+            if len(constants) == len(indices)
             else _Entry(self._memory, ref.name, indices)
         )
 
@@ -226,10 +226,10 @@ class _Recipe:
         default_factory=dict[tuple[object, ...], "tuple[Choice, DirectCall | None]"]
     )
 
-    def bind(self, found: tuple[Buffer, ...], late: tuple[SettingValue, ...]) -> BoundCall:
+    def bind(self, late_buffers: tuple[Buffer, ...], late: tuple[SettingValue, ...]) -> BoundCall:
         """Return the bound call for some buffers of late inputs and values of settings."""
-        buffers = self._inputs(found)
-        prepared, _ = self._prepared(found, buffers, late)
+        buffers = self._inputs(late_buffers)
+        prepared, _ = self._prepared(late_buffers, buffers, late)
         outputs: list[Buffer] = []
         results: list[tuple[Varying, Buffer]] = []
         for kind, output in zip(prepared.call.outputs, self.outputs, strict=False):
@@ -239,10 +239,10 @@ class _Recipe:
         bound = self.binder.bind_prepared(prepared, buffers, outputs)
         return _Bound(bound, tuple(results)).run if results else bound
 
-    def has_run(self, found: tuple[Buffer, ...], late: tuple[SettingValue, ...]) -> bool:
+    def has_run(self, late_buffers: tuple[Buffer, ...], late: tuple[SettingValue, ...]) -> bool:
         """Run the operator without binding it, if it can be run so here."""
-        buffers = self._inputs(found)
-        prepared, work = self._prepared(found, buffers, late)
+        buffers = self._inputs(late_buffers)
+        prepared, work = self._prepared(late_buffers, buffers, late)
         if work is None or len(self.outputs) < len(prepared.call.outputs):
             return False
         outputs: list[Buffer] = []
@@ -253,8 +253,8 @@ class _Recipe:
                 results.append((output, buffer))
             else:
                 buffer = output
-            for each in buffers:
-                if each is buffer:
+            for operand in buffers:
+                if operand is buffer:
                     return False
             outputs.append(buffer)
         work(buffers, outputs)
@@ -262,25 +262,25 @@ class _Recipe:
             varying.hold(buffer)
         return True
 
-    def _inputs(self, found: tuple[Buffer, ...]) -> list[Buffer | None]:
+    def _inputs(self, late_buffers: tuple[Buffer, ...]) -> list[Buffer | None]:
         inputs: list[Buffer | None] = [self.fixed.get(position) for position in range(len(self.op.inputs))]
-        for position, buffer in zip(self.late_inputs, found, strict=True):
+        for position, buffer in zip(self.late_inputs, late_buffers, strict=True):
             inputs[position] = buffer
         return inputs
 
     def _prepared(
-        self, found: tuple[Buffer, ...], buffers: list[Buffer | None], late: tuple[SettingValue, ...]
+        self, late_buffers: tuple[Buffer, ...], buffers: list[Buffer | None], late: tuple[SettingValue, ...]
     ) -> tuple[Choice, DirectCall | None]:
-        declared = [each.current.type if isinstance(each, Varying) else each.type for each in self.outputs]
-        shapes = [buffer.type.shape for buffer in found]
+        declared = [output.current.type if isinstance(output, Varying) else output.type for output in self.outputs]
+        shapes = [buffer.type.shape for buffer in late_buffers]
         key = (*shapes, *[kind.shape for kind in declared], repr(late) if late else "")
-        known = self.prepared.get(key)
-        if known is None:
+        pair = self.prepared.get(key)
+        if pair is None:
             if len(self.prepared) >= MOST_PREPARED:
                 self.prepared.clear()
             prepared = self._prepare(buffers, late, declared)
-            known = self.prepared[key] = prepared, self.binder.direct(prepared)
-        return known
+            pair = self.prepared[key] = prepared, self.binder.direct(prepared)
+        return pair
 
     def _prepare(
         self, buffers: list[Buffer | None], late: tuple[SettingValue, ...], declared: list[TensorType]
@@ -311,18 +311,18 @@ def _setting(value: UnresolvedSetting, names: Names) -> Callable[[], SettingValu
     return lambda: value_of(readers[0])
 
 
-def _check_output(op: str, found: TensorType, output: Buffer | Varying, name: str) -> None:
+def _check_output(op: str, yielded: TensorType, output: Buffer | Varying, name: str) -> None:
     """Check a result against the variable that takes it; a varying one takes any shape."""
     wanted = output.declared.type if isinstance(output, Varying) else output.type
-    if found.dtype is not wanted.dtype:
-        raise OpTypeError(f"{op} yields {found}, `{name}` is declared {wanted}", code="output-dtype")
-    if found.shape != wanted.shape and not isinstance(output, Varying):
-        raise OpTypeError(f"{op} yields {found}, `{name}` is declared {wanted}")
+    if yielded.dtype is not wanted.dtype:
+        raise OpTypeError(f"{op} yields {yielded}, `{name}` is declared {wanted}", code="output-dtype")
+    if yielded.shape != wanted.shape and not isinstance(output, Varying):
+        raise OpTypeError(f"{op} yields {yielded}, `{name}` is declared {wanted}")
 
 
 def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], SettingValue]]) -> BoundCall:
     """Return a call that binds the operator for the buffers and settings of the moment, once for each."""
-    varies = any(isinstance(each, Varying) for each in (*late, *recipe.outputs))
+    varies = any(isinstance(varying, Varying) for varying in (*late, *recipe.outputs))
     index = None if settings or varies else _only_index(late)
     if index is not None:
         return _bound_by_index(recipe, late, index)
@@ -331,16 +331,16 @@ def _bound_late(recipe: _Recipe, late: list[Late], settings: list[Callable[[], S
     calls: dict[tuple[object, ...], tuple[BoundCall, tuple[Buffer, ...]]] = {}
 
     def run() -> None:
-        found = tuple([each() for each in late])
+        late_buffers = tuple([read() for read in late])
         values = tuple([read() for read in settings])
-        key = (*map(id, found), repr(values)) if values else tuple(map(id, found))
+        key = (*map(id, late_buffers), repr(values)) if values else tuple(map(id, late_buffers))
         bound = calls.get(key)
         if bound is None:
-            if varies and recipe.has_run(found, values):
+            if varies and recipe.has_run(late_buffers, values):
                 return
             if len(calls) >= most:
                 calls.clear()
-            bound = calls[key] = recipe.bind(found, values), found
+            bound = calls[key] = recipe.bind(late_buffers, values), late_buffers
         bound[0]()
 
     return run
@@ -366,8 +366,10 @@ def _elsewhere(run: BoundCall, instead: Instead) -> BoundCall:
 
 def _only_index(late: list[Late]) -> LoopIndex | None:
     """Return the loop index that alone selects the entries; None if they depend on more."""
-    found = {index for each in late if isinstance(each, _Entry) for index in each.indices if not isinstance(index, int)}
-    only = found.pop() if len(found) == 1 and all(isinstance(each, _Entry) for each in late) else None
+    indices = {
+        index for entry in late if isinstance(entry, _Entry) for index in entry.indices if not isinstance(index, int)
+    }
+    only = indices.pop() if len(indices) == 1 and all(isinstance(entry, _Entry) for entry in late) else None
     return only if isinstance(only, LoopIndex) else None
 
 
@@ -381,7 +383,7 @@ def _bound_by_index(recipe: _Recipe, late: list[Late], index: LoopIndex) -> Boun
         if call is None:
             if len(calls) >= MOST_BOUND:
                 calls.clear()
-            call = calls[value] = recipe.bind(tuple([each() for each in late]), ())
+            call = calls[value] = recipe.bind(tuple([read() for read in late]), ())
         call()
 
     return run

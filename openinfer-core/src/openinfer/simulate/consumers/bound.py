@@ -59,12 +59,12 @@ def bind_consumers(
     if sharing is None:
         return {}
     with ExitStack() as opened:
-        found = {
-            each.name: _bound(each, resolved, sharing, memory, backend, binder, placements, opened)
-            for each in sharing.consumers
+        bound = {
+            consumer.name: _bound(consumer, resolved, sharing, memory, backend, binder, placements, opened)
+            for consumer in sharing.consumers
         }
         opened.pop_all()
-    return found
+    return bound
 
 
 def _bound(

@@ -56,7 +56,7 @@ class Exchange:
         self._begin = start
         self._record = record
         self._out: dict[str, Place] = {}
-        self._fresh: dict[str, set[str]] = {each.name: set() for each in sharing.consumers}
+        self._fresh: dict[str, set[str]] = {consumer.name: set() for consumer in sharing.consumers}
         self._runs: list[_Run] = []
         self._written: dict[str, Memory] = {}
         self._uses: dict[int, Uses] = {}
@@ -160,10 +160,10 @@ class Exchange:
 
     def _uses_of(self, place: Place) -> Uses:
         node = place.node
-        found = self._uses.get(node.index)
-        if found is None:
-            found = self._uses[node.index] = Uses(reads(node), writes(node))
-        return found
+        uses = self._uses.get(node.index)
+        if uses is None:
+            uses = self._uses[node.index] = Uses(reads(node), writes(node))
+        return uses
 
 
 def _failure(join: Join) -> OpenInferError | None:

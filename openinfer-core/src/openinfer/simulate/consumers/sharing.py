@@ -34,14 +34,14 @@ def sharing(graph: Graph) -> Sharing | None:
     """Return how a graph hands variables over; None when it does not."""
     if not is_concurrent(graph):
         return None
-    found = consumers(graph)
-    waiting = Counter(name for each in found for name in each.requirements)
-    written = frozenset(name for each in found for name in each.requirements & each.uses.writes)
+    threads = consumers(graph)
+    waiting = Counter(name for thread in threads for name in thread.requirements)
+    written = frozenset(name for thread in threads for name in thread.requirements & thread.uses.writes)
     entry = uses(graph, graph.blocks["entry"].nodes, shared_names(graph))
-    users = Counter(name for used in (entry, *(each.uses for each in found)) for name in used.reads | used.writes)
+    users = Counter(name for used in (entry, *(thread.uses for thread in threads)) for name in used.reads | used.writes)
     return Sharing(
         graph,
-        found,
+        threads,
         copied=frozenset(name for name in written if waiting[name] > 1),
         common=frozenset(name for name, count in users.items() if count > 1),
         private=private_temporaries(graph),

@@ -83,15 +83,15 @@ class GuardedBackend:
                 names += own if all(hasattr(backend, name) for name in own) else ()
             self.arch = self._part_of_plans("arch", getattr(backend, "arch", None), DeviceArch)
             self.schedules = self._part_of_plans("schedules", getattr(backend, "schedules", None), ScheduleFile)
-        found = guarded_methods(owner, what, backend, names, passing=_PASSING)
+        methods = guarded_methods(owner, what, backend, names, passing=_PASSING)
         checks = {**dict.fromkeys((name for name in names if name.startswith("bind_")), self._call), **self._checks()}
-        vars(self).update({name: self._checked(name, call, checks.get(name)) for name, call in found.items()})
+        vars(self).update({name: self._checked(name, call, checks.get(name)) for name, call in methods.items()})
 
-    def _part_of_plans(self, name: str, found: object, expected: type[Any]) -> Any:
+    def _part_of_plans(self, name: str, value: object, expected: type[Any]) -> Any:
         """Return an attribute of the backend that plans are made with; None where it has none."""
-        if found is not None and type(found) is not expected:
-            raise fault(self._owner, f"{name} of {self._what} is {shown(found)}, expected {expected.__name__} or None")
-        return found
+        if value is not None and type(value) is not expected:
+            raise fault(self._owner, f"{name} of {self._what} is {shown(value)}, expected {expected.__name__} or None")
+        return value
 
     def _checks(self) -> dict[str, Callable[..., Any]]:
         return {
@@ -115,60 +115,62 @@ class GuardedBackend:
             return method
         return lambda *arguments: check(name, method(*arguments), *arguments)
 
-    def _buffer(self, name: str, found: Any, kind: TensorType, *_: object) -> Buffer:
+    def _buffer(self, name: str, buffer: Any, kind: TensorType, *_: object) -> Buffer:
         with crossing(self._owner, f"reading the type of a buffer of {self._what}"):
-            is_right = found is not None and found.type == kind
+            is_right = buffer is not None and buffer.type == kind
         if not is_right:
-            raise fault(self._owner, f"{name} of {self._what} {wrong(found, f'a buffer of type {kind}')}")
-        return cast("Buffer", found)
+            raise fault(self._owner, f"{name} of {self._what} {wrong(buffer, f'a buffer of type {kind}')}")
+        return cast("Buffer", buffer)
 
-    def _resized(self, name: str, found: Any, _: Buffer, kind: TensorType) -> Buffer:
-        return self._buffer(name, found, kind)
+    def _resized(self, name: str, buffer: Any, _: Buffer, kind: TensorType) -> Buffer:
+        return self._buffer(name, buffer, kind)
 
-    def _array(self, name: str, found: Any, kind: TensorType) -> Array:
+    def _array(self, name: str, returned: Any, kind: TensorType) -> Array:
         shape = (kind.nbytes,) if kind.dtype.is_packed else kind.shape
         dtype = np.dtype(np.uint8) if kind.dtype.is_packed else storage_dtype(kind.dtype)
-        array = cast("Array | None", found if isinstance(found, np.ndarray) else None)
+        array = cast("Array | None", returned if isinstance(returned, np.ndarray) else None)
         if array is None or array.dtype != dtype or array.shape != shape:
-            raise fault(self._owner, f"{name} of {self._what} {wrong(found, f'an array for {kind} in storage form')}")
+            raise fault(
+                self._owner, f"{name} of {self._what} {wrong(returned, f'an array for {kind} in storage form')}"
+            )
         return array
 
-    def _read(self, name: str, found: Any, buffer: Buffer) -> Array:
-        return self._array(name, found, buffer.type)
+    def _read(self, name: str, array: Any, buffer: Buffer) -> Array:
+        return self._array(name, array, buffer.type)
 
-    def _lent(self, name: str, found: Any, kind: TensorType) -> Array:
-        array = self._array(name, found, kind)
+    def _lent(self, name: str, returned: Any, kind: TensorType) -> Array:
+        array = self._array(name, returned, kind)
         if not array.flags.writeable:
             raise fault(self._owner, f"{name} of {self._what} returned a read-only array, expected one to be filled")
         return array
 
-    def _call(self, name: str, found: Any, *_: object) -> Callable[..., Any]:
-        if not callable(found):
-            raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'a function')}")
+    def _call(self, name: str, call: Any, *_: object) -> Callable[..., Any]:
+        if not callable(call):
+            raise fault(self._owner, f"{name} of {self._what} {wrong(call, 'a function')}")
         action = f"the call that {name} of {self._what} returned"
-        return restoring_errors(guarded_in_steps(self._owner, action, found, passing=_PASSING))
+        return restoring_errors(guarded_in_steps(self._owner, action, call, passing=_PASSING))
 
-    def _call_or_none(self, name: str, found: Any, *arguments: object) -> Callable[..., Any] | None:
-        return None if found is None else self._call(name, found, *arguments)
+    def _call_or_none(self, name: str, call: Any, *arguments: object) -> Callable[..., Any] | None:
+        return None if call is None else self._call(name, call, *arguments)
 
-    def _reader_or_none(self, name: str, found: Any, *_: object) -> Callable[[], Scalar] | None:
-        return None if found is None else self._yielding(name, found, _is_scalar, "a number or bool")
+    def _reader_or_none(self, name: str, reader: Any, *_: object) -> Callable[[], Scalar] | None:
+        return None if reader is None else self._yielding(name, reader, _is_scalar, "a number or bool")
 
-    def _program(self, name: str, found: Any, *_: object) -> Callable[[], bool]:
-        return self._yielding(name, found, _is_bool, "a bool")
+    def _program(self, name: str, program: Any, *_: object) -> Callable[[], bool]:
+        return self._yielding(name, program, _is_bool, "a bool")
 
-    def _state_program(self, name: str, found: Any, plan: ExecutionPlan, *_: object) -> StateProgram:
+    def _state_program(self, name: str, state: Any, plan: ExecutionPlan, *_: object) -> StateProgram:
         what = f"the program that {name} of {self._what} returned"
-        return GuardedState(self._owner, what, found, plan, passing=_PASSING)
+        return GuardedState(self._owner, what, state, plan, passing=_PASSING)
 
-    def _truth(self, name: str, found: Any, *_: object) -> bool:
-        if not _is_bool(found):
-            raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'a bool')}")
-        return bool(found)
+    def _truth(self, name: str, truth: Any, *_: object) -> bool:
+        if not _is_bool(truth):
+            raise fault(self._owner, f"{name} of {self._what} {wrong(truth, 'a bool')}")
+        return bool(truth)
 
-    def _yielding(self, name: str, found: Any, is_right: Callable[[object], bool], expected: str) -> Callable[[], Any]:
+    def _yielding(self, name: str, reader: Any, is_right: Callable[[object], bool], expected: str) -> Callable[[], Any]:
         """Return a bound call whose result is checked each time."""
-        bound = self._call(name, found)
+        bound = self._call(name, reader)
 
         def call() -> Any:
             result = bound()
@@ -179,20 +181,22 @@ class GuardedBackend:
 
         return call
 
-    def _nanoseconds(self, name: str, found: Any) -> int | None:
-        if found is not None and not (type(found) is int and 0 <= found < 1 << 63):
-            raise fault(self._owner, f"{name} of {self._what} {wrong(found, 'nanoseconds, an int from 0, or None')}")
-        return found
+    def _nanoseconds(self, name: str, nanoseconds: Any) -> int | None:
+        if nanoseconds is not None and not (type(nanoseconds) is int and 0 <= nanoseconds < 1 << 63):
+            raise fault(
+                self._owner, f"{name} of {self._what} {wrong(nanoseconds, 'nanoseconds, an int from 0, or None')}"
+            )
+        return nanoseconds
 
-    def _concurrent_backend(self, _: str, found: Any) -> GuardedBackend | None:
-        return None if found is None else GuardedBackend(self._owner, self._what, found)
-
-
-def _is_bool(found: object) -> bool:
-    return isinstance(found, bool | np.bool_)
+    def _concurrent_backend(self, _: str, backend: Any) -> GuardedBackend | None:
+        return None if backend is None else GuardedBackend(self._owner, self._what, backend)
 
 
-def _is_scalar(found: object) -> bool:
-    if isinstance(found, int):
-        return -(2**63) <= found < 2**64
-    return isinstance(found, float | np.bool_ | np.number)
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
+def _is_scalar(value: object) -> bool:
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**64
+    return isinstance(value, float | np.bool_ | np.number)

@@ -39,18 +39,18 @@ class GuardedState:
 
     def step(self) -> Fault | None:
         """Run a step; see `StateProgram.step`."""
-        found = self._methods["step"]()
-        unfit = _FAULTS.misfit(found, Fault | None)
+        outcome = self._methods["step"]()
+        unfit = _FAULTS.misfit(outcome, Fault | None)
         if unfit is not None:
             raise fault(self._owner, f"step of {self._what}: {unfit}")
-        return found
+        return outcome
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Return the shapes of results; see `StateProgram.shapes`."""
-        found = self._table("shapes")
-        if not all(name in self._varying and _fits(shape, self._varying[name]) for name, shape in found.items()):
-            raise fault(self._owner, f"shapes of {self._what} {wrong(found, 'shapes of results that vary, by name')}")
-        return found
+        shapes = self._table("shapes")
+        if not all(name in self._varying and _fits(shape, self._varying[name]) for name, shape in shapes.items()):
+            raise fault(self._owner, f"shapes of {self._what} {wrong(shapes, 'shapes of results that vary, by name')}")
+        return shapes
 
     def reset(self) -> None:
         """Give all variables their initial values."""
@@ -58,41 +58,41 @@ class GuardedState:
 
     def get(self) -> dict[str, Array]:
         """Return all variables; see `StateProgram.get`."""
-        found = self._table("get")
+        arrays = self._table("get")
         for name, kind in self._states.items():
-            if not _is_stored(found.get(name), kind):
+            if not _is_stored(arrays.get(name), kind):
                 message = f"get of {self._what} has no array for the variable {name}, {kind} in storage form"
                 raise fault(self._owner, message)
-        unsized = next((name for name in self._sizes if not _is_size(found.get(name))), None)
+        unsized = next((name for name in self._sizes if not _is_size(arrays.get(name))), None)
         if unsized is not None:
             raise fault(self._owner, f"get of {self._what} has no integer for {unsized}, how far an index has grown")
-        return found
+        return arrays
 
     def set(self, values: Mapping[str, Array]) -> None:
         """Give all variables their values."""
         self._methods["set"](values)
 
     def _table(self, method: str) -> dict[str, Any]:
-        found = self._methods[method]()
+        returned = self._methods[method]()
         with crossing(self._owner, f"reading what {method} of {self._what} returned"):
-            table = dict(cast("Mapping[str, Any]", found)) if isinstance(found, Mapping) else None
+            table = dict(cast("Mapping[str, Any]", returned)) if isinstance(returned, Mapping) else None
         if table is None:
-            raise fault(self._owner, f"{method} of {self._what} {wrong(found, 'a mapping by name')}")
+            raise fault(self._owner, f"{method} of {self._what} {wrong(returned, 'a mapping by name')}")
         return table
 
 
-def _is_stored(found: Any, kind: TensorType) -> bool:
-    if not isinstance(found, np.ndarray):
+def _is_stored(value: Any, kind: TensorType) -> bool:
+    if not isinstance(value, np.ndarray):
         return False
-    array = cast("Array", found)
+    array = cast("Array", value)
     shape = (kind.nbytes,) if kind.dtype.is_packed else kind.shape
     return array.shape == shape and array.dtype == (np.uint8 if kind.dtype.is_packed else storage_dtype(kind.dtype))
 
 
-def _is_size(found: Any) -> bool:
-    if not isinstance(found, np.ndarray):
+def _is_size(value: Any) -> bool:
+    if not isinstance(value, np.ndarray):
         return False
-    array = cast("Array", found)
+    array = cast("Array", value)
     return array.shape == () and array.dtype.kind in "iu" and bool(array >= 0)
 
 

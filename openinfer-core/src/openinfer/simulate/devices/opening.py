@@ -55,9 +55,9 @@ def choose_device(name: str, environment: Environment) -> DeviceChoice:
     if len(digits) > MOST_DIGITS:
         raise DeviceError(f"no device {kind} has a number of {len(digits)} digits")
     spec = environment.device(kind)
-    found = probe(spec, environment.owner("device", kind))
-    if not found.available:
-        raise DeviceError(f"device {kind} cannot be used here: {found.detail}", code="device-unavailable")
+    probed = probe(spec, environment.owner("device", kind))
+    if not probed.available:
+        raise DeviceError(f"device {kind} cannot be used here: {probed.detail}", code="device-unavailable")
     return DeviceChoice(spec, int(digits or 0))
 
 

@@ -42,8 +42,8 @@ class Details:
     def line(self, event: TraceEvent) -> str:
         """Return block, place in the text, statement, types and settings, and the duration if there is one."""
         node = self._nodes[event.node_index]
-        place = "" if node.span is None else f" {node.span.source.name}:{node.span.line}"
-        parts = [f"[{event.block_name}]{place}", event.node_desc, self._types(event, node)]
+        line = "" if node.span is None else f" {node.span.source.name}:{node.span.line}"
+        parts = [f"[{event.block_name}]{line}", event.node_desc, self._types(event, node)]
         op = self._values.program.ops.get(node.index) if event.op_name else None
         if op is not None:
             parts += [", ".join(self._settings(op)), f"({event.micros})" if event.duration_ns else ""]

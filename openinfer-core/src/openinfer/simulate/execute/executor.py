@@ -417,8 +417,8 @@ class Executor:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _insert(self, given: Mapping[str, Any]) -> None:
-        native, copied = self._native_buffers.split(given, self._memory)
+    def _insert(self, values: Mapping[str, Any]) -> None:
+        native, copied = self._native_buffers.split(values, self._memory)
         self._steps.insert(copied, native)
         self._input_buffers.hand_over(copied.values())
 

@@ -58,6 +58,6 @@ class StepFuture:
         started = self._started
         if started is None:
             return {}
-        found = started.results()
+        results = started.results()
         self._started = None
-        return {name: host_value(found[name]) for name in self._names}
+        return {name: host_value(results[name]) for name in self._names}

@@ -42,8 +42,8 @@ class InputBuffers:
         else:
             # Packed elements are packed on insertion: the host has each in a byte of its own.
             array = _allocated(name, kind)
-        number, known = id(array), self._known
-        known[number] = weakref.ref(array, lambda _: known.pop(number, None))
+        number, arrays = id(array), self._known
+        arrays[number] = weakref.ref(array, lambda _: arrays.pop(number, None))
         return array
 
     def hand_over(self, values: Iterable[object]) -> None:
@@ -51,8 +51,8 @@ class InputBuffers:
         if not self._known:
             return
         for value in values:
-            known = self._known.get(id(value))
-            array = None if known is None else known()
+            reference = self._known.get(id(value))
+            array = None if reference is None else reference()
             if array is not None and array is value:
                 array.flags.writeable = False
 

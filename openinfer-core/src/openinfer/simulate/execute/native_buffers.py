@@ -52,20 +52,20 @@ class NativeBuffers:
                 f"`{name}` has no buffer for other code: only dynamic and volatile variables of one shape have one"
             )
             raise UnsupportedError(message)
-        self._known[name] = found = self._offering().native_buffer(memory.buffer(name))
-        return found
+        self._known[name] = buffer = self._offering().native_buffer(memory.buffer(name))
+        return buffer
 
-    def split(self, given: Mapping[str, Any], memory: ProgramMemory) -> tuple[list[str], dict[str, Any]]:
+    def split(self, values: Mapping[str, Any], memory: ProgramMemory) -> tuple[list[str], dict[str, Any]]:
         """Return the dynamic variables whose value is the handle of their own buffer, and the other values.
 
         Raises:
             DeviceError: the device is closed, or lost, so that such a buffer is gone.
         """
-        known = (name for name, value in given.items() if value is not None and self._known.get(name) is value)
-        native = [name for name in known if memory.variables[name].storage is Storage.DYNAMIC]
+        own = (name for name, value in values.items() if value is not None and self._known.get(name) is value)
+        native = [name for name in own if memory.variables[name].storage is Storage.DYNAMIC]
         for name in native:
             self._offering().native_buffer(memory.buffer(name))
-        return native, {name: value for name, value in given.items() if name not in native}
+        return native, {name: value for name, value in values.items() if name not in native}
 
     def _offering(self) -> NativeBackend:
         if not isinstance(self._backend, NativeBackend):

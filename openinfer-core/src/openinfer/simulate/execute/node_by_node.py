@@ -35,7 +35,7 @@ CODE = "unsupported"
 def notes(device: str, reasons: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Return reasons as notes about a program on a device."""
     lead = f"{device} runs the program node by node, which is slower"
-    return tuple(replace(each, message=f"{lead}: {each.message}", severity=Severity.NOTE) for each in reasons)
+    return tuple(replace(reason, message=f"{lead}: {reason.message}", severity=Severity.NOTE) for reason in reasons)
 
 
 def before_plan(resolved: ResolvedGraph, *, state: bool, fits: bool) -> Diagnostic | None:

@@ -20,35 +20,37 @@ if TYPE_CHECKING:
 
 
 def agreed_sizes(
-    resolved: ResolvedGraph, free: frozenset[str], given: Mapping[str, Any], known: Mapping[str, tuple[int, str]]
+    resolved: ResolvedGraph, free: frozenset[str], values: Mapping[str, Any], fixed: Mapping[str, tuple[int, str]]
 ) -> dict[str, tuple[int, str]]:
     """Return the free sizes of a step, each with the variable that gives it.
 
     Args:
         resolved: the program.
         free: sizes that may differ from step to step.
-        given: values that are inserted, by variable.
-        known: sizes that earlier values of the step gave; those of variables that are inserted again do not count.
+        values: values that are inserted, by variable.
+        fixed: sizes that earlier values of the step gave; those of variables that are inserted again do not count.
 
     Raises:
         ShapeError: two extents give one size different values.
     """
-    found: dict[str, tuple[int, str]] = {}
-    for name, size, extent in _extents(resolved, free, given):
-        first = found.setdefault(size, (extent, name))
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, size, extent in _extents(resolved, free, values):
+        first = sizes.setdefault(size, (extent, name))
         if first[0] != extent:
             message = f"size `{size}` is {first[0]} by `{first[1]}` and {extent} by `{name}`: one step has one size"
             raise ShapeError(message, code="insert-mismatch")
-    for size, (extent, name) in found.items():
-        earlier = known.get(size)
-        if earlier is not None and earlier[0] != extent and earlier[1] not in given:
+    for size, (extent, name) in sizes.items():
+        earlier = fixed.get(size)
+        if earlier is not None and earlier[0] != extent and earlier[1] not in values:
             message = f"size `{size}` is {extent} by `{name}`, and {earlier[0]} by `{earlier[1]}` for this step"
             raise ShapeError(message, code="insert-mismatch")
-    return {**known, **found}
+    return {**fixed, **sizes}
 
 
-def _extents(resolved: ResolvedGraph, free: frozenset[str], given: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
-    for name, value in given.items():
+def _extents(
+    resolved: ResolvedGraph, free: frozenset[str], values: Mapping[str, Any]
+) -> Iterator[tuple[str, str, int]]:
+    for name, value in values.items():
         variable = resolved.variables.get(name)
         if variable is None or variable.storage is not Storage.DYNAMIC or not _mentions(variable.dims, free):
             continue
@@ -71,8 +73,8 @@ def _shape(value: Any) -> tuple[int, ...]:
 def typed_for(resolved: ResolvedGraph, name: str, sizes: Mapping[str, tuple[int, str]]) -> TensorType:
     """Return the type of a variable in a step of these sizes, those of the program where they leave some out."""
     variable = resolved.variables[name]
-    known = {**resolved.sizes, **{size: extent for size, (extent, _) in sizes.items()}}
-    shape = tuple(symbolic.evaluate(dim, known.__getitem__) for dim in variable.dims)
+    all_sizes = {**resolved.sizes, **{size: extent for size, (extent, _) in sizes.items()}}
+    shape = tuple(symbolic.evaluate(dim, all_sizes.__getitem__) for dim in variable.dims)
     return TensorType(variable.type.dtype, shape)
 
 

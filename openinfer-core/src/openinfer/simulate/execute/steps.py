@@ -106,21 +106,21 @@ class Steps:
 
     # The host between steps.
 
-    def insert(self, given: Mapping[str, Any], native: Sequence[str] = ()) -> None:
+    def insert(self, entered: Mapping[str, Any], native: Sequence[str] = ()) -> None:
         """Give dynamic variables their values for the next step: all of them, or none when one is refused.
 
         Args:
             native: those whose values other code puts into their buffers.
         """
         self.need_idle("insert values")
-        if not given and not native:
+        if not entered and not native:
             return
-        sizes = agreed_sizes(self.binding.resolved, self._free, given, self._given) if self._free else self._given
+        sizes = agreed_sizes(self.binding.resolved, self._free, entered, self._given) if self._free else self._given
         binding = self._binding_of(sizes)
-        values = binding.inputs.checked(given)
+        values = binding.inputs.checked(entered)
         if binding is not self.binding:
-            self._need_fitting(binding, sizes, given)
-        self.results.keep(self.binding.host, (*given, *native))
+            self._need_fitting(binding, sizes, entered)
+        self.results.keep(self.binding.host, (*entered, *native))
         self._use(binding)
         self._given = sizes
         binding.inputs.insert(values)
@@ -209,7 +209,7 @@ class Steps:
         extents = {size: extent for size, (extent, _) in sizes.items()}
         return self._bindings.of(extents, in_use=(self.binding, self._ran))
 
-    def _need_fitting(self, binding: Binding, sizes: Mapping[str, tuple[int, str]], given: Mapping[str, Any]) -> None:
+    def _need_fitting(self, binding: Binding, sizes: Mapping[str, tuple[int, str]], entered: Mapping[str, Any]) -> None:
         """Refuse sizes that earlier values of this step do not fit, unless these are inserted again.
 
         Raises:
@@ -217,7 +217,7 @@ class Steps:
         """
         old, new = self.binding.memory, binding.memory
         for name in old.inserted():
-            if name not in given and old.variables[name].type != new.variables[name].type:
+            if name not in entered and old.variables[name].type != new.variables[name].type:
                 shown = ", ".join(f"{size} = {extent} by `{giver}`" for size, (extent, giver) in sizes.items())
                 message = f"`{name}` was inserted as {old.variables[name].type}, and is {new.variables[name].type} with"
                 raise ShapeError(f"{message} {shown}: insert `{name}` again with them", code="insert-mismatch")
@@ -269,18 +269,18 @@ class Steps:
         self._ran = self.binding
         self.results.begin()
         memory.begin_step(volatile=False)
-        given, self._given = self._given, {}
+        sizes_before, self._given = self._given, {}
         self._has_failed = self._has_failed_whole = True
-        found = run()
+        outcome = run()
         self._has_failed = self._has_failed_whole = False
-        if found is None or found is False:
-            self._given = given
+        if outcome is None or outcome is False:
+            self._given = sizes_before
             memory.insert_again()
             return None
         memory.end_step()
         self._ended = self.binding.resolved
         self.results.begin(returned)
-        return found
+        return outcome
 
     # Steps node by node.
 

@@ -340,7 +340,7 @@ def device_findings(
     try:
         plan = make_plan(resolved, model, environment, kernel_table(environment, spec), options)
     except SynthesisError as error:
-        found = findings_of(error)
-        return notes(spec.name, found) if fits or error.code in BY_NODE else found
+        findings = findings_of(error)
+        return notes(spec.name, findings) if fits or error.code in BY_NODE else findings
     reason = after_plan(resolved, plan, state=spec.state and (fits or keeps_state(resolved)))
     return () if reason is None else notes(spec.name, (reason,))

@@ -83,7 +83,7 @@ def describer(node: Node, inputs: Sequence[Ref], reader_of: ReaderOf) -> Describ
 
 
 def _operator(op: Op, inputs: tuple[Ref, ...], shown: Mapping[Ref, Shown], values: tuple[int, ...]) -> Description:
-    texts = {ref: _text(each, values) for ref, each in shown.items()}
+    texts = {ref: _text(text, values) for ref, text in shown.items()}
     head = f"op {op.op}({','.join(texts[ref] for ref in op.inputs)}) >> {', '.join(op.outputs)}"
     return Description(head, tuple(texts[ref] for ref in inputs), op.outputs)
 

@@ -66,15 +66,15 @@ class Place:
             raise self._wrapped(error) from error
 
     def _of_plugin(self, error: PluginError) -> PluginStepError:
-        found = PluginStepError(
+        failure = PluginStepError(
             f"{self._subject}: {error}",
             plugin=error.plugin,
             distribution=error.distribution,
             hook=error.hook,
             status=error.status,
         )
-        _name(found, self)
-        return found
+        _name(failure, self)
+        return failure
 
     @property
     def _subject(self) -> str:
@@ -87,9 +87,9 @@ class Place:
         if isinstance(error, MemoryError):
             message, code = f"more than this machine holds: {error}", "too-large"
         family = _FAMILIES.get(code or "", ExecutionError) if isinstance(error, OpTypeError) else ExecutionError
-        found = family(f"{self._subject}: {message}", code=code)
-        _name(found, self, error.settings if isinstance(error, OpTypeError) else ())
-        return found
+        failure = family(f"{self._subject}: {message}", code=code)
+        _name(failure, self, error.settings if isinstance(error, OpTypeError) else ())
+        return failure
 
 
 def raise_refusal(refusal: Diagnostic) -> NoReturn:

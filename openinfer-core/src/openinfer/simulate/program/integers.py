@@ -81,11 +81,11 @@ def _division(expr: symbolic.BinOp) -> Callable[[int, int], int]:
     return divided
 
 
-def value_of(found: int | IntReader) -> int:
+def value_of(integer: int | IntReader) -> int:
     """Return the present value of an expression."""
-    return found() if callable(found) else found
+    return integer() if callable(integer) else integer
 
 
-def values_of(found: Sequence[int | IntReader]) -> tuple[int, ...]:
+def values_of(integers: Sequence[int | IntReader]) -> tuple[int, ...]:
     """Return the present values of expressions."""
-    return tuple(value_of(each) for each in found)
+    return tuple(value_of(integer) for integer in integers)

@@ -85,7 +85,7 @@ class Segment:
 
     def __post_init__(self) -> None:
         self.calls = tuple(action.call for action in self.actions)
-        self._noted = tuple((each, each.call, bool(each.op), each.describe.watched) for each in self.actions)
+        self._noted = tuple((action, action.call, bool(action.op), action.describe.watched) for action in self.actions)
         reads: set[str] = set()
         writes: set[str] = set()
         for action in self.actions:

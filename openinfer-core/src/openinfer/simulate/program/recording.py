@@ -58,7 +58,7 @@ class Recorder:
 
     def events(self) -> list[TraceEvent]:
         """Return the events of all that is kept."""
-        self._events += [self._event(*each) for each in self.notes[len(self._events) :]]
+        self._events += [self._event(*note) for note in self.notes[len(self._events) :]]
         return self._events
 
     def last(self) -> TraceEvent:

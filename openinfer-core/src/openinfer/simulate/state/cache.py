@@ -134,8 +134,8 @@ class Cache:
         index, counts = self._target(slots)
         wanted = self._extents(counts)
         if array.shape != wanted:
-            found, needed = TensorType(self.dtype, array.shape), TensorType(self.dtype, wanted)
-            raise ShapeError(f"an entry of `{self.name}` is {needed} here, the value is {found}")
+            value_type, needed = TensorType(self.dtype, array.shape), TensorType(self.dtype, wanted)
+            raise ShapeError(f"an entry of `{self.name}` is {needed} here, the value is {value_type}")
         self._grow(counts)
         self._made_room(index).write(index, array)
 
@@ -143,14 +143,16 @@ class Cache:
         region = self._region(slots[: len(self.indices)])
         auto = slots[len(self.indices) :]
         counts = self._grown(auto) if self.autos else self.counts
-        ranges = [(each, each + 1) if isinstance(each, int) else each for each in region]
+        ranges = [(slot_range, slot_range + 1) if isinstance(slot_range, int) else slot_range for slot_range in region]
         lengths = tuple(
-            end - start for each, (start, end) in zip(region, ranges, strict=True) if not isinstance(each, int)
+            end - start
+            for slot_range, (start, end) in zip(region, ranges, strict=True)
+            if not isinstance(slot_range, int)
         )
         wanted = (*lengths, *self._extents(counts))
         if array.shape != wanted:
-            found, needed = TensorType(self.dtype, array.shape), TensorType(self.dtype, wanted)
-            raise ShapeError(f"these entries of `{self.name}` are {needed} here, the value is {found}")
+            value_type, needed = TensorType(self.dtype, array.shape), TensorType(self.dtype, wanted)
+            raise ShapeError(f"these entries of `{self.name}` are {needed} here, the value is {value_type}")
         self._grow(counts)
         if 0 in lengths:
             return
@@ -209,8 +211,8 @@ class Cache:
         return self._extents(list(counts))
 
     def _reached(self, sizes: Iterable[Index]) -> Iterator[tuple[str, int]]:
-        for each in sizes:
-            yield from zip(self.indices, each, strict=True)
+        for index in sizes:
+            yield from zip(self.indices, index, strict=True)
 
     # Accesses that change nothing but cells: what a decoder does in every layer and step
 
@@ -236,12 +238,12 @@ class Cache:
     # Parts of an access
 
     def _region(self, slots: Sequence[Slot]) -> Region:
-        given = slots if len(slots) == len(self.indices) else [*slots, *[_ALL] * (len(self.indices) - len(slots))]
+        all_slots = slots if len(slots) == len(self.indices) else [*slots, *[_ALL] * (len(self.indices) - len(slots))]
         sizes = self.sizes
-        found: list[int | tuple[int, int]] = []
-        for name, slot, size in zip(self.indices, given, sizes, strict=True):
-            found.append(self._position(name, slot) if isinstance(slot, int) else self._range(name, slot, size))
-        return tuple(found)
+        region: list[int | tuple[int, int]] = []
+        for name, slot, size in zip(self.indices, all_slots, sizes, strict=True):
+            region.append(self._position(name, slot) if isinstance(slot, int) else self._range(name, slot, size))
+        return tuple(region)
 
     def _position(self, formal: str, slot: Slot) -> int:
         if not isinstance(slot, int):
@@ -289,8 +291,8 @@ class Cache:
 
     def _selection(self, slots: Sequence[Slot]) -> tuple[int | slice, ...]:
         """Return positions and ranges on the extents; extents without a slot are taken whole."""
-        given = [*slots, *[(None, None)] * (len(self.autos) - len(slots))]
-        return tuple(map(self._selected, self.autos, given, self.extents))
+        all_slots = [*slots, *[(None, None)] * (len(self.autos) - len(slots))]
+        return tuple(map(self._selected, self.autos, all_slots, self.extents))
 
     def _selected(self, formal: str, slot: Slot, extent: int) -> int | slice:
         if not isinstance(slot, int):
@@ -341,14 +343,14 @@ class Cache:
 
 def _whole_index(region: Region) -> Index | None:
     """Return the one entry that a region is, or None when it has ranges."""
-    index = tuple(each for each in region if isinstance(each, int))
+    index = tuple(position for position in region if isinstance(position, int))
     return index if len(index) == len(region) else None
 
 
 def overlaps(region: Region, slots: Sequence[Slot]) -> bool:
     """Whether a region holds an entry that an access with these first slots may change."""
-    for slot, each in zip(slots, region, strict=False):
-        start, end = (each, each + 1) if isinstance(each, int) else each
+    for slot, selected in zip(slots, region, strict=False):
+        start, end = (selected, selected + 1) if isinstance(selected, int) else selected
         if isinstance(slot, int) and not start <= slot < end:
             return False
     return True

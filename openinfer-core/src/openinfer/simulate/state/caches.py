@@ -59,8 +59,8 @@ class SharedCache:
         """
         array = self.cache.read(slots).array
         if array.shape != target.type.shape:
-            found = TensorType(self.cache.dtype, array.shape)
-            raise ShapeError(f"`{self.cache.name}` yields {found} here, the target is {target.type}")
+            entry_type = TensorType(self.cache.dtype, array.shape)
+            raise ShapeError(f"`{self.cache.name}` yields {entry_type} here, the target is {target.type}")
         self._backend.write(target, self._stored(array))
 
     def write(self, slots: Sequence[Slot], source: Buffer) -> None:

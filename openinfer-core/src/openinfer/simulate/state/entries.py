@@ -107,11 +107,11 @@ class DenseEntries:
 
     def view(self, region: Region) -> Array:
         places: list[int | slice] = []
-        for each, extent in zip(region, self.present.shape, strict=True):
-            place, end = (each, each + 1) if isinstance(each, int) else (slice(*each), each[1])
+        for selected, extent in zip(region, self.present.shape, strict=True):
+            cut, end = (selected, selected + 1) if isinstance(selected, int) else (slice(*selected), selected[1])
             if end > extent:
                 return self.view(region) if self._made_room(region) else self._padded(region)
-            places.append(place)
+            places.append(cut)
         return self._cut(self.array[(*places, ...)])
 
     def _cut(self, array: Array) -> Array:
@@ -122,8 +122,8 @@ class DenseEntries:
 
     def _made_room(self, region: Region) -> bool:
         """Make room for a region that is not all stored, if that takes little more memory than a copy of it would."""
-        last = [each if isinstance(each, int) else each[1] - 1 for each in region]
-        box = [max(place + 1, extent) for place, extent in zip(last, self.present.shape, strict=True)]
+        last = [selected if isinstance(selected, int) else selected[1] - 1 for selected in region]
+        box = [max(position + 1, extent) for position, extent in zip(last, self.present.shape, strict=True)]
         cells, wanted = math.prod(box), math.prod(end - start for start, end in _ranges(region))
         small = cells * math.prod(self._shape) * self.array.itemsize <= LOOSE_BYTES
         if small or cells <= 2 * wanted:
@@ -133,25 +133,25 @@ class DenseEntries:
 
     def _padded(self, region: Region) -> Array:
         """Return a copy of a region that is stored only in part."""
-        found = filled((*(end - start for start, end in _ranges(region)), *self._shape), self._fill)
-        for axis, place in enumerate(region):
-            if isinstance(place, int) and place >= self.present.shape[axis]:
-                return found
+        copy = filled((*(end - start for start, end in _ranges(region)), *self._shape), self._fill)
+        for axis, selected in enumerate(region):
+            if isinstance(selected, int) and selected >= self.present.shape[axis]:
+                return copy
         stored = tuple(
-            each if isinstance(each, int) else (min(each[0], extent), min(each[1], extent))
-            for each, extent in zip(region, self.present.shape, strict=True)
+            selected if isinstance(selected, int) else (min(selected[0], extent), min(selected[1], extent))
+            for selected, extent in zip(region, self.present.shape, strict=True)
         )
         part = self.view(stored)
-        found[tuple(slice(end - start) for start, end in _ranges(stored))] = part
-        return found
+        copy[tuple(slice(end - start) for start, end in _ranges(stored))] = part
+        return copy
 
     def touch(self, index: Index) -> None:
         if not _within(index, self.present.shape):
             self._reserve(index)
         self.present[index] = True
-        for axis, place in enumerate(index):
-            if place >= self._sizes[axis]:
-                self._sizes[axis] = place + 1
+        for axis, position in enumerate(index):
+            if position >= self._sizes[axis]:
+                self._sizes[axis] = position + 1
 
     def write(self, index: Index, array: Array) -> None:
         self.touch(index)
@@ -161,12 +161,12 @@ class DenseEntries:
         """Return the view of a region with ranges that is all stored; None for others."""
         places: list[int | slice] = []
         whole = True
-        for each, extent, bound in zip(region, self.present.shape, self._bounds, strict=True):
-            if isinstance(each, int):
-                start, end = each, each + 1
-                places.append(each)
+        for selected, extent, bound in zip(region, self.present.shape, self._bounds, strict=True):
+            if isinstance(selected, int):
+                start, end = selected, selected + 1
+                places.append(selected)
             else:
-                start, end = each
+                start, end = selected
                 places.append(slice(start, end))
                 whole = False
             if not 0 <= start <= end <= extent or end > bound:
@@ -175,14 +175,14 @@ class DenseEntries:
 
     def store(self, index: Index, array: Array) -> bool:
         """Store an entry for which there is room, and return True; else return False and store nothing."""
-        for place, extent, bound in zip(index, self.present.shape, self._bounds, strict=True):
-            if not 0 <= place < extent or place >= bound:
+        for position, extent, bound in zip(index, self.present.shape, self._bounds, strict=True):
+            if not 0 <= position < extent or position >= bound:
                 return False
         self.array[index] = array
         self.present[index] = True
-        for axis, place in enumerate(index):
-            if place >= self._sizes[axis]:
-                self._sizes[axis] = place + 1
+        for axis, position in enumerate(index):
+            if position >= self._sizes[axis]:
+                self._sizes[axis] = position + 1
         return True
 
     def clear(self, prefix: Index) -> None:
@@ -224,7 +224,7 @@ class DenseEntries:
         last = tuple(end - 1 for _, end in ranges)
         if not _within(last, self.present.shape):
             self._reserve(last)
-        box = tuple(slice(*each) for each in ranges)
+        box = tuple(slice(*bounds) for bounds in ranges)
         self._cut(self.array[(*box, ...)])[...] = array
         self.present[box] = True
         self._sizes = [max(size, end) for size, (_, end) in zip(self._sizes, ranges, strict=True)]
@@ -233,7 +233,7 @@ class DenseEntries:
         """Whether one array still suits after some entries up to this one are added."""
         if _within(index, self.present.shape):
             return True
-        cells = math.prod(max(size, place + 1) for size, place in zip(self._sizes, index, strict=True))
+        cells = math.prod(max(size, position + 1) for size, position in zip(self._sizes, index, strict=True))
         if cells * math.prod(self._shape) * self.array.itemsize <= LOOSE_BYTES:
             return True
         return cells <= LOOSE_SHARE * (int(np.count_nonzero(self.present)) + more)
@@ -242,8 +242,8 @@ class DenseEntries:
         """Make room for an entry; an axis that is too short doubles, up to its bound, which keeps appending cheap."""
         room = self.present.shape
         wider = tuple(
-            extent if place < extent else max(place + 1, min(2 * extent, bound))
-            for place, extent, bound in zip(index, room, self._bounds, strict=True)
+            extent if position < extent else max(position + 1, min(2 * extent, bound))
+            for position, extent, bound in zip(index, room, self._bounds, strict=True)
         )
         self._move((*wider, *self.array.shape[self._axes :]))
         present = filled(wider, np.array(False))
@@ -277,32 +277,36 @@ class SparseEntries:
         return len(self._entries)
 
     def view(self, region: Region) -> Array:
-        ranges = [(each, each + 1) if isinstance(each, int) else each for each in region]
-        found = filled((*(end - start for start, end in ranges), *self._shape), self._fill)
+        ranges = [(selected, selected + 1) if isinstance(selected, int) else selected for selected in region]
+        copy = filled((*(end - start for start, end in ranges), *self._shape), self._fill)
         for index in self._inside(ranges):
-            found[tuple(place - start for place, (start, _) in zip(index, ranges, strict=True))] = self._entries[index]
-        return found[(*(0 if isinstance(each, int) else slice(None) for each in region), ...)]
+            copy[tuple(position - start for position, (start, _) in zip(index, ranges, strict=True))] = self._entries[
+                index
+            ]
+        return copy[(*(0 if isinstance(selected, int) else slice(None) for selected in region), ...)]
 
     def _inside(self, ranges: list[tuple[int, int]]) -> Iterator[Index]:
         if math.prod(end - start for start, end in ranges) < len(self._entries):
-            yield from (index for index in product(*(range(*each) for each in ranges)) if index in self._entries)
+            yield from (index for index in product(*(range(*bounds) for bounds in ranges)) if index in self._entries)
             return
         for index in self._entries:
-            if all(start <= place < end for place, (start, end) in zip(index, ranges, strict=True)):
+            if all(start <= position < end for position, (start, end) in zip(index, ranges, strict=True)):
                 yield index
 
     def touch(self, index: Index) -> None:
         if index not in self._entries:
             self._entries[index] = filled(self._shape, self._fill)
-            self._sizes = [max(size, place + 1) for size, place in zip(self._sizes, index, strict=True)]
+            self._sizes = [max(size, position + 1) for size, position in zip(self._sizes, index, strict=True)]
 
     def write(self, index: Index, array: Array) -> None:
         self.touch(index)
         self._entries[index][...] = array
 
     def write_box(self, ranges: Sequence[tuple[int, int]], array: Array) -> None:
-        for index in product(*(range(*each) for each in ranges)):
-            self.write(index, array[tuple(place - start for place, (start, _) in zip(index, ranges, strict=True))])
+        for index in product(*(range(*bounds) for bounds in ranges)):
+            self.write(
+                index, array[tuple(position - start for position, (start, _) in zip(index, ranges, strict=True))]
+            )
 
     def clear(self, prefix: Index) -> None:
         for index in [index for index in self._entries if index[: len(prefix)] == prefix]:
@@ -334,11 +338,11 @@ def filled(shape: Index, fill: Array) -> Array:
 
 def _within(index: Index, room: Index) -> bool:
     """Whether places, whose trailing ones may be missing, are less than the extents."""
-    for place, extent in zip(index, room, strict=False):  # noqa: SIM110 - a generator takes three times as long
-        if place >= extent:
+    for position, extent in zip(index, room, strict=False):  # noqa: SIM110 - a generator takes three times as long
+        if position >= extent:
             return False
     return True
 
 
 def _ranges(region: Region) -> list[tuple[int, int]]:
-    return [each for each in region if not isinstance(each, int)]
+    return [selected for selected in region if not isinstance(selected, int)]

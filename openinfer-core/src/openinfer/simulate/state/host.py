@@ -101,10 +101,10 @@ class Host:
         """Return a copy of a variable, of an entry of a prefix table, or of entries of a cache."""
         name, indices = self._parts(access)
         with _Held(access):
-            found = self._cached(name, indices) if self._is_cache(name) else self._copied(self._buffer(name, indices))
-        if dtype is not None and found.dtype is not dtype_of(dtype):
-            raise DTypeError(f"`{access}` is {found.dtype}, requested as {dtype}")
-        return found
+            tensor = self._cached(name, indices) if self._is_cache(name) else self._copied(self._buffer(name, indices))
+        if dtype is not None and tensor.dtype is not dtype_of(dtype):
+            raise DTypeError(f"`{access}` is {tensor.dtype}, requested as {dtype}")
+        return tensor
 
     def type_of(self, access: str) -> TensorType:
         """Return the type of what `fetch` would return; plain variables are not copied for it."""
@@ -112,8 +112,8 @@ class Host:
         if not self._is_cache(name):
             return self._buffer(name, indices).type
         with _Held(access):
-            found = self._cached(name, indices)
-        return TensorType(found.dtype, found.shape)
+            tensor = self._cached(name, indices)
+        return TensorType(tensor.dtype, tensor.shape)
 
     def result(self, name: str) -> Tensor:
         """Return a copy of what a variable holds, temporaries of the last step included."""
@@ -147,8 +147,8 @@ class Host:
             return self._memory.entry(name, self._indices(name, indices))
         variable = self._memory.variables.get(name)
         if variable is None:
-            known = [*self._memory.variables, *self._memory.tables]
-            raise ExecutionError(_unknown(name, known, "variables"), code="unknown-variable")
+            names = [*self._memory.variables, *self._memory.tables]
+            raise ExecutionError(_unknown(name, names, "variables"), code="unknown-variable")
         if indices is not None:
             raise ExecutionError(f"`{name}` is a plain variable: it takes no indices", code="not-indexable")
         if name in self._memory.conditional - self._memory.available:
@@ -216,5 +216,5 @@ class _Held:
         raise ExecutionError(message, code="too-large") from error
 
 
-def _unknown(name: str, known: Iterable[str], what: str) -> str:
-    return f"unknown variable `{name}`: {near_or_known(name, known, what)}"
+def _unknown(name: str, names: Iterable[str], what: str) -> str:
+    return f"unknown variable `{name}`: {near_or_known(name, names, what)}"

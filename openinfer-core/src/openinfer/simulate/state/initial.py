@@ -66,14 +66,14 @@ class InitialValues:
         if info is None:
             message = f"`{access}` needs the model tensor `{name}`, which {self._model.name} does not have"
             raise ExecutionError(message, code="model-data")
-        found = TensorType(info.dtype, info.shape)
-        if found.dtype is not table.type.dtype:
-            raise DTypeError(f"`{access}` is declared {table.type}, the model's `{name}` is {found}")
-        if found.shape != table.type.shape:
-            raise ShapeError(f"`{access}` is declared {table.type}, the model's `{name}` is {found}")
+        stored = TensorType(info.dtype, info.shape)
+        if stored.dtype is not table.type.dtype:
+            raise DTypeError(f"`{access}` is declared {table.type}, the model's `{name}` is {stored}")
+        if stored.shape != table.type.shape:
+            raise ShapeError(f"`{access}` is declared {table.type}, the model's `{name}` is {stored}")
         if info.has_data:
-            return self._backend.upload(found, self._model.load_raw(info.name))
-        buffer = self._backend.allocate(found)
+            return self._backend.upload(stored, self._model.load_raw(info.name))
+        buffer = self._backend.allocate(stored)
         self._backend.bind_fill(buffer, table.initial.value)()
         return buffer
 

@@ -189,14 +189,14 @@ class ProgramMemory:
         made = len(self.initialisers) + len(self._initialisers_of_base) + len(self.buffers.made_varying)
         if made != self._made_at_reset:
             self._made_at_reset = made
-            found: list[BoundCall] = []
+            resets: list[BoundCall] = []
             for name in self._initialised:
                 if name in self.buffers.made_varying:
-                    found.append(self.buffers.made_varying[name].rebind)
+                    resets.append(self.buffers.made_varying[name].rebind)
                 reset = self._reset_of(name)
                 if reset is not None:
-                    found.append(reset)
-            self._resets = tuple(found)
+                    resets.append(reset)
+            self._resets = tuple(resets)
         return self._resets
 
     def insert_again(self) -> None:

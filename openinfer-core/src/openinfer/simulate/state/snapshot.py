@@ -70,7 +70,7 @@ class Snapshot:
     tensors: Mapping[str, Tensor]
 
     def __repr__(self) -> str:
-        nbytes = sum(each.storage.nbytes for each in self.tensors.values())
+        nbytes = sum(tensor.storage.nbytes for tensor in self.tensors.values())
         return f"<Snapshot of program {self.graph[:8]}: {counted(len(self.tensors), 'tensor')}, {nbytes:,} bytes>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -79,14 +79,16 @@ class Snapshot:
         Raises:
             ModelError: the file cannot be written.
         """
-        tensors = {name: (_in_files(each.dtype), each.shape, each.storage) for name, each in self.tensors.items()}
+        tensors = {
+            name: (_in_files(tensor.dtype), tensor.shape, tensor.storage) for name, tensor in self.tensors.items()
+        }
         metadata = {GRAPH_KEY: self.graph, DIGEST_KEY: self.digest()}
         contents = ModelContents(sizevars=self.sizes, metadata=metadata, tensors=tensors, checksums=True)
         save_model(contents, path)
 
     def digest(self) -> str:
         """Return the SHA-256 of the program, the sizes, and the names, types in files and shapes of all tensors."""
-        tensors = {name: [_in_files(each.dtype).name, *each.shape] for name, each in self.tensors.items()}
+        tensors = {name: [_in_files(tensor.dtype).name, *tensor.shape] for name, tensor in self.tensors.items()}
         text = json.dumps([self.graph, dict(self.sizes), tensors], sort_keys=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -222,7 +224,7 @@ def _restored_cache(memory: ProgramMemory, name: str, snapshot: Snapshot) -> Cal
     if whole is None and not entries:
         return None
     axes = len(cache.indices)
-    sizes = [tuple(place + 1 for place in index) for index in entries] if whole is None else [whole.shape[:axes]]
+    sizes = [tuple(position + 1 for position in index) for index in entries] if whole is None else [whole.shape[:axes]]
     extents = cache.check(counts, sizes)
     for index, tensor in entries.items():
         _check(_entry_name(cache, index), tensor, TensorType(cache.dtype, extents))
@@ -234,13 +236,13 @@ def _restored_cache(memory: ProgramMemory, name: str, snapshot: Snapshot) -> Cal
 
 
 def _entries(cache: Cache, snapshot: Snapshot) -> dict[Index, Tensor]:
-    found: dict[Index, Tensor] = {}
+    entries: dict[Index, Tensor] = {}
     for name, tensor in snapshot.tensors.items():
         head, *places = name.split(".")
-        digits = all(place.isascii() and place.isdigit() for place in places)
+        digits = all(text.isascii() and text.isdigit() for text in places)
         if head == cache.name and len(places) == len(cache.indices) and digits:
-            found[tuple(map(int, places))] = tensor
-    return found
+            entries[tuple(map(int, places))] = tensor
+    return entries
 
 
 def _check(name: str, tensor: Tensor, wanted: TensorType) -> None:
