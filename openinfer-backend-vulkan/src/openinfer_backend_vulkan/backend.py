@@ -133,9 +133,9 @@ class VulkanBackend:
             return contents.array_of(source.type, held.copy())
         self._device.need_open()
         self._queue.submit()
-        found = self._staging.download(source.storage, source.type.nbytes)
+        content = self._staging.download(source.storage, source.type.nbytes)
         self.synchronize()
-        return contents.array_of(source.type, found)
+        return contents.array_of(source.type, content)
 
     def bind_copy(self, source: Buffer, target: Buffer) -> BoundCall:
         """Return a call that copies a buffer to another of the same type."""
@@ -172,7 +172,7 @@ class VulkanBackend:
             FeatureMissingError: the device does not have an optional feature that it needs, such as 64-bit integers.
         """
         read = {number: _given(inputs, number) for number in linearise(expr).inputs}
-        numbers = {number: tree.Input(place, b.type.dtype) for place, (number, b) in enumerate(read.items())}
+        numbers = {number: tree.Input(position, b.type.dtype) for position, (number, b) in enumerate(read.items())}
         types = [buffer.type for buffer in read.values()]
         target = own(output)
         computation = expression_computation("expression", tree.substitute(expr, numbers), types, target.type)
@@ -186,11 +186,11 @@ class VulkanBackend:
             FeatureMissingError: as for `bind_expression`.
             ShapeError: there is nothing to fold and the fold has no start.
         """
-        given, target = own(source), own(output)
-        if fold.start is None and target.type.count and not given.type.count:
-            raise ShapeError(f"a slice over axes {list(axes)} of shape {list(given.type.shape)} is empty")
-        computation = fold_computation("reduction", axes, fold, given.type, target.type)
-        return self.bind_computation(computation, [given], [target])
+        operand, target = own(source), own(output)
+        if fold.start is None and target.type.count and not operand.type.count:
+            raise ShapeError(f"a slice over axes {list(axes)} of shape {list(operand.type.shape)} is empty")
+        computation = fold_computation("reduction", axes, fold, operand.type, target.type)
+        return self.bind_computation(computation, [operand], [target])
 
     def bind_computation(
         self, computation: Computation, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
@@ -203,8 +203,8 @@ class VulkanBackend:
         """
         operands = zip((*computation.inputs, *computation.outputs), (*inputs, *outputs), strict=True)
         buffers = {tensor.name: own(buffer) for tensor, buffer in operands}
-        known, computation = without_constants(computation)
-        for tensor, table in zip(known.outputs, evaluate(known, ()), strict=True):
+        constant, computation = without_constants(computation)
+        for tensor, table in zip(constant.outputs, evaluate(constant, ()), strict=True):
             buffers[tensor.name] = self.upload(_type(tensor), table)
         try:
             stages = shaders_of(computation, self._device.physical.shader_target)
@@ -241,8 +241,8 @@ class VulkanBackend:
     ) -> DeviceProgram:
         """Return a whole program with its state; raises as `bind_program` does."""
         self._device.need_open()
-        given = {name: own(buffer) for name, buffer in inputs.items()}
-        return DeviceProgram(plan, given, {name: own(buffer) for name, buffer in outputs.items()}, self._engine)
+        own_inputs = {name: own(buffer) for name, buffer in inputs.items()}
+        return DeviceProgram(plan, own_inputs, {name: own(buffer) for name, buffer in outputs.items()}, self._engine)
 
     def open_sized_program(self, plan: ExecutionPlan) -> SizedDeviceProgram:
         """Return a whole program for steps of all sizes up to the largest of its plan.
@@ -396,10 +396,10 @@ def _type(tensor: Tensor) -> TensorType:
 
 
 def _given(inputs: Sequence[Buffer | None], number: int) -> VulkanBuffer:
-    found = inputs[number] if number < len(inputs) else None
-    if found is None:
+    buffer = inputs[number] if number < len(inputs) else None
+    if buffer is None:
         raise ExecutionError(f"a kernel reads input {number}, which was left out")
-    return own(found)
+    return own(buffer)
 
 
 def _in_turn(calls: Sequence[BoundCall]) -> BoundCall:

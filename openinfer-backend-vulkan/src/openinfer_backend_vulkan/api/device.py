@@ -105,13 +105,13 @@ def _close(owned: Owned, handle: Handle, lock: AbstractContextManager[bool]) -> 
     owned.close()
 
 
-def _chosen(found: list[PhysicalDevice], ordinal: int) -> PhysicalDevice:
-    if not found:
+def _chosen(devices: list[PhysicalDevice], ordinal: int) -> PhysicalDevice:
+    if not devices:
         raise DeviceError(f"no driver offers a Vulkan device: {DRIVER_ADVICE}")
-    if not 0 <= ordinal < len(found):
-        listed = ", ".join(f"{n} ({device.name})" for n, device in enumerate(found))
+    if not 0 <= ordinal < len(devices):
+        listed = ", ".join(f"{n} ({device.name})" for n, device in enumerate(devices))
         raise DeviceError(f"there is no Vulkan device number {ordinal}; there are: {listed}")
-    device = found[ordinal]
+    device = devices[ordinal]
     if device.unusable is not None:
         raise DeviceError(f"Vulkan device number {ordinal}, {device.name}, cannot be used: {device.unusable}")
     return device

@@ -41,9 +41,9 @@ def _matrices(physical: PhysicalDevice) -> str:
 
 
 def _memory(physical: PhysicalDevice) -> dict[str, bool | int | str]:
-    found: dict[str, bool | int | str] = {}
+    lines: dict[str, bool | int | str] = {}
     for number, heap in enumerate(heaps(physical)):
         where = "of the device" if heap.is_device_local else "of the host"
-        found[f"heap {number} ({where}), bytes"] = heap.nbytes
-        found[f"heap {number}, bytes left"] = "the driver does not say" if heap.left is None else heap.left
-    return found
+        lines[f"heap {number} ({where}), bytes"] = heap.nbytes
+        lines[f"heap {number}, bytes left"] = "the driver does not say" if heap.left is None else heap.left
+    return lines

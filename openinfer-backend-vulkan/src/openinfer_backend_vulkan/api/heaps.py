@@ -76,10 +76,10 @@ def memory_types(physical: HasMemory, allowed: int) -> MemoryTypes:
     lib = library()
     near, cached = lib.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, lib.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
     coherent = lib.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | lib.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
-    found = [(n, t.heapIndex, t.propertyFlags) for n, t in enumerate(_types(physical)) if allowed >> n & 1]
+    allowed_types = [(n, t.heapIndex, t.propertyFlags) for n, t in enumerate(_types(physical)) if allowed >> n & 1]
 
     def first(*, wanted: int, unwanted: int = 0) -> MemoryType | None:
-        fitting = (each for each in found if each[2] & wanted == wanted and not each[2] & unwanted)
+        fitting = (type_ for type_ in allowed_types if type_[2] & wanted == wanted and not type_[2] & unwanted)
         return next((MemoryType(n, heap, is_mapped=bool(wanted & coherent)) for n, heap, _ in fitting), None)
 
     unified = None if os.environ.get(STAGING_VARIABLE) == "1" else first(wanted=near | coherent | cached)

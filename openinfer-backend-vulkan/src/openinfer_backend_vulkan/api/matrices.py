@@ -38,17 +38,19 @@ def matrix_shapes(
     for one, other in pairwise(offered):
         one.pNext = other
     library().vkGetPhysicalDeviceFeatures2(handle, structs.new("VkPhysicalDeviceFeatures2", pNext=offered[0]))
-    if not all(getattr(each, name) for each, names in zip(offered, _FEATURES.values(), strict=True) for name in names):
+    if not all(
+        getattr(struct, name) for struct, names in zip(offered, _FEATURES.values(), strict=True) for name in names
+    ):
         return ()
     return tuple(_shapes(instance, handle, structs))
 
 
 def matrix_features(structs: Structs) -> list[Handle]:
     """Return a chain of structs that switch cooperative matrices on."""
-    found = [structs.new(name, **dict.fromkeys(fields, 1)) for name, fields in _FEATURES.items()]
-    for one, other in pairwise(found):
+    features = [structs.new(name, **dict.fromkeys(fields, 1)) for name, fields in _FEATURES.items()]
+    for one, other in pairwise(features):
         one.pNext = other
-    return found
+    return features
 
 
 def _shapes(instance: Handle, handle: Handle, structs: Structs) -> Iterator[TileShape]:
@@ -63,10 +65,10 @@ def _shapes(instance: Handle, handle: Handle, structs: Structs) -> Iterator[Tile
         items[number].sType = library().VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
     check(_QUERY, query(handle, count, items))
     for number in range(count[0]):
-        each = items[number]
-        factor, total = _TYPES.get(each.AType), _TYPES.get(each.CType)
+        shape = items[number]
+        factor, total = _TYPES.get(shape.AType), _TYPES.get(shape.CType)
         if factor is None or total is None or factor.kind is not total.kind:
             continue  # Instructions have one sign for factors and totals.
-        is_even = each.AType == each.BType and each.CType == each.ResultType and each.scope == _SUBGROUP
-        if is_even and not each.saturatingAccumulation:
-            yield TileShape(rows=each.MSize, columns=each.NSize, depth=each.KSize, factor=factor, total=total)
+        is_even = shape.AType == shape.BType and shape.CType == shape.ResultType and shape.scope == _SUBGROUP
+        if is_even and not shape.saturatingAccumulation:
+            yield TileShape(rows=shape.MSize, columns=shape.NSize, depth=shape.KSize, factor=factor, total=total)

@@ -204,7 +204,7 @@ def _described(instance: Handle, handle: Handle) -> PhysicalDevice:
 
 def _extensions(handle: Handle) -> frozenset[str]:
     offered = enumerated("vkEnumerateDeviceExtensionProperties", "VkExtensionProperties", handle, foreign().NULL)
-    return frozenset(text(each.extensionName) for each in offered)
+    return frozenset(text(extension.extensionName) for extension in offered)
 
 
 def _float_modes(handle: Handle, extensions: frozenset[str]) -> tuple[FloatMode, ...]:
@@ -218,9 +218,9 @@ def _float_modes(handle: Handle, extensions: frozenset[str]) -> tuple[FloatMode,
 
 def _subgroups(handle: Handle) -> Handle:
     structs = Structs()
-    found = structs.new("VkPhysicalDeviceSubgroupProperties")
-    library().vkGetPhysicalDeviceProperties2(handle, structs.new("VkPhysicalDeviceProperties2", pNext=found))
-    return found
+    subgroups = structs.new("VkPhysicalDeviceSubgroupProperties")
+    library().vkGetPhysicalDeviceProperties2(handle, structs.new("VkPhysicalDeviceProperties2", pNext=subgroups))
+    return subgroups
 
 
 def _are_shuffled(handle: Handle, subgroups: Handle, extensions: frozenset[str]) -> bool:
@@ -249,8 +249,8 @@ def _narrow(handle: Handle, extensions: frozenset[str]) -> frozenset[int]:
     if BYTES_EXTENSION in extensions:
         halves.pNext = bytes_
     library().vkGetPhysicalDeviceFeatures2(handle, structs.new("VkPhysicalDeviceFeatures2", pNext=halves))
-    found = {8: bytes_.storageBuffer8BitAccess, 16: halves.storageBuffer16BitAccess}
-    return frozenset(bits for bits, has in found.items() if has)
+    has_storage = {8: bytes_.storageBuffer8BitAccess, 16: halves.storageBuffer16BitAccess}
+    return frozenset(bits for bits, has in has_storage.items() if has)
 
 
 def _compute_family(handle: Handle) -> int | None:

@@ -18,25 +18,25 @@ DRIVER_ADVICE = (
 def probe() -> Availability:
     """Return the devices found, or the first thing that is missing with what to do about it."""
     try:
-        found = physical_devices(shared_instance())
+        devices = physical_devices(shared_instance())
     except VulkanCallError as error:
         return Availability(available=False, detail=f"no Vulkan driver works here ({error}): {DRIVER_ADVICE}")
     except DeviceError as error:
         return Availability(available=False, detail=str(error))
-    return _judged(found)
+    return _judged(devices)
 
 
-def _judged(found: list[PhysicalDevice]) -> Availability:
-    if not found:
+def _judged(devices: list[PhysicalDevice]) -> Availability:
+    if not devices:
         return Availability(available=False, detail=f"no driver offers a Vulkan device: {DRIVER_ADVICE}")
-    listed = "; ".join(f"{address(n)} {described(device)}" for n, device in enumerate(found))
-    if all(device.unusable for device in found):
+    listed = "; ".join(f"{address(n)} {described(device)}" for n, device in enumerate(devices))
+    if all(device.unusable for device in devices):
         return Availability(available=False, detail=f"no Vulkan device can compute: {listed}")
     compiler = find_compiler()
     if compiler is None:
         detail = f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}; devices: {listed}"
         return Availability(available=False, detail=detail)
-    hardware = {address(n): facts(device) for n, device in enumerate(found) if device.unusable is None}
+    hardware = {address(n): facts(device) for n, device in enumerate(devices) if device.unusable is None}
     return Availability(available=True, detail=f"{listed}; shaders by glslang {compiler.version}", hardware=hardware)
 
 

@@ -87,14 +87,14 @@ def varying_shaders(
     """
     target = replace(target, pushed_words=0)
     largest = {var: Index.of(most[var.name]) for var in computation.parameters}
-    found: list[Printed] = []
+    shaders: list[Printed] = []
     for some in dealt_out(computation, target.threads, layouts):
         kernels = next((form for form in some.forms if _fit(form, largest, target.most_turns)), None)
         if kernels is None:
             message = f"a stage of {computation.name} takes too many iterations of a loop, whose length differs"
             raise KernelMissingError(f"{message} from step to step, and this device ends loops after some")
-        found += [printed(displaced(kernel, starts), target) for kernel in kernels]
-    return found
+        shaders += [printed(displaced(kernel, starts), target) for kernel in kernels]
+    return shaders
 
 
 def _fit(kernels: Sequence[Kernel], largest: Mapping[Var, Index], most_turns: int | None) -> bool:
@@ -112,7 +112,7 @@ def _first_that_fits(some: Forms, most_turns: int | None) -> list[Runs]:
     """Return the first of several forms that the device carries out."""
     for kernels in some.forms:
         runs = [_in_runs(kernel, most_turns) for kernel in kernels]
-        fitting = [each for each in runs if each is not None]
+        fitting = [divided for divided in runs if divided is not None]
         if len(fitting) == len(runs):
             return fitting
     name = some.forms[-1][0].name

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def fill_word(dtype: DType, value: Scalar) -> int:
     """Return the word of a tensor of at most 32 bits an element all of whose elements have one value."""
     code, bits = code_of(dtype, value), dtype.bits
-    return sum(code << place for place in range(0, 32, bits))
+    return sum(code << shift for shift in range(0, 32, bits))
 
 
 def bytes_of(array: Array) -> Bytes:

@@ -98,14 +98,14 @@ def numbering(text: Printed, counted: Mapping[str, Index], registers: int, most_
         Lookup(across, Value(tree.Input(0, I32), (Scalar("row", I32),))),
     ]
     values = {**counted, ITERATIONS: Index.of(places)}
-    named = [(place, name) for place, name in enumerate(text.numbers) if isinstance(name, str)]
-    words = [(place, _number(values[name])) for place, name in named if name in values]
+    named = [(position, name) for position, name in enumerate(text.numbers) if isinstance(name, str)]
+    words = [(position, _number(values[name])) for position, name in named if name in values]
     words += [
         (size, Value(row, (Number(groups, I32),))),
         (size + 1, _number((groups + across - 1) // across)),
         (size + 2, _number(Index.of(1))),
     ]
-    body += [Store(numbers, Index.of(place), value) for place, value in words]
+    body += [Store(numbers, Index.of(position), value) for position, value in words]
     return Kernel("numbers", (counts, numbers), tuple(body), tuple(parameters))
 
 

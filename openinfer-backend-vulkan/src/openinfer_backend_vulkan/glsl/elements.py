@@ -92,20 +92,20 @@ class Elements:
         """Elements of a word of 32 bits; 0 where one takes more."""
         return _WORD_BITS // self.dtype.bits
 
-    def out_of_word(self, word: str, place: int) -> str:
+    def out_of_word(self, word: str, lane: int) -> str:
         """Return an element of a word as a register holds it."""
         if self.dtype.bits == _WORD_BITS:
             held = self.held
             return word if held == "uint" else f"uintBitsToFloat({word})" if held == "float" else f"int({word})"
         bits = self.dtype.bits
         source = f"int({word})" if self._is_signed else word
-        return self._converted(f"bitfieldExtract({source}, {bits * place}, {bits})")
+        return self._converted(f"bitfieldExtract({source}, {bits * lane}, {bits})")
 
-    def into_word(self, value: str, place: int) -> str:
+    def into_word(self, value: str, lane: int) -> str:
         """Return the bits of an element where a word has them."""
         if self.dtype.bits == _WORD_BITS:
             return f"floatBitsToUint({value})" if self.held == "float" else f"uint({value})"
-        shift = f" << {self.dtype.bits * place}" if place else ""
+        shift = f" << {self.dtype.bits * lane}" if lane else ""
         return f"({self._bits(value)}){shift}"
 
     def _bits(self, value: str) -> str:

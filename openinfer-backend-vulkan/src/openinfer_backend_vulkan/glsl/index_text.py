@@ -77,7 +77,7 @@ class Numbers:
         """Return the statements that name them: some drivers would read them in every iteration of a loop otherwise."""
         values = self.values
         places = range(len(values)) if values is self._named else map(values.index, self._named)
-        return [f"int n{number} = numbers[{place}];" for number, place in enumerate(places)]
+        return [f"int n{number} = numbers[{position}];" for number, position in enumerate(places)]
 
     def number(self, value: int) -> str:
         """Return the name of a new number."""

@@ -72,17 +72,17 @@ class LanePrinter(ValuePrinter, ABC):
 
     def _common(self, var: Var, body: Sequence[Statement]) -> dict[Leaf, str]:
         """Load what is the same for all lanes; return its names."""
-        found: dict[Leaf, str] = {}
-        for value in values_of([each for each in body if not isinstance(each, If)]):
+        names: dict[Leaf, str] = {}
+        for value in values_of([statement for statement in body if not isinstance(statement, If)]):
             for leaf in value.leaves:
-                if not isinstance(leaf, Load) or leaf.guards or is_local(leaf.buffer) or leaf in found:
+                if not isinstance(leaf, Load) or leaf.guards or is_local(leaf.buffer) or leaf in names:
                     continue
                 is_common = not leaf.address.variables() & ({var} | bound_in(body))
                 if is_common and leaf not in self.known:
                     name = self.fresh("c")
                     self.line(f"{self.held_type(leaf.dtype)} {name} = {self.leaf(leaf)};")
-                    found[leaf] = name
-        return found
+                    names[leaf] = name
+        return names
 
     def _loaded(self, span: Span) -> list[str]:
         names: list[str] = []
@@ -107,8 +107,8 @@ class LanePrinter(ValuePrinter, ABC):
 
     def _word_of(self, span: Span, names: Sequence[str], lane: int) -> tuple[str, int]:
         """Return the word that has the element of a lane, and which of its elements it is."""
-        item, place = divmod(lane, span.per_item)
-        word, within = divmod(place, self.elements(span.buffer.dtype).per_word)
+        item, lane_of_item = divmod(lane, span.per_item)
+        word, within = divmod(lane_of_item, self.elements(span.buffer.dtype).per_word)
         return names[item] + (f".{_PARTS[word]}" if span.width > 1 else ""), within
 
     def _declared(self, span: Span) -> list[str]:

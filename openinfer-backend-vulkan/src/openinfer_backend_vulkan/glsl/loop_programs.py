@@ -201,7 +201,9 @@ class _Printer(TilePrinter):
 
     def _thread(self) -> str:
         """Return the number of this invocation in its group; where threads join, those of a subgroup follow another."""
-        if self.target.subgroup > 1 and any(isinstance(each, Join | TileAlloc) for each in statements_of(self._body)):
+        if self.target.subgroup > 1 and any(
+            isinstance(statement, Join | TileAlloc) for statement in statements_of(self._body)
+        ):
             self.extensions["GL_KHR_shader_subgroup_basic"] = None
             return "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID"
         return "gl_LocalInvocationID.x"
@@ -274,7 +276,7 @@ class _Printer(TilePrinter):
 
     def _is_in_words(self, loop: For) -> bool:
         """Return whether copies of statements load or store neighbours, and none stores what another loads."""
-        stores = {each.buffer.name for each in statements_of(loop.body) if isinstance(each, Store)}
+        stores = {statement.buffer.name for statement in statements_of(loop.body) if isinstance(statement, Store)}
         loads = loads_of(loop.body)
         if any(load.buffer.name in stores and load.buffer.memory is not Memory.PRIVATE for load in loads):
             return False

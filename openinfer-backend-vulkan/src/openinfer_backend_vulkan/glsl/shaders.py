@@ -95,8 +95,8 @@ class Fault:
         """Return what to say of the element at a place in row-major order."""
         places: list[int] = []
         for extent in reversed(self.shape):
-            element, place = divmod(element, extent)
-            places.insert(0, place)
+            element, position = divmod(element, extent)
+            places.insert(0, position)
         where = f" at {places}" if places else ""
         return f"{self.what}: {self.wrong.format(at=where)} ({self.legal})"
 

@@ -58,15 +58,15 @@ class TeamPrinter(LanePrinter):
     def _over_subgroups(self, join: Join, team: Team, types: Mapping[str, str], parts: int) -> None:
         names = {name: self._shared(name, kind, team.threads // self.target.subgroup) for name, kind in types.items()}
         with self.inside("if (gl_SubgroupInvocationID == 0u)"):
-            for name, place in names.items():
-                self.line(f"{place}[gl_SubgroupID] = {name_text('r', name)};")
+            for name, array in names.items():
+                self.line(f"{array}[gl_SubgroupID] = {name_text('r', name)};")
         self.line("barrier();")
         first = "0u" if team.size == team.threads else f"uint(thread / {team.size}) * {parts}u"
-        for name, place in names.items():
-            self.line(f"{name_text('r', name)} = {place}[{first}];")
+        for name, array in names.items():
+            self.line(f"{name_text('r', name)} = {array}[{first}];")
         part = self.fresh("part")
         with self.inside(f"for (uint {part} = 1u; {part} < {parts}u; ++{part})"):
-            self._combine(join, types, {name: f"{place}[{first} + {part}]" for name, place in names.items()}, "")
+            self._combine(join, types, {name: f"{array}[{first} + {part}]" for name, array in names.items()}, "")
         self._again()
 
     def _through_memory(self, join: Join, team: Team, types: Mapping[str, str]) -> None:
@@ -76,18 +76,18 @@ class TeamPrinter(LanePrinter):
         self.line("barrier();")
         for half, left in team.halves():
             with self.inside(f"if ({at} < {left - half})"):
-                others = {name: f"{place}[thread + {half * team.stride}]" for name, place in names.items()}
+                others = {name: f"{array}[thread + {half * team.stride}]" for name, array in names.items()}
                 self._combine(join, types, others, "")
                 self._put(names)
             self.line("barrier();")
         first = f"thread - {at} * {team.stride}" if team.stride > 1 else f"thread - {at}"
-        for name, place in names.items():
-            self.line(f"{name_text('r', name)} = {place}[{first}];")
+        for name, array in names.items():
+            self.line(f"{name_text('r', name)} = {array}[{first}];")
         self._again()
 
     def _put(self, names: Mapping[str, str]) -> None:
-        for name, place in names.items():
-            self.line(f"{place}[thread] = {name_text('r', name)};")
+        for name, array in names.items():
+            self.line(f"{array}[thread] = {name_text('r', name)};")
 
     def _again(self) -> None:
         """The next iteration of a loop writes the same shared memory."""

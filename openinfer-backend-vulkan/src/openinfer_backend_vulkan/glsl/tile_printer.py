@@ -52,8 +52,10 @@ class TilePrinter(TeamPrinter):
     def __init__(self, kernel: Kernel, target: ShaderTarget) -> None:
         super().__init__(kernel, target)
         self.packed = _packed(kernel.body)
-        of_tiles = (each for each in statements_of(kernel.body) if isinstance(each, TileLoad | TileStore))
-        self.vectors.difference_update(each.buffer.name for each in of_tiles)
+        of_tiles = (
+            statement for statement in statements_of(kernel.body) if isinstance(statement, TileLoad | TileStore)
+        )
+        self.vectors.difference_update(statement.buffer.name for statement in of_tiles)
         self.constants: dict[str, None] = {}
 
     def of_tiles(self, statement: TileStatement) -> None:
@@ -65,8 +67,8 @@ class TilePrinter(TeamPrinter):
                 text = literal_text(tile.tiles.dtype, value)
                 self.line(f"{self._tile(tile)} = {self._type(tile.tiles)}({text});")
             case TileLoad(tile, buffer, address, stride, is_transposed):
-                place = self._matrix(buffer, address, stride)
-                self.line(f"coopMatLoadNV({self._tile(tile)}, {place}, {'true' if is_transposed else 'false'});")
+                matrix = self._matrix(buffer, address, stride)
+                self.line(f"coopMatLoadNV({self._tile(tile)}, {matrix}, {'true' if is_transposed else 'false'});")
             case TileStore(buffer, address, stride, tile):
                 self.line(f"coopMatStoreNV({self._tile(tile)}, {self._matrix(buffer, address, stride)}, false);")
             case TileFma(total, left, right):
@@ -95,8 +97,8 @@ class TilePrinter(TeamPrinter):
         per_item = _per_item(buffer) if buffer.name in self.packed else 1
         if stride % per_item or not is_multiple(address, per_item):
             raise UnsupportedError(f"{self.kernel.name}: a tile of {buffer.name} that does not begin with 16 bytes")
-        place = self.numbers.text(address // per_item, fixed=True)
-        return f"{self.buffer_text(buffer.name)}, {place}, {stride // per_item}"
+        item = self.numbers.text(address // per_item, fixed=True)
+        return f"{self.buffer_text(buffer.name)}, {item}, {stride // per_item}"
 
     # Copies of packed memory.
 
@@ -111,21 +113,21 @@ class TilePrinter(TeamPrinter):
                 return False
         for lane in range(0, extent_of(var), per_item):
             text = self._sixteen_bytes(load, var, lane)
-            place = self.numbers.text(address.substituted({var: Index.of(lane)}) // per_item, fixed=True)
-            self.line(f"{self.buffer_text(buffer.name)}[{place}] = {text};")
+            item = self.numbers.text(address.substituted({var: Index.of(lane)}) // per_item, fixed=True)
+            self.line(f"{self.buffer_text(buffer.name)}[{item}] = {text};")
         return True
 
     def _sixteen_bytes(self, load: Load, var: Var, lane: int) -> str:
         """Return 16 bytes from the element of a lane on."""
         per_item = _per_item(load.buffer)
         if load.buffer.name in self.packed:
-            place = load.address.substituted({var: Index.of(lane)}) // per_item
-            return f"{self.buffer_text(load.buffer.name)}[{self.numbers.text(place, fixed=True)}]"
+            item = load.address.substituted({var: Index.of(lane)}) // per_item
+            return f"{self.buffer_text(load.buffer.name)}[{self.numbers.text(item, fixed=True)}]"
         width = next((words for words in (4, 2, 1) if _is_whole(load, var, words)), 0)
         if not width:
             return self._gathered(load, var, lane)
         step = width * WORD_BITS // load.buffer.dtype.bits
-        parts = [self._words(load, var, lane + place, width) for place in range(0, per_item, step)]
+        parts = [self._words(load, var, lane + offset, width) for offset in range(0, per_item, step)]
         return parts[0] if len(parts) == 1 else f"uvec4({', '.join(parts)})"
 
     def _words(self, load: Load, var: Var, lane: int, width: int) -> str:
@@ -146,32 +148,32 @@ class TilePrinter(TeamPrinter):
         words: list[str] = []
         for first in range(lane, lane + _per_item(load.buffer), elements.per_word):
             parts: list[str] = []
-            for place in range(elements.per_word):
-                at = {var: Index.of(first + place)}
-                found = Load(load.buffer, load.address.substituted(at), _at(load.guards, at), load.fill)
+            for lane_of_word in range(elements.per_word):
+                at = {var: Index.of(first + lane_of_word)}
+                element = Load(load.buffer, load.address.substituted(at), _at(load.guards, at), load.fill)
                 made = self.fresh("s")
-                self.line(f"{elements.held} {made} = {self.leaf(found)};")
-                parts.append(elements.into_word(made, place))
+                self.line(f"{elements.held} {made} = {self.leaf(element)};")
+                parts.append(elements.into_word(made, lane_of_word))
             words.append(" | ".join(parts))
         return f"uvec4({', '.join(words)})"
 
 
 def _packed(body: Sequence[Statement]) -> set[str]:
     """Return the buffers of a group and of threads whose elements of fewer than 32 bits are copied or are tiles."""
-    found: set[str] = set()
+    packed: set[str] = set()
     statements = list(statements_of(body))
-    for each in statements:
-        if isinstance(each, TileLoad | TileStore) and each.buffer.dtype.bits < WORD_BITS:
-            found.add(each.buffer.name)
-    for each in statements:
-        match each:
+    for statement in statements:
+        if isinstance(statement, TileLoad | TileStore) and statement.buffer.dtype.bits < WORD_BITS:
+            packed.add(statement.buffer.name)
+    for statement in statements:
+        match statement:
             case Store(buffer, _, Value(tree.Input(), (Load(source),))) if (
-                buffer.name in found and source.memory is Memory.PRIVATE
+                buffer.name in packed and source.memory is Memory.PRIVATE
             ):
-                found.add(source.name)
+                packed.add(source.name)
             case _:
                 pass
-    return found
+    return packed
 
 
 def _per_item(buffer: Buffer) -> int:
@@ -203,4 +205,4 @@ def _fill(load: Load) -> str:
         return "0u"
     bits = load.buffer.dtype.bits
     code = code_of(load.fill.dtype, load.fill.value)
-    return f"0x{sum(code << place for place in range(0, WORD_BITS, bits)):x}u"
+    return f"0x{sum(code << shift for shift in range(0, WORD_BITS, bits)):x}u"

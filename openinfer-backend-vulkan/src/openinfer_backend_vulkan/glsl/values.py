@@ -78,9 +78,9 @@ class ValuePrinter:
         name, text = self.buffer_text(buffer.name), self.numbers.text(address, fixed=True)
         if buffer.name not in self.vectors:
             return f"{name}[{text}]"
-        place = self.fresh("e")
-        self.line(f"int {place} = {text};")
-        return f"{name}[{place} >> 2][{place} & 3]"
+        number = self.fresh("e")
+        self.line(f"int {number} = {text};")
+        return f"{name}[{number} >> 2][{number} & 3]"
 
     def line(self, text: str) -> None:
         """Append a statement."""
@@ -161,9 +161,9 @@ class ValuePrinter:
         text = self.numbers.text(address, of=name)
         if not elements.is_packed:
             return text
-        place = self.fresh("e")
-        self.line(f"uint {place} = uint({text});")
-        return place
+        item = self.fresh("e")
+        self.line(f"uint {item} = uint({text});")
+        return item
 
     def _literal(self, literal: Literal) -> str:
         if literal.dtype.name in self._computed:
@@ -191,9 +191,9 @@ class ValuePrinter:
             self.features.add(_FEATURES[dtype.name])
 
 
-def unpacked_text(word: str, place: int) -> str:
+def unpacked_text(word: str, lane: int) -> str:
     """Return one of the two f16 in a word as f32; of place 0, bits above it are ignored."""
-    return f"unpackHalf2x16({word}).{'xy'[place]}"
+    return f"unpackHalf2x16({word}).{'xy'[lane]}"
 
 
 def vector_type(held: str) -> str:
@@ -203,7 +203,7 @@ def vector_type(held: str) -> str:
 
 def allocated(body: Sequence[Statement]) -> Iterator[Buffer]:
     """Yield the buffers that statements allocate."""
-    return (each.buffer for each in statements_of(body) if isinstance(each, Alloc))
+    return (statement.buffer for statement in statements_of(body) if isinstance(statement, Alloc))
 
 
 def _buffer_names(buffers: Sequence[Buffer]) -> dict[str, str]:
@@ -223,11 +223,13 @@ def _counting_in_32_bits(program: Program) -> Program:
     Devices without 64-bit integers can then compute it.
     """
     steps = program.instructions
-    others = {place for step in steps if step.function != "cast" for place in step.operands} | {len(steps) - 1}
+    others = {operand for step in steps if step.function != "cast" for operand in step.operands} | {len(steps) - 1}
     return Program(
         tuple(
-            replace(step, dtype=U32) if step.function == "literal" and _is_count(step) and place not in others else step
-            for place, step in enumerate(steps)
+            replace(step, dtype=U32)
+            if step.function == "literal" and _is_count(step) and number not in others
+            else step
+            for number, step in enumerate(steps)
         )
     )
 

@@ -62,8 +62,8 @@ def loaded(var: Var, body: Sequence[Statement]) -> dict[Load, Span]:
     loads = (
         load for load in dict.fromkeys(loads_of(surely)) if not load.guards and not load.address.variables() & bound
     )
-    found = ((load, span_of(var, load.buffer, load.address)) for load in loads)
-    return {load: span for load, span in found if span is not None}
+    spans = ((load, span_of(var, load.buffer, load.address)) for load in loads)
+    return {load: span for load, span in spans if span is not None}
 
 
 def bound_in(body: Sequence[Statement]) -> set[Var]:
@@ -88,14 +88,14 @@ def stored(var: Var, body: Sequence[Statement]) -> Iterator[tuple[Store, Span]]:
 
 def in_vectors(body: Sequence[Statement]) -> set[str]:
     """Return the names of shared buffers of which lanes load vectors."""
-    found: set[str] = set()
+    vectors: set[str] = set()
     for statement in body:
         if isinstance(statement, For | If):
-            found |= in_vectors(statement.body)
+            vectors |= in_vectors(statement.body)
         if isinstance(statement, For) and statement.bind in (Bind.LANES, Bind.UNROLL):
             spans = loaded(statement.var, statement.body).values()
-            found |= {span.buffer.name for span in spans if span.buffer.memory is Memory.SHARED}
-    return found
+            vectors |= {span.buffer.name for span in spans if span.buffer.memory is Memory.SHARED}
+    return vectors
 
 
 def span_of(var: Var, buffer: Buffer, address: Index) -> Span | None:

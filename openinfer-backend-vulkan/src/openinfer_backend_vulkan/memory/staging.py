@@ -114,17 +114,17 @@ class Staging:
             DeviceError: as for `upload`.
         """
         self.flush()
-        found = np.empty(nbytes, np.uint8)
+        content = np.empty(nbytes, np.uint8)
         moving: deque[tuple[_Slot, int]] = deque()
         for at in range(0, nbytes, SLOT_BYTES):
             if len(moving) == SLOTS:
-                _take(*moving.popleft(), found)
+                _take(*moving.popleft(), content)
             slot = self._next()
             self._fetch(slot, source, at, min(SLOT_BYTES, nbytes - at))
             moving.append((slot, at))
         while moving:
-            _take(*moving.popleft(), found)
-        return found
+            _take(*moving.popleft(), content)
+        return content
 
     def _fetch(self, slot: _Slot, source: StorageBuffer, at: int, size: int) -> None:
         _begin(slot.commands)
@@ -158,7 +158,7 @@ def _begin(commands: Handle) -> None:
     barrier(commands)
 
 
-def _take(slot: _Slot, at: int, found: Bytes) -> None:
+def _take(slot: _Slot, at: int, content: Bytes) -> None:
     slot.fence.wait()
-    size = min(SLOT_BYTES, found.size - at)
-    found[at : at + size] = slot.bytes[:size]
+    size = min(SLOT_BYTES, content.size - at)
+    content[at : at + size] = slot.bytes[:size]

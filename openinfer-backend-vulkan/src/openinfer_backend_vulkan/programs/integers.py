@@ -104,11 +104,11 @@ def _index_of(meaning: LoopIndex | ValueRef | Register, integers: Integers) -> I
 def _checked(read: Reader) -> Reader:
     def checked() -> int:
         try:
-            found = read()
+            index = read()
         except DivisionError as error:
             raise StepFaultError("out-of-range", str(error)) from error
-        if found not in INT64:
-            raise StepFaultError("out-of-range", f"an index of {found} is more than 64 bits hold")
-        return found
+        if index not in INT64:
+            raise StepFaultError("out-of-range", f"an index of {index} is more than 64 bits hold")
+        return index
 
     return checked

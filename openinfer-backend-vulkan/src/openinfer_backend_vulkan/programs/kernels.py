@@ -79,9 +79,9 @@ class VaryingKernel:
         buffers = len(text.reads) + len(text.writes) + (self.faults is not None) + 1
         self._pipeline = engine.pipelines.pipeline(text.source, buffers)
         self._fixed = [number if isinstance(number, int) else 0 for number in text.numbers]
-        names = [(place, number) for place, number in enumerate(text.numbers) if isinstance(number, str)]
-        self._named = [(place, name) for place, name in names if name != ITERATIONS]
-        self._count = next(place for place, name in names if name == ITERATIONS)
+        names = [(position, number) for position, number in enumerate(text.numbers) if isinstance(number, str)]
+        self._named = [(position, name) for position, name in names if name != ITERATIONS]
+        self._count = next(position for position, name in names if name == ITERATIONS)
         self._known: dict[tuple[object, ...], list[Command]] = {}
 
     @property
@@ -112,14 +112,14 @@ class VaryingKernel:
         first = machine.block.take(size + 3)
         iterations, words = text.iterations(values) if counted is None else 0, machine.block.words
         numbers = self._fixed
-        for place, name in self._named:
-            numbers[place] = values[name]
+        for position, name in self._named:
+            numbers[position] = values[name]
         numbers[self._count] = iterations
         groups = (0, 1, 1)
         if iterations:
             groups = workgroups(iterations * text.local, self._engine.device.physical.max_groups, text.group_size)
-        for place, number in enumerate((*numbers, *groups), first):
-            words[place] = number
+        for position, number in enumerate((*numbers, *groups), first):
+            words[position] = number
         if counted is not None:
             counted(machine.block.part(first, size + 3))
         key = (first, *(places[name] for name in (*text.reads, *text.writes)))
@@ -146,9 +146,9 @@ def _dispatch(
 ) -> Dispatch:
     """Return a run of a shader; the last of ``reads`` are its numbers, where they are not pushed."""
     numbers = () if pushed else reads[-1:]
-    given = reads[: len(reads) - len(numbers)]
+    operands = reads[: len(reads) - len(numbers)]
     written = writes if faults is None else (*writes, faults.storage)
-    bound = engine.pipelines.bind(pipeline, [*given, *written, *numbers])
+    bound = engine.pipelines.bind(pipeline, [*operands, *written, *numbers])
     return Dispatch(pipeline=pipeline, bound=bound, groups=groups, pushed=pushed, reads=reads, writes=written)
 
 

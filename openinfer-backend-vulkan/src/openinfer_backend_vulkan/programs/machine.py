@@ -137,18 +137,18 @@ class Machine:
         if not self._watched:
             return
         self.flush()
-        found = self.found_fault()
-        if found is not None:
-            error = StepFaultError("out-of-range", found[0])
-            error.node = found[1]
+        fault = self.found_fault()
+        if fault is not None:
+            error = StepFaultError("out-of-range", fault[0])
+            error.node = fault[1]
             raise error
 
     def stored(self, dtype: DType, number: Scalar) -> Place:
         """Put an element into the parameter block; return where it is."""
         count = max(dtype.bits // 32, 1)
         first, code = self.block.take(count), code_of(dtype, number)
-        for place in range(count):
-            self.block.bits[first + place] = code >> 32 * place & 0xFFFFFFFF
+        for word in range(count):
+            self.block.bits[first + word] = code >> 32 * word & 0xFFFFFFFF
         return self.block.part(first, count)
 
     def register(self, number: int) -> int:
@@ -163,12 +163,12 @@ class Machine:
 
     def set_register(self, number: int, index: Index) -> None:
         """Give a register a value, which may depend on counts."""
-        known = index.constant
-        if known is None:
+        constant = index.constant
+        if constant is None:
             self.pending[number] = index
         else:
             self.pending.pop(number, None)
-            self.registers[number] = known
+            self.registers[number] = constant
 
     def release_count(self, number: int, count: Index) -> None:
         """Make sure that no other register is pending for the count of a register, which a loop takes again.
@@ -200,15 +200,15 @@ class Machine:
         Raises:
             DeviceError: the device is lost.
         """
-        found = self.scalars.get(value)
-        if found is None:
-            found = self._known.get(value)
-        return int(self._read(value)) if found is None else found
+        number = self.scalars.get(value)
+        if number is None:
+            number = self._known.get(value)
+        return int(self._read(value)) if number is None else number
 
     def truth(self, value: int) -> bool:
         """Return whether the one element of a value is not zero; as `scalar`."""
-        found = self.scalars.get(value)
-        return bool(self._read(value) if found is None else found)
+        number = self.scalars.get(value)
+        return bool(self._read(value) if number is None else number)
 
     def _read(self, value: int) -> Any:
         """Return the one element of a value that the host does not keep."""

@@ -49,22 +49,22 @@ class Movement:
         """
         match step:
             case CopyStep():
-                found = self._copy(step)
+                runs = self._copy(step)
             case FillStep():
-                found = [self._adding(self._fill(step))]
+                runs = [self._adding(self._fill(step))]
             case InputStep():
                 source = self._memory.inputs.storages[step.number]
-                found = [self._adding(self._copied(source, step.output))]
+                runs = [self._adding(self._copied(source, step.output))]
             case LoadStep():
-                found = [self._load(step)]
+                runs = [self._load(step)]
             case StoreStep():
-                found = [self._store(step)]
+                runs = [self._store(step)]
             case ClearStep():
-                found = [self._clear(step)]
+                runs = [self._clear(step)]
         target = step.target if isinstance(step, StoreStep | ClearStep) else step.output
         if target in self._memory.polled:
-            found.append(lambda: self._machine.unsettled.add(target))
-        return found
+            runs.append(lambda: self._machine.unsettled.add(target))
+        return runs
 
     def _adding(self, commands: list[Command]) -> Run:
         machine = self._machine
@@ -91,16 +91,16 @@ class Movement:
                 return [self._copy_of_view(step, source.value, view)]
             if self._operands.is_fixed(source):
                 return [self._adding(self._copied(self._memory.place(source.value), step.output))]
-        where, known = self._operands.place(source), dict[object, "list[Command]"]()
+        where, commands = self._operands.place(source), dict[object, "list[Command]"]()
 
         nbytes = machine.block.room_for(2)
 
         def run() -> None:
             machine.reserve(nbytes)
             place = where()
-            if place not in known:
-                known[place] = self._copied(place, step.output)
-            machine.add(known[place])
+            if place not in commands:
+                commands[place] = self._copied(place, step.output)
+            machine.add(commands[place])
 
         return [run]
 
@@ -127,11 +127,11 @@ class Movement:
         if kind.dtype.bits < 64:
             return [Fill(target=place, word=contents.fill_word(kind.dtype, value))]
         computation = expression_computation("fill", tree.literal(value, kind.dtype), [], kind)
-        found: list[Command] = []
+        commands: list[Command] = []
         for stage in shaders_of(computation, self._target):
             for shader in stage.shaders:
-                found += FixedKernel(shader, stage.reads, stage.writes, self._engine).commands({"y0": place})
-        return found
+                commands += FixedKernel(shader, stage.reads, stage.writes, self._engine).commands({"y0": place})
+        return commands
 
     def _kernel(self, kernel: Kernel) -> VaryingKernel:
         return VaryingKernel(printed(kernel, self._target), kernel.name, self._engine)

@@ -54,37 +54,41 @@ class Operators:
             UnsupportedError, KernelMissingError, ExprError: it has no form on this device.
         """
         # Entries of tables come first: the host may have to wait for the device to find out which.
-        given = dict(sorted(operands_of(step).items(), key=lambda item: not isinstance(item[1], TableRef)))
+        operands = dict(sorted(operands_of(step).items(), key=lambda item: not isinstance(item[1], TableRef)))
         node = step.origin.statements[0].node if step.origin.statements else None
-        views = {name: value for name, operand in given.items() if (value := self._view(operand)) is not None}
+        views = {name: value for name, operand in operands.items() if (value := self._view(operand)) is not None}
         written = [value for value in (*step.outputs, *step.temporaries) if value in self._operands.memory.polled]
         noted: list[Run] = [lambda: self._machine.unsettled.update(written)] if written else []
         if step.arguments or views:
-            return [self._varying(step, given, views, node), *noted]
-        return [self._fixed(step.computation, given, node), *noted]
+            return [self._varying(step, operands, views, node), *noted]
+        return [self._fixed(step.computation, operands, node), *noted]
 
     def _view(self, operand: Operand) -> ViewMemory | None:
         memory = self._plan.values[operand.value].memory if isinstance(operand, ValueRef) else None
         return memory if isinstance(memory, ViewMemory) else None
 
-    def _fixed(self, computation: Computation, given: dict[str, Operand], node: int | None) -> Run:
+    def _fixed(self, computation: Computation, operands: dict[str, Operand], node: int | None) -> Run:
         kernels, tables = self._of(computation)
         machine, faults = self._machine, [kernel.faults for kernel in kernels if kernel.faults is not None]
-        fixed = {name: self._operands.place(each)() for name, each in given.items() if self._operands.is_fixed(each)}
+        fixed = {
+            name: self._operands.place(operand)()
+            for name, operand in operands.items()
+            if self._operands.is_fixed(operand)
+        }
         # Temporaries whose elements are known have their table, whatever place the plan has for them.
         places = {**fixed, **tables}
-        moving = {name: self._operands.place(each) for name, each in given.items() if name not in fixed}
-        known: dict[tuple[Place, ...], list[Command]] = {}
+        moving = {name: self._operands.place(operand) for name, operand in operands.items() if name not in fixed}
+        commands_at: dict[tuple[Place, ...], list[Command]] = {}
 
         nbytes = len(moving) * machine.block.room_for(2)
 
         def run() -> None:
             machine.reserve(nbytes)
-            found = tuple([where() for where in moving.values()])
-            commands = known.get(found)
+            now = tuple([where() for where in moving.values()])
+            commands = commands_at.get(now)
             if commands is None:
-                there = {**places, **dict(zip(moving, found, strict=True))}
-                commands = known[found] = [each for kernel in kernels for each in kernel.commands(there)]
+                there = {**places, **dict(zip(moving, now, strict=True))}
+                commands = commands_at[now] = [command for kernel in kernels for command in kernel.commands(there)]
             machine.add(commands)
             for words in faults:
                 machine.watch(words, node)
@@ -105,25 +109,25 @@ class Operators:
 
     def _with_tables(self, computation: Computation) -> tuple[Computation, dict[str, Place]]:
         """Return a computation without the stages that read no input, and buffers of what these compute."""
-        known, rest = without_constants(computation)
-        computed = zip(known.outputs, evaluate(known, ()), strict=True)
+        constant, rest = without_constants(computation)
+        computed = zip(constant.outputs, evaluate(constant, ()), strict=True)
         return rest, {t.name: self._engine.uploaded(contents.bytes_of(np.asarray(table))) for t, table in computed}
 
     def _varying(
-        self, step: ComputeStep, given: dict[str, Operand], views: dict[str, ViewMemory], node: int | None
+        self, step: ComputeStep, operands: dict[str, Operand], views: dict[str, ViewMemory], node: int | None
     ) -> Run:
         engine, machine = self._engine, self._machine
         computation, tables = self._with_tables(step.computation)
         starts = {name: Var(f"start_{name}") for name in views}
         most = {v.name: a.high for v, a in zip(computation.parameters, step.arguments, strict=True)}
-        texts = varying_shaders(computation, self._target, most, self._layouts(computation, given), starts)
+        texts = varying_shaders(computation, self._target, most, self._layouts(computation, operands), starts)
         kernels = [VaryingKernel(text, computation.name, engine) for text in texts]
         given_sizes = zip(computation.parameters, step.arguments, strict=True)
         arguments = [(v.name, argument, reader(argument.value, machine)) for v, argument in given_sizes]
         by_name = {var.name: arg for var, arg in zip(computation.parameters, step.arguments, strict=True)}
         sized = CountedKernels(kernels, by_name, machine, self._in_memory)
         registers, bases = machine.registers, [(starts[name].name, view.register) for name, view in views.items()]
-        where = {name: self._operands.place(operand) for name, operand in given.items()}
+        where = {name: self._operands.place(operand) for name, operand in operands.items()}
         where |= {name: lambda place=place: place for name, place in tables.items()}
 
         room_for = machine.block.room_for
@@ -155,11 +159,11 @@ class Operators:
 
         return run
 
-    def count_rows(self, step: PlaceStep, given: Run) -> Run:
+    def count_rows(self, step: PlaceStep, set_register: Run) -> Run:
         """Return what gives a register the count of a kernel; ``given`` does so where the host knows it."""
         machine, value = self._machine, counted_value(self._plan, step)
         if value is None:
-            return given
+            return set_register
         counter = Counter(step, self._operands.memory.place(value), machine, self._in_memory, self._engine)
         count = Index.of(count_var(step.register, self._plan.registers[step.register].most))
 
@@ -169,44 +173,44 @@ class Operators:
                 counter.run()
                 machine.set_register(step.register, count)
             else:
-                given()
+                set_register()
 
         return run
 
-    def _layouts(self, computation: Computation, given: dict[str, Operand]) -> dict[str, Layout]:
+    def _layouts(self, computation: Computation, operands: dict[str, Operand]) -> dict[str, Layout]:
         """Return the layouts of tensors that lie in a state, with the extents of the computation."""
-        found: dict[str, Layout] = {}
-        for name, operand in given.items():
+        layouts: dict[str, Layout] = {}
+        for name, operand in operands.items():
             layout = self._plan.values[operand.value].layout if isinstance(operand, ValueRef) else None
             if layout is not None:
-                found[name] = replace(layout, shape=computation.tensor(name).shape)
-        return found
+                layouts[name] = replace(layout, shape=computation.tensor(name).shape)
+        return layouts
 
     def count(self, step: CountStep) -> list[Run]:
         """Return what counts where the host does not: floats, and integers that kernels write too."""
         value, machine = step.target, self._machine
         kind, place = self._plan.values[value].type, self._operands.memory.place(value)
-        amount, known = step.amount.constant, reader(step.amount, machine)
-        given = TensorType(counting_type(kind.dtype), ())
+        amount, amount_now = step.amount.constant, reader(step.amount, machine)
+        given_type = TensorType(counting_type(kind.dtype), ())
         if amount is None or amount < 0:
-            expr, kinds = counting_by_given(kind.dtype), [kind, given]
+            expr, kinds = counting_by_given(kind.dtype), [kind, given_type]
         else:
             expr, kinds = counting(kind.dtype, counted(amount, kind.dtype, down=step.down)), [kind]
         kernels, _ = self._of(expression_computation("count", expr, kinds, kind))
-        found: dict[Place | None, list[Command]] = {}
+        commands_of: dict[Place | None, list[Command]] = {}
         room = machine.block.room_for(2)
 
         def run() -> None:
-            by, stored = known(), None
+            by, stored = amount_now(), None
             if by < 0:
                 raise StepFaultError("out-of-range", f"an amount of {by}: it must not be negative")
             machine.reserve(room)
             if len(kinds) > 1:
-                stored = machine.stored(given.dtype, counted(by, kind.dtype, down=step.down))
-            if stored not in found:
+                stored = machine.stored(given_type.dtype, counted(by, kind.dtype, down=step.down))
+            if stored not in commands_of:
                 places = {"x0": place, "y0": place, **({} if stored is None else {"x1": stored})}
-                found[stored] = [each for kernel in kernels for each in kernel.commands(places)]
-            machine.add(found[stored])
+                commands_of[stored] = [command for kernel in kernels for command in kernel.commands(places)]
+            machine.add(commands_of[stored])
             machine.unsettled.add(value)
 
         return [run]

@@ -29,13 +29,13 @@ class Inputs:
         storages: what a step reads of each input: the copy, or the input itself.
     """
 
-    def __init__(self, given: Sequence[StorageBuffer], engine: Engine) -> None:
+    def __init__(self, storages: Sequence[StorageBuffer], engine: Engine) -> None:
         self._engine = engine
-        self._copied = [each for each in given if each.is_mapped and each.nbytes <= MOST_COPIED]
-        copies = {id(each): engine.memory.tensor(each.nbytes) for each in self._copied}
-        self.storages = [copies.get(id(each), each) for each in given]
+        self._copied = [storage for storage in storages if storage.is_mapped and storage.nbytes <= MOST_COPIED]
+        copies = {id(storage): engine.memory.tensor(storage.nbytes) for storage in self._copied}
+        self.storages = [copies.get(id(storage), storage) for storage in storages]
         slots = range(MOST_UNFINISHED)
-        self._slots = [[engine.memory.mapped(each.nbytes) for each in self._copied] for _ in slots]
+        self._slots = [[engine.memory.mapped(storage.nbytes) for storage in self._copied] for _ in slots]
         self._copies = [
             [
                 Copy(source=slot, target=copies[id(source)], nbytes=slot.nbytes)
@@ -129,11 +129,11 @@ class Results:
     def of_slot(self, slot: int) -> dict[str, Tensor]:
         """Return the results in a slot, which is free from then on."""
         self._waiting[slot] = None
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for (name, kind, _), storage in zip(self._outputs, self._slots[slot], strict=True):
             held = storage.view(np.dtype(np.uint8), kind.nbytes).copy()
-            found[name] = Tensor(kind.dtype, kind.shape, contents.array_of(kind, held))
-        return found
+            tensors[name] = Tensor(kind.dtype, kind.shape, contents.array_of(kind, held))
+        return tensors
 
 
 class StartedStep:

@@ -152,8 +152,8 @@ class DeviceProgram:
             # What the host has computed is kept, so what the device was to do up to here is done too.
             self._submit()
         self._give_outputs()
-        found = machine.found_fault()
-        return fault if found is None else Fault("out-of-range", *found)
+        machine_fault = machine.found_fault()
+        return fault if machine_fault is None else Fault("out-of-range", *machine_fault)
 
     def _submit(self) -> None:
         self._machine.flush()
@@ -194,15 +194,15 @@ class DeviceProgram:
     def get(self) -> dict[str, Array]:
         """Return a copy of all variables, in storage form."""
         self._resume()
-        found: dict[str, Array] = {}
+        arrays: dict[str, Array] = {}
         for state in self._plan.states:
             if state.value in self._memory.of_host:
-                found[state.name] = self._kept_by_host(state.value)
+                arrays[state.name] = self._kept_by_host(state.value)
             else:
-                found[state.name] = self._engine.fetched(self._memory.states[state.value], state.type)
+                arrays[state.name] = self._engine.fetched(self._memory.states[state.value], state.type)
         for register in self._kept:
-            found[register.name] = np.array(self._machine.registers[register.number], np.int64)
-        return found
+            arrays[register.name] = np.array(self._machine.registers[register.number], np.int64)
+        return arrays
 
     def set(self, values: Mapping[str, Array]) -> None:
         """Give all variables their values."""

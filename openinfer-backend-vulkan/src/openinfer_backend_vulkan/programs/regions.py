@@ -46,13 +46,13 @@ class _Place:
 class RegionReader:
     """Evaluates the places of an access, tests them and lets caches grow, all or nothing."""
 
-    def __init__(self, region: Region, integers: Integers, name: str, given: Sequence[Index] = ()) -> None:
+    def __init__(self, region: Region, integers: Integers, name: str, lengths: Sequence[Index] = ()) -> None:
         self._registers = integers.registers
         self._region = region
         self._table = [_axis_reader(axis, integers, name) for axis in region.table]
         self._inner = [_axis_reader(axis, integers, name) for axis in region.inner]
         self._growth = [(growth, reader(growth.value, integers)) for growth in region.growth]
-        self._given = [reader(length, integers) for length in given]
+        self._given = [reader(length, integers) for length in lengths]
         self._name = name
 
     def take(self) -> Taken:
@@ -92,11 +92,11 @@ class RegionReader:
 
     def _need_fit(self, places: Sequence[_Place], before: Sequence[int] | None = None) -> None:
         lengths = [place.length for place in places if place.is_range]
-        given = [read() for read in self._given]
-        if any(have != wanted for have, wanted in zip(given, lengths, strict=False)):
+        extents = [read() for read in self._given]
+        if any(have != wanted for have, wanted in zip(extents, lengths, strict=False)):
             if before is not None:
                 self._registers[:] = before
-            message = f"a value of the extents {given} does not fit {lengths} places of `{self._name}`"
+            message = f"a value of the extents {extents} does not fit {lengths} places of `{self._name}`"
             raise StepFaultError("shape-mismatch", message)
 
 
@@ -104,8 +104,8 @@ def _axis_reader(axis: Axis, integers: Integers, name: str) -> Callable[[], _Pla
     start, size = reader(axis.start, integers), reader(axis.size, integers)
     end = None if axis.end is None else reader(axis.end, integers)
     current = None if axis.current is None else reader(axis.current, integers)
-    known = axis.start.constant, None if axis.end is None else axis.end.constant, axis.size.constant
-    first, last, room = known
+    constants = axis.start.constant, None if axis.end is None else axis.end.constant, axis.size.constant
+    first, last, room = constants
     if first is not None and last is not None and room is not None and 0 <= first <= last <= room:
         whole = _Place(first, last, is_range=True)
         return lambda: whole

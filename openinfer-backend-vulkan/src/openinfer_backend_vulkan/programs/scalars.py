@@ -38,13 +38,13 @@ def kept_by_host(plan: ExecutionPlan) -> frozenset[int]:
     for step in steps_of(plan):
         for value in members(writes(step)):
             writers.setdefault(value, []).append(step)
-    found = {value.number for value in plan.values if _is_integer(value) and writers.get(value.number)}
-    known = {value.number for value in plan.values if _is_integer(value) and is_weight(value)}
+    kept = {value.number for value in plan.values if _is_integer(value) and writers.get(value.number)}
+    weights = {value.number for value in plan.values if _is_integer(value) and is_weight(value)}
     while True:
-        lost = {value for value in found if not all(_is_simple(step, found | known) for step in writers[value])}
+        lost = {value for value in kept if not all(_is_simple(step, kept | weights) for step in writers[value])}
         if not lost:
-            return frozenset(found)
-        found -= lost
+            return frozenset(kept)
+        kept -= lost
 
 
 def is_weight(value: PlanValue) -> bool:
@@ -65,11 +65,11 @@ def _is_integer(value: PlanValue) -> bool:
     return not value.type.shape and not dtype.is_packed and (dtype.is_integer or dtype.kind is Kind.BOOL)
 
 
-def _is_simple(step: Step, known: set[int]) -> bool:
+def _is_simple(step: Step, kept: set[int]) -> bool:
     """Whether a step gives a value that the host knows, if it knows some others."""
     match step:
         case CopyStep(source=ValueRef(value)):
-            return value in known
+            return value in kept
         case CopyStep(source=LoopIndex()) | FillStep() | CountStep() | InputStep():
             return True
         case _:

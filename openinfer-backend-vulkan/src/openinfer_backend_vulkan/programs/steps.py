@@ -171,8 +171,8 @@ class Steps:
             return lambda: registers.__setitem__(only, read())
 
         def run() -> None:
-            found = [value() for _, value in values]
-            for (register, _), value in zip(values, found, strict=True):
+            numbers = [value() for _, value in values]
+            for (register, _), value in zip(values, numbers, strict=True):
                 registers[register] = value
 
         return run
@@ -195,21 +195,25 @@ class Steps:
         return run
 
     def _place(self, step: PlaceStep) -> Run:
-        given = self._given_place(step)
-        return self._operators.count_rows(step, given) if step.register in self._machine.deferrable else given
+        set_register = self._given_place(step)
+        return (
+            self._operators.count_rows(step, set_register)
+            if step.register in self._machine.deferrable
+            else set_register
+        )
 
     def _given_place(self, step: PlaceStep) -> Run:
-        found, registers = step.range, self._machine.registers
+        bounds, registers = step.range, self._machine.registers
 
         def read(index: Index | None) -> Callable[[], int | None]:
             return (lambda: None) if index is None else reader(index, self._machine)
 
-        given, low, high = reader(step.value, self._machine), read(found.low), read(found.high)
-        least, most, size = read(found.least), read(found.most), read(found.size)
+        setting, low, high = reader(step.value, self._machine), read(bounds.low), read(bounds.high)
+        least, most, size = read(bounds.least), read(bounds.most), read(bounds.size)
         demanded = self._demanded(step.demand)
 
         def run() -> None:
-            value, counted = given(), size()
+            value, counted = setting(), size()
             if counted is not None and value < 0:
                 value += counted
             lowest, highest = least(), most()

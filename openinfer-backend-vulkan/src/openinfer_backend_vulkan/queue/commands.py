@@ -206,13 +206,13 @@ class CommandQueue:
     def is_using(self, buffer: StorageBuffer) -> bool:
         """Return whether unfinished work reads or writes a buffer."""
         number = id(buffer)
-        is_touched = any(each.touches(number) for each in self._unfinished)
+        is_touched = any(submission.touches(number) for submission in self._unfinished)
         return is_touched or number in self._shared or self.is_waiting(buffer)
 
     def is_writing(self, buffer: StorageBuffer) -> bool:
         """Return whether unfinished work writes a buffer."""
         number = id(buffer)
-        is_written = any(each.writes(number) for each in self._unfinished) or number in self._shared
+        is_written = any(submission.writes(number) for submission in self._unfinished) or number in self._shared
         return is_written or any(span(place)[0] == number for command in self._waiting for place in command.writes)
 
     def submit(self) -> None:
@@ -261,7 +261,9 @@ class CommandQueue:
         if self.is_waiting(buffer):
             self.submit()
         number = id(buffer)
-        self.finish(max((each.number for each in self._unfinished if each.touches(number)), default=0))
+        self.finish(
+            max((submission.number for submission in self._unfinished if submission.touches(number)), default=0)
+        )
 
     def share(self, buffer: StorageBuffer) -> None:
         """Submit everything, and treat a buffer as read and written by other users of the queue until `synchronize`.
@@ -278,8 +280,8 @@ class CommandQueue:
         Raises:
             DeviceError: the device is lost.
         """
-        unfinished = [each for each in self._unfinished if each.number <= number]
-        return all(each.fence.is_done() for each in unfinished)
+        unfinished = [submission for submission in self._unfinished if submission.number <= number]
+        return all(submission.fence.is_done() for submission in unfinished)
 
     def _launch(self, *sequences: Sequence[Command]) -> int:
         self._device.need_open()
@@ -319,15 +321,15 @@ class CommandQueue:
 
     def _recorded(self, sequence: Sequence[Command], clock: Clock | None) -> _Recording:
         key = (clock, tuple([command.serial for command in sequence]))
-        found = self._recordings.get(key)
-        if found is not None:
+        recording = self._recordings.get(key)
+        if recording is not None:
             self._recordings.move_to_end(key)
-            return found
+            return recording
         commands = self._buffer_to_record()
         _record(commands, sequence, clock)
         written = frozenset(span(place)[0] for command in sequence for place in command.writes)
-        found = self._recordings[key] = _Recording(commands, frozenset(touched(sequence)), written)
-        return found
+        recording = self._recordings[key] = _Recording(commands, frozenset(touched(sequence)), written)
+        return recording
 
     def _buffer_to_record(self) -> Handle:
         """Return a new command buffer, or that of the recording least recently used, which is done."""

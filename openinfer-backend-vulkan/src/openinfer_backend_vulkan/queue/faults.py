@@ -34,8 +34,8 @@ class FaultWords:
         """Return what was found since the last call, or None."""
         words = self._words.tolist()
         self._words[:] = _NONE
-        found = (fault.message(word) for fault, word in zip(self._faults, words, strict=True) if word != _NONE)
-        return next(found, None)
+        messages = (fault.message(word) for fault, word in zip(self._faults, words, strict=True) if word != _NONE)
+        return next(messages, None)
 
 
 class Faults:

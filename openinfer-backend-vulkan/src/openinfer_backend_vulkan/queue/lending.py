@@ -59,16 +59,16 @@ class LentArrays:
         self._device.lend(lent.storage.memory, content)
         weakref.finalize(content, free.append, lent).atexit = False
         array = np.frombuffer(content, storage_dtype(kind.dtype), kind.count).reshape(kind.shape)
-        number, given = id(array), self._given
-        given[number] = (weakref.ref(array, lambda _: given.pop(number, None)), lent)
+        number, lendings = id(array), self._given
+        lendings[number] = (weakref.ref(array, lambda _: lendings.pop(number, None)), lent)
         return array
 
     def copied(self, array: Array, target: StorageBuffer) -> Copy | None:
         """Return what copies an array to a buffer; None for arrays that were not lent, and parts of lent ones."""
-        found = self._given.get(id(array))
-        if found is None or found[0]() is not array or not array.nbytes:
+        lending = self._given.get(id(array))
+        if lending is None or lending[0]() is not array or not array.nbytes:
             return None
-        lent = found[1]
+        lent = lending[1]
         if id(target) not in lent.copies:
             lent.copies[id(target)] = Copy(source=lent.storage, target=target, nbytes=array.nbytes)
         return lent.copies[id(target)]

@@ -45,8 +45,8 @@ class PipelineCache:
         device.own(self._keep)
 
     def _made(self, data: bytes) -> Handle:
-        given = {"initialDataSize": len(data), "pInitialData": data} if data else {}
-        info = Structs().new("VkPipelineCacheCreateInfo", **given)
+        fields = {"initialDataSize": len(data), "pInitialData": data} if data else {}
+        info = Structs().new("VkPipelineCacheCreateInfo", **fields)
         return created("vkCreatePipelineCache", "VkPipelineCache", self._device, info, foreign().NULL)
 
     def _keep(self) -> None:

@@ -33,7 +33,7 @@ class ShaderCompiler:
 
 def find_compiler() -> ShaderCompiler | None:
     """Return the compiler on the search path, or None if there is no working one."""
-    path = next((found for found in map(shutil.which, NAMES) if found), None)
+    path = next((program for program in map(shutil.which, NAMES) if program), None)
     return None if path is None else _described(path)
 
 
@@ -61,9 +61,9 @@ def compile_shader(source: str) -> bytes:
         message = f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}"
         raise MissingDependencyError(message)
     key = hashlib.sha256("\0".join([compiler.version, *FLAGS, source]).encode()).hexdigest()
-    known = _CACHE.read(key)
-    if known is not None:
-        return with_portable_matrices(known)
+    cached = _CACHE.read(key)
+    if cached is not None:
+        return with_portable_matrices(cached)
     code = _compiled(compiler, source)
     _CACHE.keep(key, code)
     return with_portable_matrices(code)
@@ -71,9 +71,9 @@ def compile_shader(source: str) -> bytes:
 
 def _compiled(compiler: ShaderCompiler, source: str) -> bytes:
     with scratch_directory() as directory:
-        given, made = directory / "kernel.comp", directory / "kernel.spv"
-        given.write_text(source, encoding="utf-8")
-        command = [compiler.path, *FLAGS, "-o", str(made), str(given)]
+        source_file, made = directory / "kernel.comp", directory / "kernel.spv"
+        source_file.write_text(source, encoding="utf-8")
+        command = [compiler.path, *FLAGS, "-o", str(made), str(source_file)]
         try:
             finished = subprocess.run(command, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False)
         except subprocess.TimeoutExpired as error:

@@ -44,7 +44,7 @@ def with_portable_matrices(code: bytes) -> bytes:
     module = _Module(words[BOUND])
     for part in parts:
         module.note(part)
-    changed = [each for part in parts for each in module.changed(part)]
+    changed = [instruction for part in parts for instruction in module.changed(part)]
     header = [*words[:BOUND], module.bound + len(USES), *words[BOUND + 1 : HEADER_WORDS]]
     return code_of(header, changed)
 

@@ -26,11 +26,11 @@ def code_of(header: Sequence[int], parts: Iterable[Sequence[int]]) -> bytes:
 
 def instructions(words: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Yield the instructions of a module, each with the word that holds its length and opcode."""
-    place = HEADER_WORDS
-    while place < len(words):
-        length = max(words[place] >> 16, 1)
-        yield tuple(words[place : place + length])
-        place += length
+    at = HEADER_WORDS
+    while at < len(words):
+        length = max(words[at] >> 16, 1)
+        yield tuple(words[at : at + length])
+        at += length
 
 
 def opcode(part: Sequence[int]) -> int:

@@ -199,7 +199,7 @@ class BlockWriter:
         Whatever is kept changes only where no kernel before has refused an element.
         """
         steps = [step, *walk(step.body)] if isinstance(step, LoopStep) else [step]
-        if code.tested_lines and any(changes_state(each, self._program.plan) for each in steps):
+        if code.tested_lines and any(changes_state(inner, self._program.plan) for inner in steps):
             return True
         return needs_count(self._program.plan, step, code.counted) or self._has_to_follow(step, code.written)
 
@@ -217,8 +217,8 @@ class BlockWriter:
     def _reads_any(self, step: Step, written: Sequence[Place]) -> bool:
         """Whether the integer expressions of a step, or of its body, read a place that commands write."""
         steps = [step, *walk(step.body)] if isinstance(step, LoopStep) else [step]
-        found = {number for each in steps for number in values_read(each)}
-        return any(meets_any(self._program.places.value(number), written) for number in found)
+        values = {number for inner in steps for number in values_read(inner)}
+        return any(meets_any(self._program.places.value(number), written) for number in values)
 
     def _control(self, step: Step) -> None:
         self._host.line(*(comment(line) for line in lines_of(step)))
@@ -262,8 +262,8 @@ def _turns(step: LoopStep) -> int | None:
     if start is None or end is None:
         return None
     inner = 1
-    for each in step.body:
-        turns = _turns(each) if isinstance(each, LoopStep) else 1
+    for child in step.body:
+        turns = _turns(child) if isinstance(child, LoopStep) else 1
         if turns is None:
             return None
         inner += turns

@@ -170,7 +170,7 @@ class Commands(Lines):
 
     def _set(self, name: str, numbers: RunNumbers) -> None:
         texts = numbers.write(self)
-        self.line(*(f"{name}[{place}] = (uint32_t)({text});" for place, text in enumerate(texts)))
+        self.line(*(f"{name}[{position}] = (uint32_t)({text});" for position, text in enumerate(texts)))
 
     def _counted(self, called: str, bound: int, numbers: RunNumbers, numbering: Numbering) -> None:
         """Append an indirect dispatch whose workgroups lie after its numbers, and before it what computes both."""

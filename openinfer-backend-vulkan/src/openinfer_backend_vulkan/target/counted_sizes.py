@@ -65,7 +65,7 @@ def needs_count(plan: ExecutionPlan, step: Step, counted: Mapping[int, Index]) -
         entries = (operand.indices for operand in step.inputs if isinstance(operand, TableRef))
         return any(registers_of(index) & counted.keys() for indices in entries for index in indices)
     steps = [step, *walk(step.body)] if isinstance(step, LoopStep) else [step]
-    return any(not counted.keys().isdisjoint(_registers(each)) for each in steps)
+    return any(not counted.keys().isdisjoint(_registers(inner)) for inner in steps)
 
 
 def _registers(step: Step) -> set[int]:
@@ -76,7 +76,7 @@ def _registers(step: Step) -> set[int]:
 
 def _index(value: Index, plan: ExecutionPlan, counted: Mapping[int, Index]) -> Index | None:
     """Return an expression as an index over counts and sizes that the caller gives; None: it has something else."""
-    found: dict[Var, Index] = {}
+    indices: dict[Var, Index] = {}
     for symbol in symbols(value):
         register = plan.registers[symbol.operand.number] if isinstance(symbol.operand, Register) else None
         index = None if register is None else counted.get(register.number)
@@ -84,8 +84,8 @@ def _index(value: Index, plan: ExecutionPlan, counted: Mapping[int, Index]) -> I
             index = Index.of(Var(f"{_SIZE}{register.number}", register.most + 1))
         if index is None:
             return None
-        found[symbol] = index
-    return value.substituted(found) if is_polynomial(value) else None
+        indices[symbol] = index
+    return value.substituted(indices) if is_polynomial(value) else None
 
 
 def sizes_given(index: Index, names: HostNames) -> dict[str, str]:

@@ -46,8 +46,8 @@ class HostNames(PortNames):
         self.tables = {table.number: tables.name("t_", table.name) for table in plan.tables}
         self.blocks = {procedure.name: blocks.name("block_", procedure.name) for procedure in plan.procedures}
         steps = [step for procedure in plan.procedures for step in walk(procedure.steps)]
-        found = [step for step in steps if isinstance(step, LoopStep)]
-        self.loops = {step.loop: loops.name("i_", step.index) for step in found}
+        loop_steps = [step for step in steps if isinstance(step, LoopStep)]
+        self.loops = {step.loop: loops.name("i_", step.index) for step in loop_steps}
         self.local: set[int] = set()
         self.used_tables: set[int] = set()
         self.helpers: dict[str, None] = {}

@@ -104,9 +104,9 @@ class KernelWriter:
         based = [name for name, located in tensors.items() if located.base is not None]
         if not based and not computation.parameters and not layouts:
             places = {name: located.place for name, located in tensors.items()}
-            found = stages_of(computation, self.program.target)
-            places |= {name: self.program.places.table(data, f"table {name}") for name, data in found.tables.items()}
-            for stage in found.stages:
+            stages = stages_of(computation, self.program.target)
+            places |= {name: self.program.places.table(data, f"table {name}") for name, data in stages.tables.items()}
+            for stage in stages.stages:
                 self._stage(stage, places)
             return
         rest, tables = with_tables(computation)
@@ -148,8 +148,8 @@ class KernelWriter:
     def _stage(self, stage: StageShaders, places: Mapping[str, Place]) -> None:
         sizes = [kind.nbytes for kind in stage.scratch.values()]
         scratch = self.program.places.scratch(sizes)
-        known = {**places, **dict(zip(stage.scratch, scratch, strict=True))}
-        reads, writes = ([known[name] for name in names] for names in (stage.reads, stage.writes))
+        all_places = {**places, **dict(zip(stage.scratch, scratch, strict=True))}
+        reads, writes = ([all_places[name] for name in names] for names in (stage.reads, stage.writes))
         self._check((*reads, *writes))
         for shader in stage.shaders:
             if not shader.threads:

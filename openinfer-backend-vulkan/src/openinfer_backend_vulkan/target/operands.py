@@ -67,9 +67,9 @@ class Locator:
         if not isinstance(operand, TableRef):
             return self.value(operand.value)
         table = self._plan.table(operand.table)
-        known = tuple(index.constant for index in operand.indices)
-        if None not in known:
-            return Located(self._places.weight(dict(table.fixed)[tuple(n for n in known if n is not None)]))
+        constants = tuple(index.constant for index in operand.indices)
+        if None not in constants:
+            return Located(self._places.weight(dict(table.fixed)[tuple(n for n in constants if n is not None)]))
         place = self._table_place(table)
         if all(is_known(index, self._names.local) for index in operand.indices):
             self._declare_entry(code, operand, table, name)

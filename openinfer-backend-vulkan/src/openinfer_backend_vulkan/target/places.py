@@ -116,12 +116,12 @@ class Places:
 
     def data(self) -> bytes:
         """Return the contents of the buffer of weights."""
-        found = bytearray(self.weights_nbytes)
+        content = bytearray(self.weights_nbytes)
         for weight, offset in zip(self._plan.weights, self.weights, strict=True):
-            found[offset : offset + weight.data.nbytes] = weight.data
+            content[offset : offset + weight.data.nbytes] = weight.data
         for data, offset in self._tables.items():
-            found[offset : offset + len(data)] = data
-        return bytes(found)
+            content[offset : offset + len(data)] = data
+        return bytes(content)
 
     def table(self, data: bytes, what: str) -> Place:
         """Return the place of data that comes with the program, once for equal data."""
@@ -183,11 +183,11 @@ class Places:
 
     def known_data(self) -> bytes:
         """Return the weights that the host program reads."""
-        found = bytearray(ALIGNMENT * len(self._known))
+        content = bytearray(ALIGNMENT * len(self._known))
         for number, offset in self._known.items():
             data = self._plan.weights[number].data
-            found[offset : offset + data.nbytes] = data
-        return bytes(found)
+            content[offset : offset + data.nbytes] = data
+        return bytes(content)
 
     def input(self, number: int) -> Place:
         """Return where the host program puts an input."""

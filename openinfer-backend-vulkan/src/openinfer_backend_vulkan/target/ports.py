@@ -34,8 +34,8 @@ def write_upload(program: Program, code: Commands) -> None:
         )
         with code.at_run_time():
             code.line(copied if is_needed(port) else f"if (inputs->{field} != NULL) {{ {copied} }}")
-        given = places.input(number)
-        code.copy(given, fixed(INPUTS, places.inputs[number], port.type.nbytes, given.what))
+        port_place = places.input(number)
+        code.copy(port_place, fixed(INPUTS, places.inputs[number], port.type.nbytes, port_place.what))
 
 
 def write_download(program: Program, code: Commands) -> None:

@@ -86,10 +86,10 @@ def bundle_of(plan: ExecutionPlan, target: ShaderTarget) -> Bundle:
     if options.weights not in _PLACES_OF_WEIGHTS:
         raise SynthesisError(f"the weights are {options.weights!r}, expected {', '.join(_PLACES_OF_WEIGHTS)}")
     build = build_of(options.project, options.prefix)
-    found = written(plan, target)
-    data = found.program.places.data()
+    code = written(plan, target)
+    data = code.program.places.data()
     apart = options.weights == "file" or (options.weights == "auto" and len(data) > LARGEST_EMBEDDED)
-    context = {**_header(found), **_source(found, data if apart else None), **_sizes(found, data)}
+    context = {**_header(code), **_source(code, data if apart else None), **_sizes(code, data)}
     texts = {
         f"{options.prefix}.h": with_prefix(_render("model.h.j2", context), options.prefix),
         f"{options.prefix}.c": with_prefix(_render("model.c.j2", context), options.prefix),
@@ -98,23 +98,23 @@ def bundle_of(plan: ExecutionPlan, target: ShaderTarget) -> Bundle:
         PLATFORM_NAME: platform_header(),
         VULKAN_NAME: (resources.files("openinfer_backend_vulkan.target") / "host" / VULKAN_NAME).read_text("ascii"),
         "plan.json": f"{json.dumps(plan_json(plan), indent=1, sort_keys=True, allow_nan=False)}\n",
-        **{f"{kernel.name}.comp": kernel.text for kernel in found.program.kernels},
+        **{f"{kernel.name}.comp": kernel.text for kernel in code.program.kernels},
     }
     build_context = {**context, "build": build, "example": example_command(plan, build)}
     texts |= {name: _render(template, build_context) for name, template in (*build.templates, _README)}
     if not apart:
-        texts[WEIGHTS_NAME] = with_prefix(_render("weights.h.j2", {"parts": list(_parts(found, data))}), options.prefix)
+        texts[WEIGHTS_NAME] = with_prefix(_render("weights.h.j2", {"parts": list(_parts(code, data))}), options.prefix)
     files = {name: text.encode("ascii") for name, text in texts.items()} | ({FILE_NAME: data} if apart else {})
-    products = (options.prefix, *(f"{kernel.name}.h" for kernel in found.program.kernels))
+    products = (options.prefix, *(f"{kernel.name}.h" for kernel in code.program.kernels))
     return Bundle(with_provenance(plan, files, (*FLAGS, *GLSL_FLAGS), DISTRIBUTION), products=products)
 
 
 _README = ("README.md", "README.md.j2")
 
 
-def _header(found: Written) -> dict[str, object]:
+def _header(code: Written) -> dict[str, object]:
     """Return what the header says, and the program around the model."""
-    plan, names = found.program.plan, found.program.names
+    plan, names = code.program.plan, code.program.names
     variables = variables_of(plan, names)
     outputs = [output_port(port, names, number) for number, port in enumerate(plan.outputs)]
     loops = [step.loop for p in plan.procedures for step in walk(p.steps) if isinstance(step, LoopStep)]
@@ -134,9 +134,9 @@ def _header(found: Written) -> dict[str, object]:
         "head_nbytes": HEAD_NBYTES,
         "instance": {"memories": ()},
         "weights_object": False,
-        "kernels": list(found.program.kernels),
-        "segments": found.segments,
-        "places": found.program.places,
+        "kernels": list(code.program.kernels),
+        "segments": code.segments,
+        "places": code.program.places,
         "buffers": list(_BUFFERS.items()),
         "registers": [
             {"name": names.registers[r.number], "comment": comment(f"{r.name}, up to {r.most}")} for r in plan.registers
@@ -145,23 +145,23 @@ def _header(found: Written) -> dict[str, object]:
     }
 
 
-def _source(found: Written, apart: bytes | None) -> dict[str, object]:
+def _source(code: Written, apart: bytes | None) -> dict[str, object]:
     """Return the values that only the source of the model uses, not its header."""
-    plan, names, places = found.program.plan, found.program.names, found.program.places
-    known = np.frombuffer(places.known_data(), "<u8").tolist()
+    plan, names, places = code.program.plan, code.program.names, code.program.places
+    words = np.frombuffer(places.known_data(), "<u8").tolist()
     return {
-        "blocks": found.blocks,
-        "entry": found.entry,
-        "fetch": found.fetch,
-        "reset": found.reset,
-        "may_fail": found.may_fail,
-        "integer_functions": integer_functions(found.index_functions),
+        "blocks": code.blocks,
+        "entry": code.entry,
+        "fetch": code.fetch,
+        "reset": code.reset,
+        "may_fail": code.may_fail,
+        "integer_functions": integer_functions(code.index_functions),
         "helpers": helper_source(names.helpers),
-        "known": list(_lines([f"UINT64_C(0x{word:016x})" for word in known])),
-        "tables": list(_tables(found)),
+        "known": list(_lines([f"UINT64_C(0x{word:016x})" for word in words])),
+        "tables": list(_tables(code)),
         "weights_apart": apart is not None,
         "checksum": None if apart is None else Blob(apart, ()).checksum,
-        "needs": list(_needs(found)),
+        "needs": list(_needs(code)),
         "kept": [{"name": names.registers[r.number], "initial": r.initial} for r in plan.registers if r.is_kept],
         "sizes": [
             {"name": names.registers[r.number], "initial": r.initial}
@@ -177,29 +177,29 @@ def _source(found: Written, apart: bytes | None) -> dict[str, object]:
             for n, p in enumerate(plan.outputs)
             if p.type.count
         ],
-        "fields": [_field(found, number, variable) for number, variable in enumerate(variables_of(plan, names))],
+        "fields": [_field(code, number, variable) for number, variable in enumerate(variables_of(plan, names))],
         "mirrored": [
             {"offset": place.offset, "mirror": at} for place, at in names.mirrored.items() if place.buffer == STATE
         ],
     }
 
 
-def _needs(found: Written) -> Iterator[str]:
+def _needs(code: Written) -> Iterator[str]:
     """Yield the fields of ``struct openinfer_needs`` as C."""
-    kernels = found.program.kernels
+    kernels = code.program.kernels
     yield " | ".join(sorted(kernels.features)) or "0"
     yield str(kernels.group)
-    yield str(found.program.target.subgroup if kernels.has_subgroups else 1)
+    yield str(code.program.target.subgroup if kernels.has_subgroups else 1)
     yield str(kernels.shared_nbytes)
     yield str(kernels.pushed_nbytes)
     yield str(kernels.bound)
     yield str(kernels.range_nbytes)
 
 
-def _sizes(found: Written, data: bytes) -> dict[str, object]:
+def _sizes(code: Written, data: bytes) -> dict[str, object]:
     """Return how large buffers are, and how many sets of them commands bind."""
-    places, start = found.program.places, found.program.names.numbers_start
-    host = start + found.numbers_nbytes + 64
+    places, start = code.program.places, code.program.names.numbers_start
+    host = start + code.numbers_nbytes + 64
     sizes = {
         "arena": places.arena_nbytes,
         "weights": places.weights_nbytes,
@@ -215,24 +215,24 @@ def _sizes(found: Written, data: bytes) -> dict[str, object]:
         "numbers_start": start,
         "host_nbytes": host,
         "weights_nbytes": len(data),
-        "sets": sum(segment.sets for segment in found.segments),
-        "bound": sum(segment.bound for segment in found.segments),
-        "most_sets": max((segment.sets for segment in found.segments), default=0),
-        "most_bound": max((segment.bound for segment in found.segments), default=0),
+        "sets": sum(segment.sets for segment in code.segments),
+        "bound": sum(segment.bound for segment in code.segments),
+        "most_sets": max((segment.sets for segment in code.segments), default=0),
+        "most_bound": max((segment.bound for segment in code.segments), default=0),
         "flags": " ".join(FLAGS),
         "glsl_flags": " ".join(GLSL_FLAGS),
         "headers": " ".join(
             [
-                *(f"{kernel.name}.h" for kernel in found.program.kernels),
-                *(f"{found.program.plan.options.prefix}.h", HEADER_NAME, PLATFORM_NAME, VULKAN_NAME),
+                *(f"{kernel.name}.h" for kernel in code.program.kernels),
+                *(f"{code.program.plan.options.prefix}.h", HEADER_NAME, PLATFORM_NAME, VULKAN_NAME),
             ]
         ),
     }
 
 
-def _field(found: Written, number: int, variable: Variable) -> dict[str, object]:
+def _field(code: Written, number: int, variable: Variable) -> dict[str, object]:
     """Return a variable as the table of the source has it."""
-    plan = found.program.plan
+    plan = code.program.plan
     shown = {
         "literal": variable.literal,
         "width": variable.width,
@@ -243,7 +243,7 @@ def _field(found: Written, number: int, variable: Variable) -> dict[str, object]
     if variable.is_scalar:
         return {**shown, "offset": f"offsetof(struct model, {variable.member})", "tail": "0xff"}
     type_ = plan.states[number].type
-    return {**shown, "offset": found.program.places.states[number], "tail": _tail(type_) or "0xff"}
+    return {**shown, "offset": code.program.places.states[number], "tail": _tail(type_) or "0xff"}
 
 
 def _tail(type_: TensorType) -> str:
@@ -252,21 +252,21 @@ def _tail(type_: TensorType) -> str:
     return f"0x{(1 << used) - 1:02x}" if used else ""
 
 
-def _tables(found: Written) -> Iterator[dict[str, object]]:
-    places = found.program.places
-    for table in found.program.plan.tables:
-        if table.number in found.program.names.used_tables:
+def _tables(code: Written) -> Iterator[dict[str, object]]:
+    places = code.program.places
+    for table in code.program.plan.tables:
+        if table.number in code.program.names.used_tables:
             what = f"{table.name}: {table.type}, from index {', '.join(map(str, table.starts))}"
             yield {
-                "name": found.program.names.tables[table.number],
+                "name": code.program.names.tables[table.number],
                 "entries": ["OPENINFER_NOWHERE" if e is None else places.weights[e] for e in table.entries],
                 "comment": comment(what),
             }
 
 
-def _parts(found: Written, data: bytes) -> Iterator[dict[str, object]]:
+def _parts(code: Written, data: bytes) -> Iterator[dict[str, object]]:
     """Yield the weights as words, each with its name, and then what the target has added."""
-    plan, places = found.program.plan, found.program.places
+    plan, places = code.program.plan, code.program.places
     starts = [*places.weights, len(data)]
     for weight, start, end in zip(plan.weights, starts, starts[1:], strict=False):
         stop = min(end, start + whole(max(weight.stored.nbytes, 4))) if weight.number + 1 == len(plan.weights) else end

@@ -38,11 +38,11 @@ def run_numbers(
     Args:
         counted: parameters that the host does not know; the device computes their numbers and the workgroups.
     """
-    parameters = {var.name: f"count{place}" for place, var in enumerate(computation.parameters)}
+    parameters = {var.name: f"count{number}" for number, var in enumerate(computation.parameters)}
     bases = _bases(tensors)
     texts = {**parameters, ITERATIONS: "iterations", **{name: text for name, (text, _) in bases.items()}}
 
-    known = {
+    sizes = {
         parameters[var.name]: argument
         for var, argument in zip(computation.parameters, arguments, strict=True)
         if var.name not in counted
@@ -51,7 +51,7 @@ def run_numbers(
         texts |= dict.fromkeys((*counted, ITERATIONS), "0")
 
     def write(code: Lines) -> list[str]:
-        _declare_sizes(code, names, known)
+        _declare_sizes(code, names, sizes)
         _declare_bases(code, kernel, bases)
         if not counted:
             code.line(f"const int64_t iterations = {_product(kernel.places, parameters)};")
@@ -69,13 +69,13 @@ def numbering_numbers(
         computation, arguments: of that one.
         sizes: expressions of further numbers, by name.
     """
-    parameters = {var.name: f"count{place}" for place, var in enumerate(computation.parameters)}
+    parameters = {var.name: f"count{number}" for number, var in enumerate(computation.parameters)}
     by_name = {var.name: argument for var, argument in zip(computation.parameters, arguments, strict=True)}
-    known = {parameters[name]: by_name[name] for name in kernel.numbers if name in by_name}
+    counts = {parameters[name]: by_name[name] for name in kernel.numbers if name in by_name}
     texts = {**parameters, **sizes, ITERATIONS: "1"}
 
     def write(code: Lines) -> list[str]:
-        _declare_sizes(code, names, known)
+        _declare_sizes(code, names, counts)
         return _in_order(kernel, texts)
 
     return RunNumbers(write=write, count=len(kernel.numbers), groups="1")
@@ -85,21 +85,21 @@ def region_numbers(
     kernel: Printed,
     names: HostNames,
     region: Region,
-    given: Sequence[Index],
+    stored_lengths: Sequence[Index],
     tensors: Mapping[str, Located],
     noted: Sequence[int | None] = (),
 ) -> RunNumbers:
     """Return the numbers of a kernel that moves a region, as C that tests the places first.
 
     Args:
-        given: extents of what is stored, which have to be the lengths of the ranges.
+        stored_lengths: extents of what is stored, which have to be the lengths of the ranges.
         noted: registers that take these lengths.
     """
     bases = _bases(tensors)
 
     def write(code: Lines) -> list[str]:
         tests = RegionTests(code, names, region)
-        tests.enter(given)
+        tests.enter(stored_lengths)
         note_lengths(code, names, tests, noted)
         _declare_bases(code, kernel, bases)
         lengths = {length_of(number): length for number, length in enumerate(tests.lengths)}

@@ -49,9 +49,9 @@ def stages_of(computation: Computation, target: ShaderTarget) -> Stages:
 
 def with_tables(computation: Computation) -> tuple[Computation, dict[str, bytes]]:
     """Return a computation without the stages that read no input, and the data of what these compute, by name."""
-    known, rest = without_constants(computation)
-    found = zip(known.outputs, evaluate(known, ()), strict=True)
-    return rest, {tensor.name: bytes_of(table).tobytes() for tensor, table in found}
+    constant, rest = without_constants(computation)
+    tables = zip(constant.outputs, evaluate(constant, ()), strict=True)
+    return rest, {tensor.name: bytes_of(table).tobytes() for tensor, table in tables}
 
 
 def varying_stages(

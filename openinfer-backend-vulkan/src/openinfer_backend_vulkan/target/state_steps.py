@@ -92,12 +92,12 @@ def _moved(
     writer: KernelWriter,
     program: Kernel,
     region: Region,
-    given: Sequence[Index],
+    lengths: Sequence[Index],
     tensors: Mapping[str, Located],
     noted: Sequence[int | None] = (),
 ) -> None:
-    kernel = varying_kernel(program, [name for name, found in tensors.items() if found.base], writer.program.target)
-    writer.run(kernel, region_numbers(kernel, writer.program.names, region, given, tensors, noted), tensors)
+    kernel = varying_kernel(program, [name for name, located in tensors.items() if located.base], writer.program.target)
+    writer.run(kernel, region_numbers(kernel, writer.program.names, region, lengths, tensors, noted), tensors)
 
 
 def _strides(region: Region) -> list[int]:

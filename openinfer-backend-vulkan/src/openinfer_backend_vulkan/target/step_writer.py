@@ -130,20 +130,20 @@ class _StepWriter:
         outputs = (*step.outputs, *step.temporaries)
         names = [t.name for t in (*computation.inputs, *computation.outputs, *computation.temporaries)]
         with self._code.braces():
-            given = [self._locator.operand(operand, self._code, f"x{n}") for n, operand in enumerate(step.inputs)]
-            found = [*given, *map(self._locator.value, outputs)]
-            tensors = dict(zip(names, found, strict=True))
+            inputs = [self._locator.operand(operand, self._code, f"x{n}") for n, operand in enumerate(step.inputs)]
+            located = [*inputs, *map(self._locator.value, outputs)]
+            tensors = dict(zip(names, located, strict=True))
             counted = argument_sizes(self._plan, step, self._code.counted)
             self._kernels.computed(computation, tensors, step.arguments, self._layouts(step), counted)
 
     def _layouts(self, step: ComputeStep) -> dict[str, Layout]:
         """Return the layouts of tensors that lie in a state, with the extents of the computation."""
-        found: dict[str, Layout] = {}
+        layouts: dict[str, Layout] = {}
         for name, operand in operands_of(step).items():
             layout = self._plan.values[operand.value].layout if isinstance(operand, ValueRef) else None
             if layout is not None:
-                found[name] = replace(layout, shape=step.computation.tensor(name).shape)
-        return found
+                layouts[name] = replace(layout, shape=step.computation.tensor(name).shape)
+        return layouts
 
     def _copy(self, step: CopyStep) -> None:
         kind = self._plan.values[step.output].stored
@@ -172,8 +172,8 @@ class _StepWriter:
 
     def _count(self, step: CountStep) -> None:
         kind, target = self._plan.values[step.target].stored, self._locator.value(step.target)
-        known = step.amount.constant
-        amount = None if known is None else counted(known, kind.dtype, down=step.down)
+        constant = step.amount.constant
+        amount = None if constant is None else counted(constant, kind.dtype, down=step.down)
         counter = counting(kind.dtype, amount, down=step.down)
         with self._code.braces():
             if amount is not None:
@@ -194,7 +194,7 @@ class _StepWriter:
         port, field = self._plan.inputs[step.number], self._names.inputs[step.number]
         if not port.type.count:
             return
-        given, target = self._places.input(step.number), self._locator.value(step.output)
+        source, target = self._places.input(step.number), self._locator.value(step.output)
         nbytes = str(port.type.nbytes)
         with self._code.at_run_time():
             staged = f"model->given.mapped + {self._places.inputs[step.number]}"
@@ -207,7 +207,7 @@ class _StepWriter:
                 self._given_or_default(port.default, port.type, field, staged, nbytes)
         if target.base is not None:
             raise UnsupportedError("an input that is copied into a view")
-        self._code.copy(given, target.place)
+        self._code.copy(source, target.place)
 
     def _given_or_default(self, default: Scalar, kind: TensorType, field: str, staged: str, nbytes: str) -> None:
         value = pattern(default, kind)

@@ -51,7 +51,7 @@ class VulkanTarget:
 
         Kernels are compiled as the device's are, with the same store of compiled ones.
         """
-        given, begin = given_arrays(plan, inputs, steps, repeat), initial_arrays(plan, initial)
+        values, begin = given_arrays(plan, inputs, steps, repeat), initial_arrays(plan, initial)
         compiler = compiler_command(FLAGS)
         if find_glsl_compiler() is None:
             raise MissingDependencyError(f"no GLSL compiler ({' or '.join(NAMES)}) on PATH: {ADVICE}")
@@ -65,7 +65,7 @@ class VulkanTarget:
             prefix = plan.options.prefix
             arguments = [*compiler, "-o", prefix, "main.c", f"{prefix}.c", "-lvulkan", "-lm"]
             run_tool(arguments, directory, timeout, "the C compiler")
-            return run_program(plan, directory, given, steps, repeat, timeout, begin)
+            return run_program(plan, directory, values, steps, repeat, timeout, begin)
 
 
 def _code(file: bytes) -> str:
