@@ -62,9 +62,8 @@ def kernel_text(kernel: Kernel) -> str:
     lines = [f"def {kernel.name}({', '.join([*buffers, *parameters])}):"]
     if kernel.origin:
         lines.append(f"{_INDENT}{kernel.origin!r}")
-    lines += _KernelText(set(_registers(kernel.body))).block(kernel.body, _INDENT)
-    if len(lines) == 1:
-        lines.append(f"{_INDENT}pass")
+    if kernel.body or not kernel.origin:
+        lines += _KernelText(set(_registers(kernel.body))).block(kernel.body, _INDENT)
     return "\n".join(lines) + "\n"
 
 
@@ -88,18 +87,18 @@ class _KernelText:
         self._names = (name for number in counted() if (name := f"v{number}") not in registers)
 
     def block(self, body: Sequence[Statement], pad: str) -> Iterator[str]:
+        if not body:
+            yield f"{pad}pass"
         for statement in body:
             match statement:
                 case For(var, bind, inner):
                     yield f"{pad}for {var.name} in {bind.value}({var.extent}):"
-                    yield from self.block(inner, pad + _INDENT) if inner else (f"{pad}{_INDENT}pass",)
+                    yield from self.block(inner, pad + _INDENT)
                 case If(tests, inner):
                     yield f"{pad}if {' and '.join(map(str, tests))}:"
-                    yield from self.block(inner, pad + _INDENT) if inner else (f"{pad}{_INDENT}pass",)
+                    yield from self.block(inner, pad + _INDENT)
                 case Alloc(buffer):
                     yield f"{pad}{buffer.name}: {_buffer_text(buffer)}"
-                case Barrier() | Prefetch():
-                    yield pad + _hint_text(statement)
                 case Join(over, pairs):
                     yield f"{pad}with JOIN({over.name}):"
                     yield from self.block(pairs, pad + _INDENT)
@@ -114,7 +113,7 @@ class _KernelText:
                 case Fail(refused, rule):
                     yield from self._line(pad, "fail(", refused, f", {rule!r})")
                 case _:
-                    yield pad + _tile_text(statement)
+                    yield pad + _line_text(statement)
 
     def _line(self, pad: str, before: str, value: Value, after: str = "") -> Iterator[str]:
         inputs = {number: _leaf_text(leaf) for number, leaf in enumerate(value.leaves)}
@@ -123,16 +122,13 @@ class _KernelText:
         yield f"{pad}{before}{text}{after}"
 
 
-def _hint_text(statement: Barrier | Prefetch) -> str:
+def _line_text(statement: Barrier | Prefetch | TileStatement) -> str:
+    """Return a statement that computes no value, on its line."""
     match statement:
         case Barrier():
             return "BARRIER()"
         case Prefetch(buffer, address):
             return f"PREFETCH({buffer.name}, {address})"
-
-
-def _tile_text(statement: TileStatement) -> str:
-    match statement:
         case TileAlloc(Tiles(name, dtype, role, rows, columns, count, threads)):
             return f"{name}: TILES[{dtype}, {role.value}, {rows}, {columns}, {count}, {threads}]"
         case TileFill(tile, value):
