@@ -7,10 +7,10 @@ schedule writes the inner part out, so that shifts are by constants.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
+from openinfer.compute.columns import free_names
 from openinfer.compute.stage import Position, Read, Total
 from openinfer.compute.substitution import moved
 from openinfer.dtypes import I32, U32, Kind
@@ -18,8 +18,6 @@ from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from openinfer.compute.stage import Element, Fold, Stage
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr
@@ -102,7 +100,7 @@ def in_words(stage: Stage, words: Words) -> Stage:
     fold, read = stage.fold, stage.elements[words.number]
     if fold is None or not isinstance(read, Read) or not isinstance(words.axis.extent, int):
         raise TypeError("words are read in the terms of a fold")
-    names = _free_names(stage)
+    names = free_names(stage)
     quotient, inner = Var(next(names), words.axis.extent // words.per), Var(next(names), words.per)
     apart = {words.axis: quotient * words.per + inner}
     elements: list[Element] = [moved(element, apart) for element in stage.elements]
@@ -165,9 +163,3 @@ def with_operand(expr: Expr, number: int, operand: Expr) -> Expr:
             return tree.Apply(function, tuple(with_operand(arg, number, operand) for arg in args), dtype)
         case _:
             return expr
-
-
-def _free_names(stage: Stage) -> Iterator[str]:
-    """Yield names that no variable of a stage has, in the form that definitions of operators give them."""
-    taken = {var.name for var in stage.all_axes}
-    return (name for number in count() if (name := f"i{number}") not in taken)

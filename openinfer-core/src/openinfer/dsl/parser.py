@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 MAX_FINDINGS = 100
 """Parsing stops after this many errors."""
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NEXT_WORD = re.compile(rf"({SPACE})([A-Za-z_][A-Za-z0-9_]*|)")
 _VERB = re.compile(r"cache[ \t\r\n\f\v]*\.[ \t\r\n\f\v]*([A-Za-z_][A-Za-z0-9_]*)")
 _MEMORY = {**{kind.value: kind for kind in MemoryKind}, "constants": MemoryKind.CONSTANT}
