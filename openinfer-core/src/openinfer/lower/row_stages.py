@@ -59,7 +59,7 @@ def row_stages(computation: Computation) -> tuple[RowStage, ...] | None:
             or not all(_has_extent(axis) for axis in stage.all_axes)
         ):
             return None
-        if stage.fold is not None and search is None and not is_joined(stage.fold):
+        if stage.fold is not None and search is None and not may_join_parts(stage.fold):
             return None
         made = _first(stage) if not followed else _following(stage, earlier)
         if made is None or (earlier.extents and made.inside and _extents(made.inside) != earlier.extents):
@@ -73,7 +73,7 @@ def row_stages(computation: Computation) -> tuple[RowStage, ...] | None:
     return tuple(followed) if prod(earlier.extents) else None
 
 
-def is_joined(fold: Fold) -> bool:
+def may_join_parts(fold: Fold) -> bool:
     """Return whether threads may fold parts of a row each, and join their totals."""
     return (
         fold.order is Order.ANY and not fold.running and len(fold.totals) == 1 and joining(fold.totals[0]) is not None

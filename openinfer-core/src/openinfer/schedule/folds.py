@@ -48,8 +48,8 @@ def has_parts(fold: Fold) -> bool:
     return function is not None and (total.start is not None or function in _IDEMPOTENT)
 
 
-def is_joined(schedule: Schedule, fold: Fold) -> bool:
-    """Return whether the lanes of a schedule are added to one total in each iteration: integers, in any order."""
+def may_join_lanes(schedule: Schedule, fold: Fold) -> bool:
+    """Return whether the lanes of a schedule may be added to one total in each iteration: integers, in any order."""
     lanes = schedule.lanes
     if lanes is None or not lanes.joined or lanes.axis not in fold.axes or len(fold.totals) != 1:
         return False

@@ -10,7 +10,7 @@ from openinfer.compute import Order
 from openinfer.loops import Bind
 from openinfer.schedule.borders import padded_factor
 from openinfer.schedule.errors import ScheduleError
-from openinfer.schedule.folds import has_parts, is_joined, is_scan, is_tileable
+from openinfer.schedule.folds import has_parts, is_scan, is_tileable, may_join_lanes
 from openinfer.schedule.text import schedule_text
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class _Check:
             raise self._error("partial totals are copies along a folded axis")
         if is_partial and not has_parts(fold):
             raise self._error("the order of the fold, or what it combines, allows no partial totals")
-        if any(loop.joined for loop in loops) and not is_joined(self._schedule, fold):
+        if any(loop.joined for loop in loops) and not may_join_lanes(self._schedule, fold):
             raise self._error("joined lanes are those of a folded axis, along which integers are added up")
         if fold.order is Order.SEQUENTIAL:
             walked = [loop.axis for loop in self._walked(fold)]
