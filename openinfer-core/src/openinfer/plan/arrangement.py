@@ -34,6 +34,7 @@ from openinfer.plan.row_sums import with_sums_along_rows
 from openinfer.plan.rows import row_wise
 from openinfer.plan.schedules import GivenSchedules, ScheduleFile
 from openinfer.plan.sliding import over_their_images
+from openinfer.plan.step_edits import operands_by_tensor, tensors_of
 from openinfer.plan.steps import Arrangement, ComputeStep, TableRef, ValueRef
 from openinfer.plan.stride_versions import of_equal_extents
 from openinfer.plan.tap_sums import with_written_out_sums
@@ -152,9 +153,9 @@ class _Arranging:
         if self._target.plain and not step.arrangement.schedules:
             free = packable(step, self._is_constant)
             unpacked = {name: at for name, at in self._layouts(step).items() if name not in free}
-            step = with_sums_along_rows(step, unpacked, self.values)
-            step = with_written_out_sums(step, self._layouts(step), self.values, self.weights)
-        step = with_exact_sums(step, self.values, self.weights)
+            step = with_sums_along_rows(step, unpacked, self._data)
+            step = with_written_out_sums(step, self._layouts(step), self._data)
+        step = with_exact_sums(step, self._data)
         layouts, free = self._layouts(step), packable(step, self._is_constant)
         fusion, computation = step.arrangement.fusion, step.computation
         parts = [part.left for part in needed(computation, fusion)] if fusion else []
@@ -211,13 +212,8 @@ class _Arranging:
         return self._room is not None and nbytes > self._room.limit
 
     def _layouts(self, step: ComputeStep) -> dict[str, Layout]:
-        computation = step.computation
-        tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
-        operands = (*step.inputs, *(ValueRef(v) for v in (*step.outputs, *step.temporaries)))
-        return {
-            tensor.name: self._layout_of(operand, tensor) or row_major(tensor.shape)
-            for tensor, operand in zip(tensors, operands, strict=True)
-        }
+        operands, tensors = operands_by_tensor(step), tensors_of(step.computation)
+        return {t.name: self._layout_of(operands[t.name], t) or row_major(t.shape) for t in tensors}
 
     def _layout_of(self, operand: Operand, tensor: Tensor) -> Layout | None:
         value = self.values[operand.value] if isinstance(operand, ValueRef) else None

@@ -6,7 +6,6 @@ body, where windows over the image itself have one for each border, and its load
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,13 +14,11 @@ from openinfer.compute import Read, Tensor
 from openinfer.compute.byte_columns import byte_columns_of, in_byte_columns
 from openinfer.compute.columns import without_single_places
 from openinfer.dtypes import I32
-from openinfer.ir.types import TensorType
-from openinfer.layout import row_major
-from openinfer.plan.columns import free_name, is_alone, layouts_of_step, tile_of
+from openinfer.plan.columns import in_two_stages, is_alone, layouts_of_step, tile_of, value_of_columns, with_weights
 from openinfer.plan.depthwise_lanes import copied_in_lanes, is_contiguous, sums_in_lanes
-from openinfer.plan.rewriting import with_steps
+from openinfer.plan.rewriting import with_computations
+from openinfer.plan.step_edits import free_name, operands_by_tensor
 from openinfer.plan.steps import Arrangement, ComputeStep
-from openinfer.plan.values import NoMemory, PlanValue, Role
 from openinfer.schedule import Loop
 from openinfer.schedule.borders import windows
 
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     from openinfer.compute.byte_columns import ByteColumns
     from openinfer.layout import Layout
     from openinfer.plan.plan_data import PlanData
-    from openinfer.plan.steps import Procedure, Step
+    from openinfer.plan.steps import Procedure
     from openinfer.schedule import Schedule
 
     Array = npt.NDArray[Any]
@@ -56,10 +53,7 @@ def with_byte_columns(procedures: Sequence[Procedure], data: PlanData, target: T
     if not target.is_scalar:
         return tuple(procedures)
 
-    def changed(step: Step) -> Step:
-        return (_copied(step, data, target) or step) if isinstance(step, ComputeStep) else step
-
-    return with_steps(procedures, lambda step: (changed(step),))
+    return with_computations(procedures, lambda step: (_copied(step, data, target) or step,))
 
 
 def _copied(step: ComputeStep, data: PlanData, target: TargetInfo) -> ComputeStep | None:
@@ -71,15 +65,12 @@ def _copied(step: ComputeStep, data: PlanData, target: TargetInfo) -> ComputeSte
     parts = byte_columns_of(stage)
     if parts is None or not _is_worth_it(stage, parts, layouts_of_step(step, data)):
         return None
-    made = in_byte_columns(stage, parts, free_name(computation))
-    weight, inputs, tensors = stage.elements[parts.weight], list(step.inputs), list(computation.inputs)
-    if made is None or not isinstance(weight, Read):
+    made = in_byte_columns(stage, parts, free_name(computation, "columns"))
+    weight = stage.elements[parts.weight]
+    if made is None or not isinstance(weight, Read) or data.arrays(operands_by_tensor(step)[weight.tensor]) is None:
         return None
-    position = [tensor.name for tensor in tensors].index(weight.tensor)
-    if data.arrays(inputs[position]) is None:
-        return None
-    inputs[position] = data.constant([inputs[position]], partial(_moved, made.order, made.shape), weight.dtype)
-    tensors[position] = Tensor(weight.tensor, weight.dtype, tuple(map(Index.of, made.shape)))
+    weights = Tensor(weight.tensor, weight.dtype, tuple(map(Index.of, made.shape)))
+    step = with_weights(step, weights, partial(_moved, made.order, made.shape), data)
     schedules: tuple[Schedule, ...] = ()
     if target.mve and parts.is_depthwise and is_contiguous(stage, parts, layouts_of_step(step, data)):
         schedules = (copied_in_lanes(made.copy, made.copy.axes[-1]), sums_in_lanes(made.products, parts.channels))
@@ -87,16 +78,9 @@ def _copied(step: ComputeStep, data: PlanData, target: TargetInfo) -> ComputeSte
     most = max(1, target.for_totals(I32).registers // 2) if parts.is_depthwise else PLACES
     last = parts.places[-1]
     loops = (*(Loop(axis) for axis in parts.places[:-1]), Loop(last, _tile(extent_of(last), most)))
-    computation = replace(
-        computation, inputs=tuple(tensors), temporaries=(made.columns,), stages=(made.copy, made.products)
-    )
-    return replace(
-        step,
-        computation=computation,
-        inputs=tuple(inputs),
-        temporaries=(_value(made.columns, step, data),),
-        arrangement=Arrangement(fusion=loops, schedules=schedules),
-    )
+    arrangement = Arrangement(fusion=loops, schedules=schedules)
+    value = value_of_columns(made.columns, step, data)
+    return in_two_stages(step, made.columns, value, (made.copy, made.products), arrangement)
 
 
 def _is_worth_it(stage: Stage, parts: ByteColumns, layouts: Mapping[str, Layout]) -> bool:
@@ -120,19 +104,3 @@ def _moved(order: Sequence[int], shape: Sequence[int], array: Array) -> Array:
     """Return weights with their dimensions in another order; those that are not in it have one place."""
     rest = [dim for dim in range(array.ndim) if dim not in order]
     return array.transpose(*order, *rest).reshape(shape)
-
-
-def _value(columns: Tensor, step: ComputeStep, data: PlanData) -> int:
-    """Return the number of the value that the columns are."""
-    (result,) = step.outputs
-    data.values.append(
-        PlanValue(
-            number=len(data.values),
-            name=f"{data.values[result].name}.columns",
-            type=TensorType(columns.dtype, tuple(extent.constant or 0 for extent in columns.shape)),
-            role=Role.TEMPORARY,
-            memory=NoMemory(),
-            layout=row_major(columns.shape),
-        )
-    )
-    return len(data.values) - 1

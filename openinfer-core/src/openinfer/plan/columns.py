@@ -21,24 +21,24 @@ from openinfer.ir.types import TensorType
 from openinfer.layout import row_major
 from openinfer.loops import Bind
 from openinfer.plan.dot_products import in_bytes, in_words, with_dot_products
-from openinfer.plan.rewriting import with_steps
+from openinfer.plan.rewriting import with_computations
+from openinfer.plan.step_edits import free_name, operands_by_tensor, with_input
 from openinfer.plan.steps import Arrangement, ComputeStep, ValueRef
-from openinfer.plan.values import NoMemory, PlanValue, Role
 from openinfer.schedule import Loop, Schedule
 from openinfer.schedule.merging import merged_places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     import numpy.typing as npt
 
     from openinfer.arch import TargetInfo
-    from openinfer.compute import Computation
+    from openinfer.compute import Stage
     from openinfer.compute.columns import InColumns
     from openinfer.layout import Layout
     from openinfer.plan.plan_data import PlanData
-    from openinfer.plan.steps import Procedure, Step
+    from openinfer.plan.steps import Procedure
 
     Array = npt.NDArray[Any]
 
@@ -61,10 +61,7 @@ def with_columns(procedures: Sequence[Procedure], data: PlanData, target: Target
     if not target.dsp or places < HALVES:
         return tuple(procedures)
 
-    def changed(step: Step) -> Step:
-        return (_rewritten(step, places, data) or step) if isinstance(step, ComputeStep) else step
-
-    return with_steps(procedures, lambda step: (changed(step),))
+    return with_computations(procedures, lambda step: (_rewritten(step, places, data) or step,))
 
 
 def is_alone(step: ComputeStep) -> bool:
@@ -76,11 +73,6 @@ def is_alone(step: ComputeStep) -> bool:
     if len(computation.stages) != 1:
         return False
     return all(isinstance(axis.extent, int) for axis in computation.stages[0].all_axes)
-
-
-def free_name(computation: Computation) -> str:
-    names = {tensor.name for tensor in (*computation.inputs, *computation.outputs)}
-    return next(n for number in range(len(names) + 1) if (n := f"columns{number}") not in names)
 
 
 def _rewritten(step: ComputeStep, most: int, data: PlanData) -> ComputeStep | None:
@@ -97,28 +89,18 @@ def _rewritten(step: ComputeStep, most: int, data: PlanData) -> ComputeStep | No
     if tile < HALVES:
         return None
     computation = worded.computation
-    made = in_columns(stage, parts, free_name(computation))
-    weight, inputs, tensors = stage.elements[parts.weight], list(worded.inputs), list(computation.inputs)
+    made = in_columns(stage, parts, free_name(computation, "columns"))
+    weight = stage.elements[parts.weight]
     if not isinstance(weight, Read):
         raise TypeError("weights are read")
-    position = [tensor.name for tensor in tensors].index(weight.tensor)
     shape = [extent_of(axis) for axis in (made.channels[0], *made.folded)]
-    inputs[position] = data.constant([inputs[position]], partial(pair_words, made.order, shape), I32)
-    tensors[position] = Tensor(weight.tensor, I32, tuple(map(Index.of, shape)))
+    worded = with_weights(
+        worded, Tensor(weight.tensor, I32, tuple(map(Index.of, shape))), partial(pair_words, made.order, shape), data
+    )
     loops = (*(Loop(axis) for axis in parts.places[:-1]), Loop(parts.places[-1], tile))
     schedules = (_widening(made, parts.places, tile), _products(made, parts.places, tile))
-    return replace(
-        worded,
-        computation=replace(
-            computation,
-            inputs=tuple(tensors),
-            temporaries=(made.columns,),
-            stages=(made.widening, made.products),
-        ),
-        inputs=tuple(inputs),
-        temporaries=(_value(made, step, data),),
-        arrangement=Arrangement(fusion=loops, schedules=schedules),
-    )
+    arrangement = Arrangement(fusion=loops, schedules=schedules)
+    return in_two_stages(worded, made.columns, _value(made, step, data), (made.widening, made.products), arrangement)
 
 
 def pair_words(order: Sequence[int], shape: Sequence[int], words: Array) -> Array:
@@ -171,17 +153,29 @@ def _value(made: InColumns, step: ComputeStep, data: PlanData) -> int:
     """
     extents = tuple(extent_of(dim.axis) for dim in made.dims)
     (result,) = step.outputs
-    data.values.append(
-        PlanValue(
-            number=len(data.values),
-            name=f"{data.values[result].name}.columns",
-            type=TensorType(I8, (*extents[:-1], extents[-1] * BYTES)),
-            role=Role.TEMPORARY,
-            memory=NoMemory(),
-            layout=in_bytes(row_major(made.columns.shape)),
-        )
-    )
-    return len(data.values) - 1
+    type_ = TensorType(I8, (*extents[:-1], extents[-1] * BYTES))
+    return data.temporary(f"{data.values[result].name}.columns", type_, in_bytes(row_major(made.columns.shape)))
+
+
+def value_of_columns(columns: Tensor, step: ComputeStep, data: PlanData) -> int:
+    """Return the number of a new value that columns of their own type are."""
+    (result,) = step.outputs
+    type_ = TensorType(columns.dtype, tuple(extent.constant or 0 for extent in columns.shape))
+    return data.temporary(f"{data.values[result].name}.columns", type_, row_major(columns.shape))
+
+
+def with_weights(step: ComputeStep, weights: Tensor, function: Callable[..., Array], data: PlanData) -> ComputeStep:
+    """Return a step that reads a function of the elements of a constant in its place."""
+    operand = data.constant([operands_by_tensor(step)[weights.name]], function, weights.dtype)
+    return with_input(step, weights, operand)
+
+
+def in_two_stages(
+    step: ComputeStep, columns: Tensor, value: int, stages: tuple[Stage, Stage], arrangement: Arrangement
+) -> ComputeStep:
+    """Return a step whose first stage writes columns, a value of the plan, which its second stage reads."""
+    computation = replace(step.computation, temporaries=(columns,), stages=stages)
+    return replace(step, computation=computation, temporaries=(value,), arrangement=arrangement)
 
 
 def layouts_of_step(step: ComputeStep, data: PlanData) -> Mapping[str, Layout]:

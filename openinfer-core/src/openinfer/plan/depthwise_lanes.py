@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Var, extent_of
 from openinfer.compute import Read
 from openinfer.compute.byte_columns import sum_of_bytes
+from openinfer.compute.joined_products import VECTOR
 from openinfer.loops import Bind, Buffer
 from openinfer.lower.accesses import access
 from openinfer.schedule import Loop, Schedule
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from openinfer.compute.byte_columns import ByteColumns
     from openinfer.layout import Layout
 
-BYTES, TOTALS = 16, 4
-"""Lanes of a vector of bytes, and of one of i32."""
+TOTALS = 4
+"""Lanes of a vector of i32."""
 
 PLACES = 2
 """Neighbouring places of a tile: with the weights of a row of a window, their totals are what the registers hold."""
@@ -28,12 +29,12 @@ PLACES = 2
 
 def block_of(channels: Var) -> int:
     """Return how many channels are copied at a time."""
-    return gcd(extent_of(channels), BYTES)
+    return gcd(extent_of(channels), VECTOR)
 
 
 def copied_in_lanes(copy: Stage, channels: Var) -> Schedule:
     """Return the schedule of a copy with channels in lanes."""
-    block = gcd(extent_of(channels), BYTES * 8 // copy.value.dtype.bits)
+    block = gcd(extent_of(channels), VECTOR * 8 // copy.value.dtype.bits)
     others = (Loop(axis) for axis in copy.axes if axis != channels)
     return Schedule((*others, Loop(channels, block), Loop(channels, 1, Bind.LANES)))
 

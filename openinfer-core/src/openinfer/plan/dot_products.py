@@ -7,7 +7,6 @@ tensor of its own.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,11 +17,14 @@ from openinfer.compute import Read, Tensor
 from openinfer.compute.dot_products import BYTES, dot_products_of, in_dot_products, repeated_byte
 from openinfer.dtypes import I32
 from openinfer.layout import Digit, Layout, row_major
+from openinfer.plan.step_edits import free_name, operands_by_tensor, with_further_input, with_input, with_stage
 from openinfer.plan.steps import ValueRef
 from openinfer.plan.values import InputMemory, NoMemory
 from openinfer.plan.words import word_array
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.compute import Stage
     from openinfer.compute.dot_products import DotProduct
     from openinfer.plan.plan_data import PlanData
@@ -69,10 +71,6 @@ def _constants(step: ComputeStep, data: PlanData) -> frozenset[str]:
     return frozenset(tensor.name for tensor, operand in pairs if data.arrays(operand))
 
 
-def _operand(step: ComputeStep, tensor: str) -> Operand:
-    return step.inputs[[tensor.name for tensor in step.computation.inputs].index(tensor)]
-
-
 def unaligned_images(step: ComputeStep, data: PlanData) -> tuple[int, ...]:
     """Return the values of the caller that a step with products of signed bytes reads in words from a copy."""
     images: list[int] = []
@@ -82,7 +80,7 @@ def unaligned_images(step: ComputeStep, data: PlanData) -> tuple[int, ...]:
             if product.image_dim is None or not isinstance(x, Read):
                 continue
             if _is_possible(step, stage, product, data, InputMemory):
-                images.extend(o.value for o in (_operand(step, x.tensor),) if isinstance(o, ValueRef))
+                images.extend(o.value for o in (operands_by_tensor(step)[x.tensor],) if isinstance(o, ValueRef))
     return tuple(dict.fromkeys(images))
 
 
@@ -101,8 +99,8 @@ def _is_possible(
         return False
     if every.count(w.tensor) != 1:
         return False
-    operand = _operand(step, x.tensor)
-    if not data.arrays(_operand(step, w.tensor)) or not isinstance(operand, ValueRef):
+    operand = operands_by_tensor(step)[x.tensor]
+    if not data.arrays(operands_by_tensor(step)[w.tensor]) or not isinstance(operand, ValueRef):
         return False
     if product.image_dim is None:
         return True
@@ -124,42 +122,32 @@ def _is_in_row(step: ComputeStep, stage: Stage, product: DotProduct, data: PlanD
     x = stage.elements[product.image]
     if not isinstance(x, Read):
         return False
-    operand = _operand(step, x.tensor)
+    operand = operands_by_tensor(step)[x.tensor]
     layout = data.values[operand.value].layout if isinstance(operand, ValueRef) else None
     at = (layout or row_major(step.computation.tensor(x.tensor).shape)).address(x.at)
     return at.coefficient(product.axis) == 1
 
 
 def _rewritten(step: ComputeStep, number: int, product: DotProduct, data: PlanData) -> ComputeStep:
-    computation, inputs = step.computation, list(step.inputs)
-    stage = computation.stages[number]
+    stage = step.computation.stages[number]
     x, w = (stage.elements[number] for number in (product.image, product.weight))
     if not isinstance(x, Read) or not isinstance(w, Read) or stage.fold is None:
         raise TypeError("a dot product is the fold of two reads")
-    names = [tensor.name for tensor in computation.inputs]
-    weight = _operand(step, w.tensor)
-    tensors = list(computation.inputs)
+    operands = operands_by_tensor(step)
+    weight, factor, name = operands[w.tensor], product.offset + _zero(operands, stage, product, data), None
     if product.image_dim is not None:
-        image = tensors[names.index(x.tensor)]
         words = -(-extent_of(product.axis) // BYTES)
-        shape = tuple(Index.of(words) if dim == product.image_dim else n for dim, n in enumerate(image.shape))
-        tensors[names.index(x.tensor)] = Tensor(x.tensor, I32, shape)
+        image = step.computation.tensor(x.tensor).shape
+        shape = tuple(Index.of(words) if dim == product.image_dim else n for dim, n in enumerate(image))
+        step = with_input(step, Tensor(x.tensor, I32, shape), operands[x.tensor])
     packed = data.constant([weight], partial(_words, product.weight_dim), I32)
-    tensors[names.index(w.tensor)] = Tensor(w.tensor, I32, _shape(packed, data))
-    inputs[names.index(w.tensor)] = packed
-    factor = product.offset + _zero(step, stage, product, data)
-    name = None
+    step = with_input(step, Tensor(w.tensor, I32, _shape(packed, data)), packed)
     if factor:
         folded = tuple(dim for dim, index in enumerate(w.at) if index.variables() & set(stage.fold.axes))
         correction = data.constant([weight], partial(_correction, factor, folded), I32)
-        every = {*names, *(t.name for t in (*computation.outputs, *computation.temporaries))}
-        name = next(n for number in range(len(every) + 1) if (n := f"x{number}") not in every)
-        tensors.append(Tensor(name, I32, _shape(correction, data)))
-        inputs.append(correction)
-    stages = list(computation.stages)
-    stages[number] = in_dot_products(stage, product, name)
-    made = replace(computation, inputs=tuple(tensors), stages=tuple(stages))
-    return replace(step, computation=made, inputs=tuple(inputs))
+        name = free_name(step.computation, "x")
+        step = with_further_input(step, Tensor(name, I32, _shape(correction, data)), correction)
+    return with_stage(step, number, in_dot_products(stage, product, name))
 
 
 def _words(dim: int, codes: Array) -> Array:
@@ -171,10 +159,10 @@ def _correction(factor: int, folded: tuple[int, ...], codes: Array) -> Array:
     return np.asarray(-factor * codes.sum(axis=folded, dtype=np.int64)).astype(np.int32)
 
 
-def _zero(step: ComputeStep, stage: Stage, product: DotProduct, data: PlanData) -> int:
+def _zero(operands: Mapping[str, Operand], stage: Stage, product: DotProduct, data: PlanData) -> int:
     """Return the zero point of the image."""
     read = None if product.zero is None else stage.elements[product.zero]
-    arrays = data.arrays(_operand(step, read.tensor)) if isinstance(read, Read) else None
+    arrays = data.arrays(operands[read.tensor]) if isinstance(read, Read) else None
     return int(arrays[0].reshape(-1)[0]) if arrays else 0
 
 

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openinfer.affine import Index
-from openinfer.compute import Read, Tensor
+from openinfer.compute import Read
 from openinfer.compute.modular_sums import with_used_elements
 from openinfer.dtypes import I32
 from openinfer.expr import tree
+from openinfer.plan.step_edits import free_name, operands_by_tensor, with_further_input, with_stage
 
 if TYPE_CHECKING:
     from typing import Any
 
     import numpy.typing as npt
 
-    from openinfer.compute import Stage
     from openinfer.expr.tree import Expr
     from openinfer.plan.plan_data import PlanData
     from openinfer.plan.steps import ComputeStep, Operand
@@ -53,20 +52,13 @@ class _Rewriting:
         self._data = data
         self._stage = step.computation.stages[number]
         self._elements = list(self._stage.elements)
-        self._tensors = list(step.computation.inputs)
-        self._inputs = list(step.inputs)
 
     def step(self) -> ComputeStep:
         value = self._fixed(self._stage.value)
         if len(self._elements) == len(self._stage.elements) and value is self._stage.value:
             return self._step
-        stages = list(self._step.computation.stages)
-        stages[self._number] = self._with(value)
-        computation = replace(self._step.computation, inputs=tuple(self._tensors), stages=tuple(stages))
-        return replace(self._step, computation=computation, inputs=tuple(self._inputs))
-
-    def _with(self, value: Expr) -> Stage:
-        return with_used_elements(replace(self._stage, elements=tuple(self._elements), value=value))
+        stage = with_used_elements(replace(self._stage, elements=tuple(self._elements), value=value))
+        return with_stage(self._step, self._number, stage)
 
     def _fixed(self, value: Expr) -> Expr:
         """Return an expression whose codes are made by `tree.requantise`, as far as multipliers are constants."""
@@ -118,22 +110,19 @@ class _Rewriting:
     def _operand(self, m: Expr) -> Operand | None:
         """Return the operand that an expression reads an element of; None: it is more than that."""
         element = self._elements[m.index] if isinstance(m, tree.Input) and m.index >= 0 else None
-        names = [tensor.name for tensor in self._tensors]
-        if not isinstance(element, Read) or element.fill is not None or element.tensor not in names:
+        if not isinstance(element, Read) or element.fill is not None:
             return None
-        return self._inputs[names.index(element.tensor)]
+        return operands_by_tensor(self._step)[element.tensor]
 
     def _constant(self, number: int, operand: Operand, further: int) -> Expr:
         element = self._elements[number]
         if not isinstance(element, Read):
             raise TypeError(f"element {number} is not read")
-        old = self._step.computation.tensor(element.tensor)
-        computation = self._step.computation
-        names = {t.name for t in (*self._tensors, *computation.outputs, *computation.temporaries)}
-        name = next(n for count in range(len(names) + 1) if (n := f"x{count}") not in names)
-        self._tensors.append(Tensor(name, I32, tuple(map(Index.of, old.shape))))
-        self._inputs.append(self._data.constant([operand], partial(fixed, further), I32))
-        self._elements.append(Read(name, element.at, I32))
+        tensor = self._step.computation.tensor(element.tensor)
+        tensor = replace(tensor, name=free_name(self._step.computation, "x"), dtype=I32)
+        operand = self._data.constant([operand], partial(fixed, further), I32)
+        self._step = with_further_input(self._step, tensor, operand)
+        self._elements.append(Read(tensor.name, element.at, I32))
         return tree.Input(len(self._elements) - 1, I32)
 
 

@@ -21,7 +21,8 @@ from openinfer.dtypes import I8, I32, U8
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
 from openinfer.plan.fixed_multipliers import with_fixed_multipliers
-from openinfer.plan.rewriting import with_steps
+from openinfer.plan.rewriting import with_computations
+from openinfer.plan.step_edits import free_name, operands_by_tensor, with_further_input, with_stage
 from openinfer.plan.steps import ComputeStep, TableRef
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from openinfer.dtypes import DType
     from openinfer.expr.tree import Expr
     from openinfer.plan.plan_data import PlanData
-    from openinfer.plan.steps import Operand, Procedure, Step
+    from openinfer.plan.steps import Operand, Procedure
 
     Array = npt.NDArray[Any]
 
@@ -77,15 +78,15 @@ def with_integer_sums(
     Args:
         has_floats: whether the machine computes in floats.
     """
-    return with_steps(procedures, lambda step: (_rewritten(step, data, has_floats=has_floats),))
+    return with_computations(procedures, lambda step: (_rewritten(step, data, has_floats=has_floats),))
 
 
-def _rewritten(step: Step, data: PlanData, *, has_floats: bool) -> Step:
-    if not isinstance(step, ComputeStep) or step.arguments:
+def _rewritten(step: ComputeStep, data: PlanData, *, has_floats: bool) -> ComputeStep:
+    if step.arguments:
         return step
     summed = _with_biases(step, data)
     step = summed.step
-    operands = dict(zip((tensor.name for tensor in step.computation.inputs), step.inputs, strict=True))
+    operands = operands_by_tensor(step)
     stages = tuple(
         _in_codes(stage, operands, summed.totals.get(number), data, has_floats=has_floats)
         for number, stage in enumerate(step.computation.stages)
@@ -102,22 +103,14 @@ def _with_biases(step: ComputeStep, data: PlanData) -> _Summed:
         parts = offset_sum(stage, computation)
         if parts is None or fold is None:
             continue
-        operands = dict(zip((tensor.name for tensor in computation.inputs), step.inputs, strict=True))
-        made = _start(stage, fold, parts, operands, data)
+        made = _start(stage, fold, parts, operands_by_tensor(step), data)
         if made is None:
             continue
         totals[number] = made
-        names = {t.name for t in (*computation.inputs, *computation.outputs, *computation.temporaries)}
-        name = next(n for number in range(len(names) + 1) if (n := f"x{number}") not in names)
+        name = free_name(computation, "x")
         shape = tuple(map(Index.of, _shape(made.start, data)))
-        stages = list(computation.stages)
-        stages[number] = without_zero_point(stage, parts, made.zero, name)
-        tensors = (*computation.inputs, Tensor(name, I32, shape))
-        step = replace(
-            step,
-            computation=replace(computation, inputs=tensors, stages=tuple(stages)),
-            inputs=(*step.inputs, made.start),
-        )
+        step = with_further_input(step, Tensor(name, I32, shape), made.start)
+        step = with_stage(step, number, without_zero_point(stage, parts, made.zero, name))
     return _Summed(step, totals)
 
 

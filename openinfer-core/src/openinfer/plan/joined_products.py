@@ -18,14 +18,12 @@ from openinfer.compute import Read, Tensor
 from openinfer.compute.byte_columns import sum_of_bytes
 from openinfer.compute.columns import without_single_places
 from openinfer.compute.joined_products import VECTOR, copied_rows, rows_of_image
-from openinfer.ir.types import TensorType
-from openinfer.layout import row_major
 from openinfer.loops import Bind
-from openinfer.plan.columns import free_name, is_alone, layouts_of_step
+from openinfer.plan.columns import in_two_stages, is_alone, layouts_of_step, value_of_columns, with_weights
 from openinfer.plan.depthwise_lanes import has_border, is_contiguous, sums_in_lanes
-from openinfer.plan.rewriting import with_steps
+from openinfer.plan.rewriting import with_computations
+from openinfer.plan.step_edits import free_name, operands_by_tensor, with_stage
 from openinfer.plan.steps import Arrangement, ComputeStep
-from openinfer.plan.values import NoMemory, PlanValue, Role
 from openinfer.schedule import Loop, Schedule
 from openinfer.schedule.merging import merged_places
 
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     from openinfer.compute.byte_columns import ByteColumns
     from openinfer.compute.joined_products import InRows
     from openinfer.plan.plan_data import PlanData
-    from openinfer.plan.steps import Procedure, Step
+    from openinfer.plan.steps import Procedure
 
     Array = npt.NDArray[Any]
 
@@ -63,10 +61,7 @@ def with_joined_products(procedures: Sequence[Procedure], data: PlanData, target
     if not target.mve:
         return tuple(procedures)
 
-    def changed(step: Step) -> Step:
-        return (_rewritten(step, data) or step) if isinstance(step, ComputeStep) else step
-
-    return with_steps(procedures, lambda step: (changed(step),))
+    return with_computations(procedures, lambda step: (_rewritten(step, data) or step,))
 
 
 def _rewritten(step: ComputeStep, data: PlanData) -> ComputeStep | None:
@@ -84,31 +79,25 @@ def _rewritten(step: ComputeStep, data: PlanData) -> ComputeStep | None:
     image, weight = stage.elements[parts.image], stage.elements[parts.weight]
     if not isinstance(image, Read) or not isinstance(weight, Read) or extent_of(parts.channels) < CHANNELS:
         return None
-    names = [tensor.name for tensor in step.computation.inputs]
-    inputs, tensors = list(step.inputs), list(step.computation.inputs)
-    position = names.index(weight.tensor)
-    terms = prod(map(extent_of, stage.fold.axes))
-    if terms < LEAST_TERMS or data.arrays(inputs[position]) is None or image.tensor not in names:
+    operands, terms = operands_by_tensor(step), prod(map(extent_of, stage.fold.axes))
+    if terms < LEAST_TERMS or data.arrays(operands[weight.tensor]) is None or image.tensor == stage.tensor:
         return None
     address = layouts[image.tensor].address(image.at)
     # Rows of a copy are read before results, which may take the place of the image, are stored.
     if parts.places:
-        made = copied_rows(stage, parts, address, free_name(step.computation))
+        made = copied_rows(stage, parts, address, free_name(step.computation, "columns"))
     else:
         made = rows_of_image(stage, parts, address)
     if made is None:
         return None
-    inputs[position] = data.constant([inputs[position]], partial(padded_rows, made.order, made.shape), weight.dtype)
-    tensors[position] = Tensor(weight.tensor, weight.dtype, tuple(map(Index.of, made.shape)))
-    computation = replace(step.computation, inputs=tuple(tensors), stages=(made.products,))
-    schedule = _products(made, parts)
-    step = replace(step, computation=computation, inputs=tuple(inputs), arrangement=Arrangement(schedules=(schedule,)))
+    weights = Tensor(weight.tensor, weight.dtype, tuple(map(Index.of, made.shape)))
+    step = with_weights(step, weights, partial(padded_rows, made.order, made.shape), data)
+    step = _with_schedule(step, made.products, _products(made, parts))
     return step if made.copy is None or made.rows is None else _with_copy(step, made.copy, made.rows, parts, data)
 
 
 def _with_schedule(step: ComputeStep, stage: Stage, schedule: Schedule) -> ComputeStep:
-    computation = replace(step.computation, stages=(stage,))
-    return replace(step, computation=computation, arrangement=Arrangement(schedules=(schedule,)))
+    return replace(with_stage(step, 0, stage), arrangement=Arrangement(schedules=(schedule,)))
 
 
 def _with_copy(step: ComputeStep, copy: Stage, rows: Tensor, parts: ByteColumns, data: PlanData) -> ComputeStep:
@@ -116,12 +105,9 @@ def _with_copy(step: ComputeStep, copy: Stage, rows: Tensor, parts: ByteColumns,
     places = parts.places
     loops = tuple(Loop(axis, PLACES if axis == places[-1] else 1) for axis in places)
     schedules = (_copied(copy), *step.arrangement.schedules)
-    return replace(
-        step,
-        computation=replace(step.computation, temporaries=(rows,), stages=(copy, *step.computation.stages)),
-        temporaries=(_value(rows, step, data),),
-        arrangement=Arrangement(fusion=loops, schedules=schedules),
-    )
+    (products,) = step.computation.stages
+    arrangement = Arrangement(fusion=loops, schedules=schedules)
+    return in_two_stages(step, rows, value_of_columns(rows, step, data), (copy, products), arrangement)
 
 
 def padded_rows(order: Sequence[int], shape: Sequence[int], array: Array) -> Array:
@@ -159,19 +145,3 @@ def _written_out(axes: Sequence[Var]) -> int:
     while count < len(axes) and prod(map(extent_of, axes[-count - 1 :])) <= VECTOR:
         count += 1
     return count
-
-
-def _value(rows: Tensor, step: ComputeStep, data: PlanData) -> int:
-    """Return the number of the value that rows are."""
-    (result,) = step.outputs
-    data.values.append(
-        PlanValue(
-            number=len(data.values),
-            name=f"{data.values[result].name}.columns",
-            type=TensorType(rows.dtype, tuple(extent.constant or 0 for extent in rows.shape)),
-            role=Role.TEMPORARY,
-            memory=NoMemory(),
-            layout=row_major(rows.shape),
-        )
-    )
-    return len(data.values) - 1

@@ -15,6 +15,7 @@ from openinfer.dtypes import F32, I8, U8
 from openinfer.expr.linear import linearise
 from openinfer.layout import Digit, Layout
 from openinfer.plan.accesses import members, reads, walk, writes
+from openinfer.plan.step_edits import operands_by_tensor
 from openinfer.plan.steps import ComputeStep, ValueRef
 
 if TYPE_CHECKING:
@@ -161,15 +162,8 @@ def _uses_of(step: ComputeStep) -> Iterator[tuple[int, Tensor, Stage]]:
 
 def tensor_values(step: ComputeStep) -> Mapping[str, int]:
     """Return the values that the tensors of a computation are; entries of tables are not among them."""
-    computation = step.computation
-    pairs = [
-        (tensor.name, operand.value)
-        for tensor, operand in zip(computation.inputs, step.inputs, strict=True)
-        if isinstance(operand, ValueRef)
-    ]
-    pairs += [(tensor.name, value) for tensor, value in zip(computation.outputs, step.outputs, strict=True)]
-    pairs += [(tensor.name, value) for tensor, value in zip(computation.temporaries, step.temporaries, strict=True)]
-    return dict(pairs)
+    operands = operands_by_tensor(step).items()
+    return {name: operand.value for name, operand in operands if isinstance(operand, ValueRef)}
 
 
 def slides(stage: Stage, tensor: Tensor) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from openinfer.ir.types import TensorType
 from openinfer.plan.steps import TableRef, ValueRef
-from openinfer.plan.values import PackedWeight, PlanValue, WeightMemory, WeightTable
+from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, Role, WeightMemory, WeightTable
 from openinfer.plan.weights import bytes_of
 from openinfer.plan.words import elements_of
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from openinfer.dtypes import DType
+    from openinfer.layout import Layout
     from openinfer.plan.steps import Operand
 
     Array = npt.NDArray[Any]
@@ -39,6 +40,14 @@ class PlanData:
         if numbers is None or any(self.weights[number].layout is not None for number in numbers):
             return None
         return [elements_of(self.weights[number]) for number in numbers]
+
+    def temporary(self, name: str, type_: TensorType, layout: Layout | None = None) -> int:
+        """Return the number of a new value, which lives inside of the program only."""
+        number = len(self.values)
+        self.values.append(
+            PlanValue(number=number, name=name, type=type_, role=Role.TEMPORARY, memory=NoMemory(), layout=layout)
+        )
+        return number
 
     def scalar(self, operand: Operand) -> float | int | None:
         """Return the only element of a constant; None: it is none, or has several, or no finite number."""

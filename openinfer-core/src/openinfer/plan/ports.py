@@ -11,12 +11,12 @@ from openinfer.expr import tree
 from openinfer.layout import Digit, Layout, row_major
 from openinfer.plan.borders import needs_no_copy
 from openinfer.plan.layouts import channels_last, halo_fill, halo_of, slides, tensor_values
-from openinfer.plan.rewriting import with_steps
+from openinfer.plan.rewriting import with_computations
 from openinfer.plan.steps import ComputeStep, ValueRef
 from openinfer.plan.values import NoMemory, PlanValue, Role, stored_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from openinfer.arch import TargetInfo
     from openinfer.ir.types import TensorType
@@ -54,7 +54,7 @@ def bordered(
     There is none where the step takes no longer than with the copy (`openinfer.plan.borders`).
     """
     changed = list(values)
-    made = _with_computations(procedures, lambda step: _with_border(step, changed, borders))
+    made = with_computations(procedures, lambda step: _with_border(step, changed, borders))
     return made, tuple(changed)
 
 
@@ -80,7 +80,7 @@ def aligned(
             yield _copy(step, "copy", number, copy)
         yield replace(step, inputs=tuple(inputs))
 
-    return _with_computations(procedures, change), tuple(changed)
+    return with_computations(procedures, change), tuple(changed)
 
 
 def collected(
@@ -95,15 +95,8 @@ def collected(
         free: values whose layout may be chosen, as bits.
     """
     changed = list(values)
-    made = _with_computations(procedures, lambda step: _with_collection(step, changed, free, target))
+    made = with_computations(procedures, lambda step: _with_collection(step, changed, free, target))
     return made, tuple(changed)
-
-
-def _with_computations(
-    procedures: Sequence[Procedure], change: Callable[[ComputeStep], Iterable[Step]]
-) -> tuple[Procedure, ...]:
-    """Return the program with other steps in place of each computation."""
-    return with_steps(procedures, lambda step: change(step) if isinstance(step, ComputeStep) else (step,))
 
 
 def _with_border(step: ComputeStep, values: list[PlanValue], borders: Borders) -> Iterator[Step]:

@@ -12,6 +12,7 @@ from openinfer.loops.unread import without_unread
 from openinfer.lower import lowered
 from openinfer.lower.prefetches import with_prefetches
 from openinfer.lower.reached import failing_where_reached
+from openinfer.plan.step_edits import operands_by_tensor
 from openinfer.plan.steps import ComputeStep, ValueRef
 from openinfer.plan.stride_versions import in_versions
 
@@ -30,11 +31,9 @@ def loop_program(step: ComputeStep | LoopProgramStep) -> Kernel:
 
 def operands_of(step: ComputeStep | LoopProgramStep) -> dict[str, Operand]:
     """Return what each buffer of a step's loop program is, by name of the buffer."""
-    operands = (*step.inputs, *map(ValueRef, step.outputs))
     if isinstance(step, ComputeStep):
-        computation = step.computation
-        names = [tensor.name for tensor in (*computation.inputs, *computation.outputs, *computation.temporaries)]
-        return dict(zip(names, (*operands, *map(ValueRef, step.temporaries)), strict=True))
+        return operands_by_tensor(step)
+    operands = (*step.inputs, *map(ValueRef, step.outputs))
     return dict(zip((buffer.name for buffer in step.kernel.buffers), operands, strict=True))
 
 

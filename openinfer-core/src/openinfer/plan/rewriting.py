@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openinfer.plan.steps import LoopStep, Procedure
+from openinfer.plan.steps import ComputeStep, LoopStep, Procedure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +23,13 @@ def with_steps(procedures: Sequence[Procedure], change: Callable[[Step], Iterabl
         return tuple(made for step in body for made in changed(step))
 
     return tuple(Procedure(p.name, steps(p.steps)) for p in procedures)
+
+
+def with_computations(
+    procedures: Sequence[Procedure], change: Callable[[ComputeStep], Iterable[Step]]
+) -> tuple[Procedure, ...]:
+    """Return a program with what ``change`` returns in place of each step that computes."""
+    return with_steps(procedures, lambda step: change(step) if isinstance(step, ComputeStep) else (step,))
 
 
 def with_bodies(

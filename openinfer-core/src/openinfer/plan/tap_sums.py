@@ -6,6 +6,7 @@ Lanes lie along the channels. The weights are rearranged, so that those of neigh
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,8 @@ import numpy as np
 from openinfer.affine import Index, extent_of
 from openinfer.compute import Read
 from openinfer.compute.modular_sums import with_written_out_terms, without_sign
-from openinfer.ir.types import TensorType
+from openinfer.plan.step_edits import operands_by_tensor, with_input, with_stage
 from openinfer.plan.steps import ValueRef
-from openinfer.plan.values import PackedWeight, WeightMemory
-from openinfer.plan.words import elements_of
 from openinfer.schedule import stays_inside
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from openinfer.affine import Var
     from openinfer.compute import Stage
     from openinfer.layout import Layout
+    from openinfer.plan.plan_data import PlanData
     from openinfer.plan.steps import ComputeStep
-    from openinfer.plan.values import PlanValue
 
 MOST_TERMS = 16
 """Most terms of a sum that are written out."""
@@ -36,14 +35,12 @@ LEAST_LANES = 8
 """Fewest channels that are worth it."""
 
 
-def with_written_out_sums(
-    step: ComputeStep, layouts: Mapping[str, Layout], values: list[PlanValue], weights: list[PackedWeight]
-) -> ComputeStep:
+def with_written_out_sums(step: ComputeStep, layouts: Mapping[str, Layout], data: PlanData) -> ComputeStep:
     """Return a step whose sums of few products of small integers are written out, with lanes along the channels.
 
     Args:
         layouts: where tensors lie, by name.
-        values, weights: those of the plan; they grow by the weights in another layout.
+        data: of the plan; it grows by the weights in another order.
     """
     if step.arrangement.fusion or len(step.computation.stages) != 1:
         return step
@@ -65,11 +62,11 @@ def with_written_out_sums(
             continue
         if layouts[element.tensor].address(element.at).coefficient(lane) == 1:
             continue
-        made = _along(changed, stage, number, lane, values, weights)
+        made = _along(changed, stage, number, lane, data)
         if made is None:
             return step
         changed, stage = made
-    return replace(changed, computation=replace(changed.computation, stages=(with_written_out_terms(stage),)))
+    return with_stage(changed, 0, with_written_out_terms(stage))
 
 
 def _shares_lane(stage: Stage, lane: Var) -> bool:
@@ -80,37 +77,23 @@ def _shares_lane(stage: Stage, lane: Var) -> bool:
     return all(any(lane in index.variables() for index in read.at) for read in walked)
 
 
-def _along(
-    step: ComputeStep, stage: Stage, number: int, lane: Var, values: list[PlanValue], weights: list[PackedWeight]
-) -> tuple[ComputeStep, Stage] | None:
+def _along(step: ComputeStep, stage: Stage, number: int, lane: Var, data: PlanData) -> tuple[ComputeStep, Stage] | None:
     """Return a step and its stage with a constant whose elements of neighbouring lanes are neighbours.
 
     None: it is not a constant, or others read it.
     """
-    computation, read = step.computation, stage.elements[number]
-    if not isinstance(read, Read) or read.fill is not None:
+    read = stage.elements[number]
+    if not isinstance(read, Read) or read.fill is not None or read.dtype.is_packed:
         return None
     dims = [dim for dim, index in enumerate(read.at) if lane in index.variables()]
     readers = [e for e in stage.elements if isinstance(e, Read) and e.tensor == read.tensor]
-    position = next((p for p, tensor in enumerate(computation.inputs) if tensor.name == read.tensor), None)
-    operand = None if position is None else step.inputs[position]
-    value = values[operand.value] if isinstance(operand, ValueRef) else None
-    if position is None or value is None or not isinstance(value.memory, WeightMemory):
-        return None
-    weight = weights[value.memory.number]
+    operand = operands_by_tensor(step)[read.tensor]
     is_moved = len(dims) == 1 and read.at[dims[0]] == Index.of(lane) and len(readers) == 1
-    if not is_moved or weight.layout is not None or weight.type.dtype.is_packed:
+    if not is_moved or not isinstance(operand, ValueRef) or data.arrays(operand) is None:
         return None
     order = [*(dim for dim in range(len(read.at)) if dim != dims[0]), dims[0]]
-    array = np.ascontiguousarray(elements_of(weight).transpose(order))
-    type_ = TensorType(weight.type.dtype, array.shape)
-    data = array.reshape(-1).view(np.uint8).data.toreadonly()
-    memory = WeightMemory(len(weights))
-    weights.append(PackedWeight(number=memory.number, source=weight.source, type=type_, data=data))
-    values.append(replace(value, number=len(values), type=type_, memory=memory, layout=None))
-    inputs, tensors, elements = list(step.inputs), list(computation.inputs), list(stage.elements)
-    inputs[position] = ValueRef(len(values) - 1)
-    tensors[position] = replace(tensors[position], shape=tuple(map(Index.of, array.shape)))
+    operand = data.constant([operand], partial(np.transpose, axes=order), read.dtype)
+    tensor, elements = step.computation.tensor(read.tensor), list(stage.elements)
+    tensor = replace(tensor, shape=tuple(tensor.shape[dim] for dim in order))
     elements[number] = replace(read, at=tuple(read.at[dim] for dim in order))
-    made = replace(step, computation=replace(computation, inputs=tuple(tensors)), inputs=tuple(inputs))
-    return made, replace(stage, elements=tuple(elements))
+    return with_input(step, tensor, operand), replace(stage, elements=tuple(elements))

@@ -23,6 +23,7 @@ from openinfer.ir.types import TensorType
 from openinfer.layout import row_major
 from openinfer.plan.accesses import members, reads, walk, writes
 from openinfer.plan.rewriting import with_steps
+from openinfer.plan.step_edits import operands_by_tensor
 from openinfer.plan.steps import ComputeStep, CopyStep, ValueRef
 from openinfer.plan.values import InputMemory, NoMemory, Role
 from openinfer.schedule.loops import USUAL, usual_extent
@@ -73,7 +74,7 @@ def _reads_of_each(steps: Iterable[Step]) -> Mapping[Operand, float]:
     for step in steps:
         if not isinstance(step, ComputeStep):
             continue
-        operands = _operands(step)
+        operands = operands_by_tensor(step)
         for stage in step.computation.stages:
             for read in _terms(stage):
                 operand = operands[read.tensor]
@@ -122,19 +123,6 @@ def _wide_values(steps: Sequence[Step], data: PlanData, wanted: int, counts: Map
     )
 
 
-def _operands(step: ComputeStep) -> dict[str, Operand]:
-    """Return the operands of a step, results and temporaries among them, by the names of their tensors."""
-    computation = step.computation
-    tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
-    return dict(
-        zip(
-            (tensor.name for tensor in tensors),
-            (*step.inputs, *(ValueRef(value) for value in (*step.outputs, *step.temporaries))),
-            strict=True,
-        )
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Widening:
     """Rewrites procedures one after the other.
@@ -175,7 +163,7 @@ class _Widening:
             return step
         names = {
             name: self.low[operand.value]
-            for name, operand in _operands(step).items()
+            for name, operand in operands_by_tensor(step).items()
             if isinstance(operand, ValueRef) and operand.value in self.low
         }
         inputs = list(step.inputs)

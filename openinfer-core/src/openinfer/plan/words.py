@@ -12,7 +12,7 @@ import numpy as np
 
 from openinfer.affine import Index
 from openinfer.array_types import storage_dtype
-from openinfer.compute import Order, Read
+from openinfer.compute import Order, Read, Tensor
 from openinfer.compute.factors import factored
 from openinfer.compute.words import WORD, in_words, with_operand, words_of
 from openinfer.dtypes import I8, I32, U8
@@ -20,6 +20,7 @@ from openinfer.expr import tree
 from openinfer.ir.types import TensorType
 from openinfer.packing import unpack
 from openinfer.plan.rewriting import with_steps
+from openinfer.plan.step_edits import operands_by_tensor, with_input, with_stage
 from openinfer.plan.steps import ComputeStep, ValueRef
 from openinfer.plan.values import PackedWeight, PlanValue, WeightMemory
 from openinfer.plan.weights import is_finite
@@ -78,11 +79,11 @@ class _Wording:
 
     def _factored(self, step: ComputeStep, number: int) -> ComputeStep:
         """Return a step in which a scale for all terms of a sum is applied to the sum."""
-        stages = list(step.computation.stages)
-        stages[number] = factored(stages[number], lambda read: self._is_finite(_operand(step, read.tensor)))
-        return replace(step, computation=replace(step.computation, stages=tuple(stages)))
+        operands = operands_by_tensor(step)
+        stage = factored(step.computation.stages[number], lambda read: self._is_finite(operands[read.tensor]))
+        return with_stage(step, number, stage)
 
-    def _is_finite(self, operand: Operand | None) -> bool:
+    def _is_finite(self, operand: Operand) -> bool:
         value = self.values[operand.value] if isinstance(operand, ValueRef) else None
         if value is None or not isinstance(value.memory, WeightMemory):
             return False
@@ -106,7 +107,7 @@ class _Wording:
         readers = [e for s in step.computation.stages for e in s.elements if isinstance(e, Read)]
         if sum(e.tensor == element.tensor for e in readers) > 1:
             return False
-        operand = _operand(step, element.tensor)
+        operand = operands_by_tensor(step)[element.tensor]
         return isinstance(operand, ValueRef) and isinstance(self.values[operand.value].memory, WeightMemory)
 
     def _in_words(self, step: ComputeStep, index: int, words: Words) -> ComputeStep:
@@ -122,20 +123,13 @@ class _Wording:
                 wide = U8 if read.dtype.minimum == 0 else I8
                 step = self._with_operand(step, read, wide, lambda a: a)
                 stage = _widened(stage, number, wide)
-        stages = list(step.computation.stages)
-        stages[index] = in_words(stage, words)
-        return replace(step, computation=replace(step.computation, stages=tuple(stages)))
+        return with_stage(step, index, in_words(stage, words))
 
     def _with_operand(self, step: ComputeStep, read: Read, dtype: DType, form: Callable[[Array], Array]) -> ComputeStep:
         """Return a step that has a constant in another form."""
-        names = [tensor.name for tensor in step.computation.inputs]
-        position = names.index(read.tensor)
-        operand = self._value(step.inputs[position], dtype, form)
+        operand = self._value(operands_by_tensor(step)[read.tensor], dtype, form)
         shape = self.values[operand.value].type.shape
-        tensors, inputs = list(step.computation.inputs), list(step.inputs)
-        tensors[position] = replace(tensors[position], dtype=dtype, shape=tuple(map(Index.of, shape)))
-        inputs[position] = operand
-        return replace(step, computation=replace(step.computation, inputs=tuple(tensors)), inputs=tuple(inputs))
+        return with_input(step, Tensor(read.tensor, dtype, tuple(map(Index.of, shape))), operand)
 
     def _value(self, operand: Operand, dtype: DType, form: Callable[[Array], Array]) -> ValueRef:
         """Return the value of a constant in another form; equal ones are one."""
@@ -194,11 +188,6 @@ def _widened(stage: Stage, number: int, dtype: DType) -> Stage:
     elements[number] = replace(read, dtype=dtype)
     value = with_operand(stage.value, number, wide)
     return replace(stage, elements=tuple(elements), value=value, fold=replace(fold, totals=totals))
-
-
-def _operand(step: ComputeStep, tensor: str) -> Operand | None:
-    names = [tensor.name for tensor in step.computation.inputs]
-    return step.inputs[names.index(tensor)] if tensor in names else None
 
 
 def _count(stage: Stage, number: int) -> int:
