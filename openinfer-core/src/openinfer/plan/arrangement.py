@@ -20,7 +20,7 @@ from openinfer.plan.bands import banded, window_layouts
 from openinfer.plan.borders import left_out
 from openinfer.plan.byte_columns import with_byte_columns
 from openinfer.plan.columns import with_columns
-from openinfer.plan.dot_products import in_bytes, in_words, unaligned_images, with_dot_products
+from openinfer.plan.dot_products import in_bytes, layouts_of_step, unaligned_images, with_dot_products
 from openinfer.plan.exact_sums import with_exact_sums
 from openinfer.plan.halos import is_narrow, room
 from openinfer.plan.joined_products import with_joined_products
@@ -34,11 +34,10 @@ from openinfer.plan.row_sums import with_sums_along_rows
 from openinfer.plan.rows import row_wise
 from openinfer.plan.schedules import GivenSchedules, ScheduleFile
 from openinfer.plan.sliding import over_their_images
-from openinfer.plan.step_edits import operands_by_tensor, tensors_of
 from openinfer.plan.steps import Arrangement, ComputeStep, TableRef, ValueRef
 from openinfer.plan.stride_versions import of_equal_extents
 from openinfer.plan.tap_sums import with_written_out_sums
-from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, ViewMemory, WeightMemory, WeightTable
+from openinfer.plan.values import NoMemory, PackedWeight, PlanValue, WeightMemory, WeightTable
 from openinfer.plan.word_results import with_word_results
 from openinfer.schedule import choose, equals, merged, packing, plain
 
@@ -109,7 +108,7 @@ def arranged(
     procedures = with_joined_products(procedures, data, target)
     procedures = with_byte_columns(with_columns(procedures, data, target), data, target)
     own_schedules = GivenSchedules(schedules or ScheduleFile(()), procedures, target)
-    arranging = _Arranging(data.values, data.weights, data.tables, target, own_schedules, overlaps=overlaps, room=halos)
+    arranging = _Arranging(data, target, own_schedules, overlaps=overlaps, room=halos)
     made = with_steps(procedures, lambda step: (arranging.step(step),))
     return _without_unread(Arranged(made, tuple(arranging.values), tuple(arranging.weights), tuple(arranging.tables)))
 
@@ -119,9 +118,7 @@ class _Arranging:
 
     def __init__(
         self,
-        values: list[PlanValue],
-        weights: list[PackedWeight],
-        tables: list[WeightTable],
+        data: PlanData,
         target: TargetInfo,
         own_schedules: GivenSchedules,
         *,
@@ -130,10 +127,8 @@ class _Arranging:
     ) -> None:
         self._given = own_schedules
         self._room = room
-        self.values = values
-        self.weights = weights
-        self.tables = tables
-        self._data = PlanData(values, weights, tables)
+        self.values, self.weights, self.tables = data.values, data.weights, data.tables
+        self._data = data
         self._target = target
         self._overlaps = overlaps
         self._packed: dict[tuple[Operand, Layout], Operand] = {}
@@ -152,11 +147,11 @@ class _Arranging:
             step = with_word_results(step, self.values)
         if self._target.plain and not step.arrangement.schedules:
             free = packable(step, self._is_constant)
-            unpacked = {name: at for name, at in self._layouts(step).items() if name not in free}
+            unpacked = {name: at for name, at in layouts_of_step(step, self.values).items() if name not in free}
             step = with_sums_along_rows(step, unpacked, self._data)
-            step = with_written_out_sums(step, self._layouts(step), self._data)
+            step = with_written_out_sums(step, layouts_of_step(step, self.values), self._data)
         step = with_exact_sums(step, self._data)
-        layouts, free = self._layouts(step), packable(step, self._is_constant)
+        layouts, free = layouts_of_step(step, self.values), packable(step, self._is_constant)
         fusion, computation = step.arrangement.fusion, step.computation
         parts = [part.left for part in needed(computation, fusion)] if fusion else []
         if not fusion:
@@ -210,20 +205,6 @@ class _Arranging:
         values = (self.values[value] for value in {*inputs, *step.outputs})
         nbytes = sum(value.stored.nbytes for value in values if isinstance(value.memory, NoMemory))
         return self._room is not None and nbytes > self._room.limit
-
-    def _layouts(self, step: ComputeStep) -> dict[str, Layout]:
-        operands, tensors = operands_by_tensor(step), tensors_of(step.computation)
-        return {t.name: self._layout_of(operands[t.name], t) or row_major(t.shape) for t in tensors}
-
-    def _layout_of(self, operand: Operand, tensor: Tensor) -> Layout | None:
-        value = self.values[operand.value] if isinstance(operand, ValueRef) else None
-        if value is None or value.layout is None:
-            return None
-        if isinstance(value.memory, ViewMemory):
-            return replace(value.layout, shape=tensor.shape)
-        if value.type.dtype is tensor.dtype:
-            return value.layout
-        return in_words(value.layout, tensor.shape)
 
     def _is_constant(self, operand: Operand) -> bool:
         if isinstance(operand, TableRef):

@@ -14,8 +14,9 @@ from openinfer.compute import Read, Tensor
 from openinfer.compute.byte_columns import byte_columns_of, in_byte_columns
 from openinfer.compute.columns import without_single_places
 from openinfer.dtypes import I32
-from openinfer.plan.columns import in_two_stages, is_alone, layouts_of_step, tile_of, value_of_columns, with_weights
+from openinfer.plan.columns import in_two_stages, is_alone, tile_of, value_of_columns, with_weights
 from openinfer.plan.depthwise_lanes import copied_in_lanes, is_contiguous, sums_in_lanes
+from openinfer.plan.dot_products import layouts_of_step
 from openinfer.plan.rewriting import with_computations
 from openinfer.plan.step_edits import free_name, operands_by_tensor
 from openinfer.plan.steps import Arrangement, ComputeStep
@@ -63,7 +64,7 @@ def _copied(step: ComputeStep, data: PlanData, target: TargetInfo) -> ComputeSte
         return None
     stage = without_single_places(computation.stages[0])
     parts = byte_columns_of(stage)
-    if parts is None or not _is_worth_it(stage, parts, layouts_of_step(step, data)):
+    if parts is None or not _is_worth_it(stage, parts, layouts_of_step(step, data.values)):
         return None
     made = in_byte_columns(stage, parts, free_name(computation, "columns"))
     weight = stage.elements[parts.weight]
@@ -72,7 +73,7 @@ def _copied(step: ComputeStep, data: PlanData, target: TargetInfo) -> ComputeSte
     weights = Tensor(weight.tensor, weight.dtype, tuple(map(Index.of, made.shape)))
     step = with_weights(step, weights, partial(_moved, made.order, made.shape), data)
     schedules: tuple[Schedule, ...] = ()
-    if target.mve and parts.is_depthwise and is_contiguous(stage, parts, layouts_of_step(step, data)):
+    if target.mve and parts.is_depthwise and is_contiguous(stage, parts, layouts_of_step(step, data.values)):
         schedules = (copied_in_lanes(made.copy, made.copy.axes[-1]), sums_in_lanes(made.products, parts.channels))
     # The totals of a tile of one channel are what registers have room for, with their products.
     most = max(1, target.for_totals(I32).registers // 2) if parts.is_depthwise else PLACES

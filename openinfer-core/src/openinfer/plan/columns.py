@@ -20,15 +20,15 @@ from openinfer.dtypes import I8, I32
 from openinfer.ir.types import TensorType
 from openinfer.layout import row_major
 from openinfer.loops import Bind
-from openinfer.plan.dot_products import in_bytes, in_words, with_dot_products
+from openinfer.plan.dot_products import in_bytes, layouts_of_step, with_dot_products
 from openinfer.plan.rewriting import with_computations
 from openinfer.plan.step_edits import free_name, operands_by_tensor, with_input
-from openinfer.plan.steps import Arrangement, ComputeStep, ValueRef
+from openinfer.plan.steps import Arrangement, ComputeStep
 from openinfer.schedule import Loop, Schedule
 from openinfer.schedule.merging import merged_places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     import numpy.typing as npt
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from openinfer.arch import TargetInfo
     from openinfer.compute import Stage
     from openinfer.compute.columns import InColumns
-    from openinfer.layout import Layout
     from openinfer.plan.plan_data import PlanData
     from openinfer.plan.steps import Procedure
 
@@ -81,7 +80,7 @@ def _rewritten(step: ComputeStep, most: int, data: PlanData) -> ComputeStep | No
         return None
     worded = with_dot_products(step, data, signed=True)
     stage = without_single_places(worded.computation.stages[0])
-    stage = merged_places(stage, layouts_of_step(worded, data))
+    stage = merged_places(stage, layouts_of_step(worded, data.values))
     parts = columns_of(stage)
     if parts is None or extent_of(parts.channels) < LEAST_CHANNELS:
         return None
@@ -176,17 +175,3 @@ def in_two_stages(
     """Return a step whose first stage writes columns, a value of the plan, which its second stage reads."""
     computation = replace(step.computation, temporaries=(columns,), stages=stages)
     return replace(step, computation=computation, temporaries=(value,), arrangement=arrangement)
-
-
-def layouts_of_step(step: ComputeStep, data: PlanData) -> Mapping[str, Layout]:
-    """Return where the tensors of a step lie."""
-    computation = step.computation
-    layouts: dict[str, Layout] = {}
-    operands = (*step.inputs, *map(ValueRef, step.outputs))
-    for tensor, operand in zip((*computation.inputs, *computation.outputs), operands, strict=True):
-        value = data.values[operand.value] if isinstance(operand, ValueRef) else None
-        layout = None if value is None else value.layout
-        if value is not None and layout is not None and value.type.dtype is not tensor.dtype:
-            layout = in_words(layout, tensor.shape)
-        layouts[tensor.name] = layout or row_major(tensor.shape)
-    return layouts

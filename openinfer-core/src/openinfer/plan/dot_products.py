@@ -7,6 +7,7 @@ tensor of its own.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,19 +18,26 @@ from openinfer.compute import Read, Tensor
 from openinfer.compute.dot_products import BYTES, dot_products_of, in_dot_products, repeated_byte
 from openinfer.dtypes import I32
 from openinfer.layout import Digit, Layout, row_major
-from openinfer.plan.step_edits import free_name, operands_by_tensor, with_further_input, with_input, with_stage
+from openinfer.plan.step_edits import (
+    free_name,
+    operands_by_tensor,
+    tensors_of,
+    with_further_input,
+    with_input,
+    with_stage,
+)
 from openinfer.plan.steps import ValueRef
-from openinfer.plan.values import InputMemory, NoMemory
+from openinfer.plan.values import InputMemory, NoMemory, ViewMemory
 from openinfer.plan.words import word_array
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from openinfer.compute import Stage
     from openinfer.compute.dot_products import DotProduct
     from openinfer.plan.plan_data import PlanData
     from openinfer.plan.steps import ComputeStep, Operand
-    from openinfer.plan.values import Memory
+    from openinfer.plan.values import Memory, PlanValue
     from openinfer.plan.words import Array
 
 
@@ -64,6 +72,24 @@ def in_bytes(layout: Layout) -> Layout:
     *outer, last = layout.digits
     shape = (*layout.shape[:-1], layout.shape[-1] * BYTES)
     return Layout(shape, (*outer, Digit(last.dim, 1, last.extent * BYTES)))
+
+
+def layouts_of_step(step: ComputeStep, values: Sequence[PlanValue]) -> dict[str, Layout]:
+    """Return where the tensors of a step lie; those of words lie in the bytes of their values."""
+    operands = operands_by_tensor(step)
+    return {
+        tensor.name: _layout_of(operands[tensor.name], tensor, values) or row_major(tensor.shape)
+        for tensor in tensors_of(step.computation)
+    }
+
+
+def _layout_of(operand: Operand, tensor: Tensor, values: Sequence[PlanValue]) -> Layout | None:
+    value = values[operand.value] if isinstance(operand, ValueRef) else None
+    if value is None or value.layout is None:
+        return None
+    if isinstance(value.memory, ViewMemory):
+        return replace(value.layout, shape=tensor.shape)
+    return value.layout if value.type.dtype is tensor.dtype else in_words(value.layout, tensor.shape)
 
 
 def _constants(step: ComputeStep, data: PlanData) -> frozenset[str]:

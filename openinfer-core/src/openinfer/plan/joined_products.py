@@ -19,8 +19,9 @@ from openinfer.compute.byte_columns import sum_of_bytes
 from openinfer.compute.columns import without_single_places
 from openinfer.compute.joined_products import VECTOR, copied_rows, rows_of_image
 from openinfer.loops import Bind
-from openinfer.plan.columns import in_two_stages, is_alone, layouts_of_step, value_of_columns, with_weights
+from openinfer.plan.columns import in_two_stages, is_alone, value_of_columns, with_weights
 from openinfer.plan.depthwise_lanes import has_border, is_contiguous, sums_in_lanes
+from openinfer.plan.dot_products import layouts_of_step
 from openinfer.plan.rewriting import with_computations
 from openinfer.plan.step_edits import free_name, operands_by_tensor, with_stage
 from openinfer.plan.steps import Arrangement, ComputeStep
@@ -68,7 +69,7 @@ def _rewritten(step: ComputeStep, data: PlanData) -> ComputeStep | None:
     """Return a step with products in rows; None: its products are not of this form."""
     if not is_alone(step):
         return None
-    layouts = layouts_of_step(step, data)
+    layouts = layouts_of_step(step, data.values)
     stage = merged_places(without_single_places(step.computation.stages[0]), layouts)
     parts = sum_of_bytes(stage)
     if parts is None or stage.fold is None:

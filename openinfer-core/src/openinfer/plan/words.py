@@ -23,7 +23,7 @@ from openinfer.plan.rewriting import with_steps
 from openinfer.plan.step_edits import operands_by_tensor, with_input, with_stage
 from openinfer.plan.steps import ComputeStep, ValueRef
 from openinfer.plan.values import PackedWeight, PlanValue, WeightMemory
-from openinfer.plan.weights import is_finite
+from openinfer.plan.weights import bytes_of, is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -142,10 +142,10 @@ class _Wording:
         array = np.ascontiguousarray(form(elements_of(weight)))
         key = (weight.number, dtype, array.shape)
         if key not in self._known:
-            type_ = TensorType(dtype, array.shape)
-            data = array.astype(array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data.toreadonly()
-            memory = WeightMemory(len(self.weights))
-            self.weights.append(PackedWeight(number=memory.number, source=weight.source, type=type_, data=data))
+            type_, memory = TensorType(dtype, array.shape), WeightMemory(len(self.weights))
+            self.weights.append(
+                PackedWeight(number=memory.number, source=weight.source, type=type_, data=bytes_of(array))
+            )
             self.values.append(replace(value, number=len(self.values), type=type_, memory=memory))
             self._known[key] = ValueRef(len(self.values) - 1)
         return self._known[key]
