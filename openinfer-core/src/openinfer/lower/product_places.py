@@ -11,10 +11,11 @@ from openinfer.affine.index import variables_of
 from openinfer.dtypes import I64
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
-from openinfer.loops import Buffer, If, Lookup, Number, value_of
+from openinfer.loops import If, Lookup, Number, value_of
 from openinfer.loops.substitution import indices_of, rewritten, substituted
 from openinfer.lower.accesses import access
 from openinfer.lower.names import Names
+from openinfer.lower.tensors import buffers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +39,7 @@ class ProductPlaces:
 
     def __init__(self, computation: Computation, product: Product, layouts: Mapping[str, Layout]) -> None:
         self.computation, self.product, self.layouts = computation, product, layouts
-        tensors = (*computation.inputs, *computation.outputs)
-        self.buffers = {t.name: Buffer(t.name, t.dtype, layouts[t.name].size) for t in tensors}
+        self.buffers = buffers_of(computation, layouts)
         self.names = Names({*self.buffers, *(var.name for var in (*product.stage.axes, *product.folded))})
         self.rows, self.columns = (prod(map(extent_of, axes)) for axes in (product.rows, product.columns))
         self.depth = prod(map(extent_of, product.folded))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Var, Within, extent_of
 from openinfer.affine.digits import rejoined
 from openinfer.expr import tree
-from openinfer.layout import row_major
 from openinfer.loops import (
     Alloc,
     Barrier,
@@ -29,6 +28,7 @@ from openinfer.loops import (
 from openinfer.loops.coalesce import coalesced
 from openinfer.lower.product_places import ProductPlaces, digits_along, where
 from openinfer.lower.product_sides import product_of, reads_of
+from openinfer.lower.tensors import layouts_of
 from openinfer.schedule.products import BLOCK, PADDING, SIDE, product_tile
 from openinfer.schedule.threads import WORD_NBYTES
 
@@ -60,8 +60,7 @@ def in_product_teams(
         return None
     rows, columns, both = (prod(map(extent_of, axes)) for axes in (product.rows, product.columns, product.both))
     depth = prod(map(extent_of, product.folded))
-    tensors = (*computation.inputs, *computation.outputs)
-    all_layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
+    all_layouts = layouts_of(computation, layouts)
     lanes = max(_lanes(all_layouts, product, factor) for factor in product.factors)
     nbytes = max(sum(_nbytes(f) for f in product.factors if f.is_left == is_left) for is_left in (True, False))
     schedule = product_tile(rows, columns, depth, both, lanes, nbytes, device)

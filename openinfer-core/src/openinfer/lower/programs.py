@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.compute import Read
-from openinfer.layout import row_major
 from openinfer.loops import Buffer, Kernel
 from openinfer.lower.failures import failure
 from openinfer.lower.fused import fused, windows
@@ -14,6 +13,7 @@ from openinfer.lower.names import Names
 from openinfer.lower.nests import scheduled
 from openinfer.lower.placed import placed
 from openinfer.lower.sequential import SequentialLowering
+from openinfer.lower.tensors import buffers_of, layouts_of
 from openinfer.lower.walks import walked
 from openinfer.schedule import choose, verify
 
@@ -54,11 +54,10 @@ def lowered(
     Raises:
         ScheduleError: a given schedule does not fit its stage, or the stages cannot be fused under these loops.
     """
-    tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
-    all_layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
+    all_layouts = layouts_of(computation, layouts)
     if fusion:
         all_layouts |= windows(computation, fusion, all_layouts, sliding=sliding)
-    buffers = {tensor.name: Buffer(tensor.name, tensor.dtype, all_layouts[tensor.name].size) for tensor in tensors}
+    buffers = buffers_of(computation, all_layouts)
     names = Names({*buffers, *(var.name for var in computation.parameters), *_variables(computation)})
     for number, own_schedule in (schedules or {}).items():
         verify(own_schedule, computation.stages[number], target)

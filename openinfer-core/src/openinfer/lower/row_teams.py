@@ -15,7 +15,6 @@ from openinfer.affine.digits import digits_of, rejoined
 from openinfer.compute import Read
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
-from openinfer.layout import row_major
 from openinfer.loops import (
     Alloc,
     Bind,
@@ -38,6 +37,7 @@ from openinfer.lower.accesses import access
 from openinfer.lower.names import Names
 from openinfer.lower.product_places import digits_along
 from openinfer.lower.row_stages import row_stages, varies
+from openinfer.lower.tensors import buffers_of, layouts_of
 from openinfer.schedule.folds import identity
 from openinfer.schedule.threads import across_rows, along_row
 
@@ -82,8 +82,7 @@ def _planned(
     stages = row_stages(computation)
     if stages is None:
         return None
-    tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
-    all_layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
+    all_layouts = layouts_of(computation, layouts)
     schedule = _schedule(all_layouts, stages, device)
     return None if schedule is None else (stages, schedule, all_layouts)
 
@@ -159,9 +158,7 @@ class _Lowering:
         self._computation, self._stages, self._schedule = computation, stages, schedule
         first = stages[0]
         self._length = prod(map(extent_of, first.inside))
-        tensors = (*computation.inputs, *computation.outputs, *computation.temporaries)
-        self._layouts = layouts
-        self._buffers = {t.name: Buffer(t.name, t.dtype, self._layouts[t.name].size) for t in tensors}
+        self._layouts, self._buffers = layouts, buffers_of(computation, layouts)
         taken = {var.name for row_stage in stages for var in (*row_stage.stage.axes, *row_stage.inside)}
         self._names = Names({*self._buffers, *taken})
         self._thread = Var(self._names.new("thread"), schedule.threads)

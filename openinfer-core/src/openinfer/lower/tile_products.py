@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from openinfer.affine import Index, Var, Within, extent_of
 from openinfer.compute import Read
 from openinfer.expr import tree
-from openinfer.layout import row_major
 from openinfer.loops import (
     Alloc,
     Barrier,
@@ -38,6 +37,7 @@ from openinfer.loops import (
 from openinfer.loops.coalesce import coalesced
 from openinfer.lower.product_places import ProductPlaces, where
 from openinfer.lower.product_sides import product_of
+from openinfer.lower.tensors import layouts_of
 from openinfer.lower.tile_factors import plain_factors, steps_of
 from openinfer.schedule.products import PADDING_NBYTES, tile_product
 from openinfer.schedule.threads import WORD_NBYTES
@@ -72,8 +72,7 @@ def in_tile_products(
     factors = None if product is None else plain_factors(product)
     if product is None or factors is None:
         return None
-    tensors = (*computation.inputs, *computation.outputs)
-    all_layouts = {tensor.name: row_major(tensor.shape) for tensor in tensors} | dict(layouts or {})
+    all_layouts = layouts_of(computation, layouts)
     places = ProductPlaces(computation, product, all_layouts)
     steps = [steps_of(places, read, is_left=is_left) for is_left, read in zip((True, False), factors, strict=True)]
     along = [step for step in steps if step is not None]
