@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from openinfer_backend_vulkan.queue.hazards import Place
 
 MOST_FORMS = 16
-"""Forms of a size that a statement has kernels for: numbers of the host in it make others. Then the host waits."""
+"""Forms of a size that a statement has kernels for: numbers of the host in it make others. Then the host waits.
+
+A number that changes in every step, such as a position in a cache, makes a form in every step: without a bound,
+pipelines would be added as long as the program runs.
+"""
 
 
 class CountedKernels:

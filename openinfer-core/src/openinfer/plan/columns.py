@@ -48,7 +48,11 @@ LEAST_CHANNELS = 4
 """Fewest channels that are worth the columns: one costs about two instructions for each pair of bytes."""
 
 WRITTEN_OUT = 8
-"""Most pairs of a column whose products are written out in one iteration."""
+"""Most pairs of a column whose products are written out in one iteration.
+
+With 8 rather than 4, `keyword.tflite` of examples/cortex-m4 takes 1.7 % fewer instructions on a Cortex-M4 for 7 % more
+code. `person.tflite` takes 0.2 % more for 19 % more code.
+"""
 
 
 def with_columns(procedures: Sequence[Procedure], data: PlanData, target: TargetInfo) -> tuple[Procedure, ...]:

@@ -48,10 +48,17 @@ CHANNELS, PLACES = 4, 2
 """The channels and places of a tile: eight totals are what core registers hold next to addresses."""
 
 WRITTEN_OUT = 4
-"""Most vectors of a row whose products are written out in one iteration."""
+"""Most vectors of a row whose products are written out in one iteration.
+
+With 1, 2, 4 and 8, `person.tflite` of examples/cortex-m4 takes 3.69, 3.56, 3.46 and 3.38 million instructions on a
+Cortex-M55 and 19.6, 20.3, 21.8 and 23.5 kB of code.
+"""
 
 LEAST_TERMS = 8
-"""Fewest terms of a sum that are worth a vector."""
+"""Fewest terms of a sum that are worth a vector, the rest of which is zeros.
+
+With 16 rather than 8, `person.tflite` takes 14 % more instructions: its first layers add up 8 channels.
+"""
 
 
 def with_joined_products(procedures: Sequence[Procedure], data: PlanData, target: TargetInfo) -> tuple[Procedure, ...]:
