@@ -82,9 +82,9 @@ class CountedKernels:
         if not all(self._fits(kernel, sizes, values) for kernel in self._kernels):
             return None
         key = str({name: str(index) for name, index in sizes.items()})
-        if key not in self._numbering:
-            self._numbering[key] = self._made(sizes) if len(self._numbering) < MOST_FORMS else None
-        return self._numbering[key]
+        if key not in self._numbering and len(self._numbering) < MOST_FORMS:
+            self._numbering[key] = self._made(sizes)
+        return self._numbering.get(key)
 
     def _fits(self, kernel: VaryingKernel, sizes: Mapping[str, Index], values: Mapping[str, int]) -> bool:
         """Whether a kernel counts its invocations in 32 bits, however many there are."""
