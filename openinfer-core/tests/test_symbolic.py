@@ -7,7 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import openinfer as oi
-from openinfer.symbolic import BinOp, Const, DivisionError, IntExpr, Name, SymbolicSyntaxError, evaluate, parse, text
+from openinfer.dims.expressions import simplified
+from openinfer.symbolic import (
+    MAX_LEVELS,
+    MAX_OPERATORS,
+    BinOp,
+    Const,
+    DivisionError,
+    IntExpr,
+    LevelsError,
+    Name,
+    SymbolicSyntaxError,
+    evaluate,
+    parse,
+    text,
+)
 
 SIZES = {"H": 7, "floor": 3, "N": 12}
 LEAVES = st.one_of(st.builds(Const, st.integers(0, 40)), st.builds(Name, st.sampled_from(sorted(SIZES))))
@@ -130,3 +144,26 @@ def test_graphs_with_divisions_are_json_of_version_3() -> None:
     document = graph.to_json()
     assert document["schema_version"] == 3
     assert oi.Graph.from_json(document) == graph
+
+
+@pytest.mark.rule("language.expressions.4")
+def test_expressions_have_so_many_operators_and_levels() -> None:
+    longest = "a" + "+1" * MAX_OPERATORS
+    assert evaluate(parse(longest), {"a": 2}.__getitem__) == 2 + MAX_OPERATORS
+    with pytest.raises(SymbolicSyntaxError, match="over 200 operators"):
+        parse(longest + "+1")
+
+    tree: IntExpr = Name("a")
+    for _ in range(MAX_LEVELS):
+        tree = BinOp("+", Const(1), tree)
+    assert evaluate(tree, {"a": 2}.__getitem__) == 2 + MAX_LEVELS
+    assert hash(tree) == hash(BinOp("+", Const(1), tree.right))
+    with pytest.raises(LevelsError, match="more than 256 levels of operators"):
+        BinOp("+", Const(1), tree)
+
+
+def test_sums_with_more_terms_than_levels_stay_as_they_are_written() -> None:
+    left = "+".join(f"a{n}" for n in range(8))
+    product = parse("+".join(f"({left})*({'+'.join(f'b{k}_{n}' for n in range(8))})" for k in range(5)))
+
+    assert simplified(product) is product

@@ -8,7 +8,7 @@ are needed, so that parsing it gives an equal expression.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ MAX_DEPTH = 64
 MAX_OPERATORS = 200
 """Most operators of one expression: they bound the depth of its tree, and so what comparing trees costs in stack."""
 
+
+MAX_LEVELS = 256
+"""Deepest tree of operators: of any text, and of what is computed from one. Trees are compared level by level."""
 
 LITERAL_WORDS = ("true", "false", "inf", "nan")
 """Words that are values, so that nothing has them as its name."""
@@ -48,16 +51,33 @@ class Name:
 Division: TypeAlias = Literal["/", "%", "floor", "ceil"]
 
 
+class LevelsError(ValueError):
+    """An expression has more than `MAX_LEVELS` levels of operators."""
+
+
 @dataclass(frozen=True, slots=True)
 class BinOp:
     """A sum, difference, product, exact quotient (``/``), remainder, or quotient rounded down or up.
 
     Operands of the last four are non-negative integers.
+
+    Attributes:
+        levels: how many operators are within one another, this one included.
+
+    Raises:
+        LevelsError: there are more than `MAX_LEVELS`.
     """
 
     op: Literal["+", "-", "*"] | Division
     left: IntExpr
     right: IntExpr
+    levels: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        levels = 1 + max(operand.levels if isinstance(operand, BinOp) else 0 for operand in (self.left, self.right))
+        if levels > MAX_LEVELS:
+            raise LevelsError(f"an integer expression has more than {MAX_LEVELS} levels of operators: split it up")
+        object.__setattr__(self, "levels", levels)
 
 
 IntExpr: TypeAlias = Const | Name | BinOp

@@ -9,7 +9,7 @@ from openinfer.affine import Index, Quotient, Remainder, Var
 from openinfer.dims.condition import Condition, Relation
 from openinfer.dims.knowledge import Knowledge
 from openinfer.dims.lets import OPERATORS, Let, LetKind, Signed, division, every_symbol, lets_in
-from openinfer.symbolic import BinOp, Const, Name
+from openinfer.symbolic import BinOp, Const, LevelsError, Name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,8 +26,16 @@ def expression(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr
     """Return a size as the language writes it, or None where it has no expression for it, such as ``max(T, U)``.
 
     The language divides what is not negative only, and ``/`` leaves no remainder: where that is not certain, there is
-    no expression. What is certainly not above 0 is divided without its sign: ``-x // n`` is ``-ceil(x/n)``.
+    no expression. What is certainly not above 0 is divided without its sign: ``-x // n`` is ``-ceil(x/n)``. Neither is
+    there one for a sum of more terms than an expression has levels.
     """
+    try:
+        return _written(index, is_certain)
+    except LevelsError:
+        return None
+
+
+def _written(index: Index, is_certain: Callable[[Condition], bool]) -> IntExpr | None:
     quotient = _shifted_quotient(index, is_certain)
     if quotient is not None:
         return _atom(quotient, is_certain)
@@ -51,16 +59,23 @@ def simplified(expr: IntExpr) -> IntExpr:
     return expr if written is None else written
 
 
-def index_of_expression(expr: IntExpr, value_of: Callable[[str], Index]) -> Index:
+def index_of_expression(
+    expr: IntExpr,
+    value_of: Callable[[str], Index],
+    divided: Callable[[Division, Index, Index, BinOp], Index] = lambda operator, of, by, _: division(operator, of, by),
+) -> Index:
     """Return an expression of the language over what its names are.
 
     Where its divisions have no value, one of the index has none.
+
+    Args:
+        divided: returns a quotient or a remainder that is not a number, as for `collected`.
     """
     divisions: list[Let] = []
 
-    def divide(operator: Division, of: Index, by: Index, _: BinOp) -> Index:
-        index = division(operator, of, by)
-        divisions.extend(lets_in(index))
+    def divide(operator: Division, of: Index, by: Index, written: BinOp) -> Index:
+        index = divided(operator, of, by, written)
+        divisions.extend(let for let in lets_in(index) if let.kind in OPERATORS)
         return index
 
     index = collected(expr, value_of, divide, _kept_product)
