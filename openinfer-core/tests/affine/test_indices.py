@@ -187,3 +187,16 @@ def test_a_condition_holds_everywhere_or_nowhere_by_the_bounds_of_its_index(inde
     condition = Within(Index.of(index), Index.of(extent))
 
     assert (condition.is_certain, condition.is_void) == (is_certain, is_void)
+
+
+def test_bounds_of_quotients_within_one_another_are_found_once_for_each(monkeypatch):
+    calls = []
+    bounds = Index.interval_by
+    monkeypatch.setattr(Index, "interval_by", lambda index, of: (calls.append(index), bounds(index, of))[1])
+    index = Index.of(Var("i", 1000))
+    for divisor in range(2, 12):
+        index = Index.of(Quotient(index + 1, Index.of(divisor)))
+    calls.clear()
+
+    assert index.interval.low == 0
+    assert len(calls) == 11

@@ -145,7 +145,9 @@ class Quotient:
 
     @property
     def interval(self) -> Interval:
-        low, high = self.of.interval.low, self.of.interval.high
+        # Computed once: twice for each of some divisions within one another would be 2**depth times.
+        bounds = self.of.interval
+        low, high = bounds.low, bounds.high
         by = self.by.constant
         if by is None:
             return Interval(None if low is None else min(low, 0), None if high is None else max(high, 0))
