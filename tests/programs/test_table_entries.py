@@ -81,3 +81,35 @@ def test_an_entry_has_to_exist_where(executor: Executor, number: int, index: int
 
     assert caught.value.code in ("out-of-range", "model-data")
     assert "[" in str(caught.value)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("c", marks=needs_gcc), "vulkan"])
+def test_entries_and_indices_of_loops_are_written_to_caches(device: str) -> None:
+    program = graph("""
+        dynamic { at: i64; }
+        volatile { some(l): f32[2, 3] @pattern("some.{l}"); y: f32[2, 3]; n: i64; row: f32[3]; }
+        persistent {
+          K(t): f32[2, 3] @table @fixed(t=4);
+          rows(t): f32[3] @table @fixed(t=4);
+          numbers(t): i64 @table @fixed(t=4);
+        }
+        block entry {
+          loop all (l in 0..2) {
+            cache.write some[l] >> K[l + 1];
+            cache.write l >> numbers[l + 1];
+          }
+          cache.write some[at] >> rows[1..3];
+          cache.read K[at + 1] >> y;
+          cache.read numbers[at + 1] >> n;
+          cache.read rows[2] >> row;
+          return y, n, row;
+        }
+    """)
+    some = {f"some.{n}": np.arange(6, dtype=np.float32).reshape(2, 3) + 10 * n for n in range(2)}
+    executor = Simulator(Model.from_arrays(some), program, device=device).make_executor()
+
+    for at in (0, 1):
+        executor.step(at=at)
+        np.testing.assert_array_equal(executor.fetch("y"), some[f"some.{at}"])
+        assert executor.fetch("n") == at
+        np.testing.assert_array_equal(executor.fetch("row"), some[f"some.{at}"][1])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index, Interval
 from openinfer.diagnostics import counted
+from openinfer.dtypes import I64
 from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheReset, CacheWrite, Single
 from openinfer.ir.resolved import Filled, Storage
 from openinfer.ir.types import TensorType
@@ -19,6 +20,7 @@ from openinfer.plan.steps import (
     CountStep,
     EqualStep,
     LoadStep,
+    LoopIndex,
     Register,
     SetStep,
     StoreStep,
@@ -26,7 +28,7 @@ from openinfer.plan.steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.ir.resolved import ResolvedGraph
@@ -83,7 +85,8 @@ class PersistentLowering:
                     yield from self._same_shape(source, around.value(access.base, node), origin)
                     yield CopyStep(origin=origin, source=source, output=around.value(access.base, node))
                 else:
-                    yield from self._write(node, around.operand(src, node), access, origin, around)
+                    source = yield from self._in_memory(around.operand(src, node), src, origin)
+                    yield from self._write(node, source, access, origin, around)
                     yield from self._there(node, access, origin, around)
             case CacheReset(target=access):
                 if self._is_plain(access.base):
@@ -215,6 +218,15 @@ class PersistentLowering:
             lengths=registers,
             is_contiguous=contiguous,
         )
+
+    def _in_memory(self, operand: Operand, written: Ref, origin: Origin) -> Generator[Step, None, Operand]:
+        """Return the value of an operand, a copy where it is the index of a loop or an entry of a table of weights."""
+        if isinstance(operand, ValueRef):
+            return operand
+        kind = TensorType(I64, ()) if isinstance(operand, LoopIndex) else self._resolved.tables[written.name].type
+        value = self._draft.intermediate(f"{written.name}.written", kind)
+        yield CopyStep(origin=origin, source=operand, output=value)
+        return ValueRef(value)
 
     def _write(
         self, node: Node, source: Operand, access: CacheAccess, origin: Origin, around: Around
