@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openinfer.dims import length, surely
+from openinfer.dims import is_size, length, surely
 from openinfer.dims import range as size_range
 
 if TYPE_CHECKING:
@@ -88,9 +88,16 @@ def cut(shape: Sequence[int], axes: Sequence[int], ranges: Sequence[range]) -> M
         0 if surely(lambda extent=extent: extent == 0) else chosen.start
         for chosen, extent in zip(places, extents, strict=True)
     )
-    # A step from one place to none has any size, also one that an address cannot hold.
     dims = tuple(
-        ViewDim(extent, axis, 1 if surely(lambda extent=extent: extent <= 1) else chosen.step)
+        ViewDim(extent, axis, _step(chosen.step, extent))
         for axis, (chosen, extent) in enumerate(zip(places, extents, strict=True))
     )
     return Moved(extents, View(start, dims))
+
+
+def _step(step: int, extent: int) -> int:
+    """Return the distance of two places: from one place to none it has any size, also one beyond any address."""
+    if not surely(lambda: extent <= 1):
+        return step
+    # Of an extent of run time the sign says which end of the range keeps its one place inside.
+    return -1 if is_size(extent) and surely(lambda: step < 0) else 1
