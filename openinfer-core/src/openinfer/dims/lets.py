@@ -114,13 +114,14 @@ class Let(Signed):
             case LetKind.SUM:
                 return first
             case LetKind.FLOOR | LetKind.CEIL | LetKind.EXACT | LetKind.REST:
-                return symbolic.divided(OPERATORS[self.kind], first, others[0], lambda: _written(self))
+                return symbolic.divided(OPERATORS[self.kind], first, others[0], lambda: self.written)
 
-
-def _written(division: Let) -> str:
-    of, by = (str(part) if len(part.terms) < 2 else f"({part})" for part in division.parts)
-    operator = OPERATORS[division.kind]
-    return f"{operator}({of}/{by})" if operator in symbolic.ROUNDINGS else f"{of}{operator}{by}"
+    @property
+    def written(self) -> str:
+        """A division as the language writes it, such as ``floor(n/2)``."""
+        of, by = (str(part) if len(part.terms) < 2 else f"({part})" for part in self.parts)
+        operator = OPERATORS[self.kind]
+        return f"{operator}({of}/{by})" if operator in symbolic.ROUNDINGS else f"{of}{operator}{by}"
 
 
 def evaluated(index: Index, values: Mapping[str, int]) -> int:

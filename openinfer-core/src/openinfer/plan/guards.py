@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 
 from openinfer.affine import Index, Var
 from openinfer.compute.substitution import resized
-from openinfer.dims import Condition, Let, LetKind, Relation, Stride, broadcast_parts, product, sources
+from openinfer.dims import (
+    OPERATORS,
+    Condition,
+    Let,
+    LetKind,
+    Relation,
+    Stride,
+    broadcast_parts,
+    division,
+    product,
+    sources,
+)
 from openinfer.dims.lets import Signed
 from openinfer.plan.setting_ranges import PlaceRange
 from openinfer.plan.sized_calls import FIRST_LOCAL, SizedError
@@ -123,18 +134,26 @@ class SizedSteps:
         """Note the register of a computed symbol, and what computations call it."""
         symbols = self._call.symbols
         symbols.values[let.name] = self._draft.size(register)
-        symbols.words[let.name] = f"{let.kind.value}({', '.join(map(self._shown, let.parts))})"
+        symbols.words[let.name] = self._words(let)
         self._names[let] = Index.of(Var(name))
+
+    def _words(self, let: Let) -> str:
+        """Return what messages call a computed symbol: a division as the program writes it."""
+        if let.kind in OPERATORS:
+            return self._call.symbols.in_words(let.written)
+        return f"{let.kind.value}({', '.join(map(self._shown, let.parts))})"
 
     def _let(self, let: Let) -> Step:
         call, draft = self._call, self._draft
         most = call.symbols.space.largest(Index.of(let))
-        register = Register(
-            draft.register(f"{self._at.name}.{len(self._names)}", most=LARGEST if most is None else max(most, 0))
-        )
+        most = LARGEST if most is None else min(max(most, 0), LARGEST)
+        register = Register(draft.register(f"{self._at.name}.{len(self._names)}", most=most))
         parts = (let.chosen,) if let.kind is LetKind.COMMON else let.parts
         first, *others = map(self._call.expression, parts)
         self._name(let, register, f"m{len(self._names)}")
+        if let.kind in OPERATORS:
+            quotient = division(OPERATORS[let.kind], first, *others)
+            return SetStep(origin=self._at.origin, values=((register.number, quotient),))
         if let.kind in (LetKind.SUM, LetKind.COMMON):
             return SetStep(origin=self._at.origin, values=((register.number, first),))
         if let.kind is LetKind.STRIDE:
@@ -311,7 +330,7 @@ class SizedSteps:
         bounds = self._call.symbols.space.bounds(Index.of(var))
         high = self._call.symbols.space.largest(Index.of(var))
         low = -LARGEST if bounds.low is None else max(bounds.low, -LARGEST)
-        return Argument(self._call.symbols.values[var.name], low, LARGEST if high is None else high)
+        return Argument(self._call.symbols.values[var.name], low, LARGEST if high is None else min(high, LARGEST))
 
 
 def _counted_equal(guard: Condition) -> tuple[Index, tuple[Index, Index]] | None:

@@ -7,17 +7,30 @@ from typing import TYPE_CHECKING, cast
 
 from openinfer import symbolic
 from openinfer.affine import Index, Interval, Var
-from openinfer.dims import Condition, Relation, Space, index_of, is_size, sources, with_values
+from openinfer.dims import (
+    Condition,
+    LetKind,
+    Relation,
+    Space,
+    division,
+    index_of,
+    index_of_expression,
+    is_size,
+    lets_in,
+    sources,
+    with_values,
+)
 from openinfer.plan.given_sizes import parameter_name
 from openinfer.plan.steps import LoopIndex, Register, ValueRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from openinfer.dims import Let
     from openinfer.ir.resolved import SettingValue
     from openinfer.plan.draft import Draft
     from openinfer.plan.varying_settings import VaryingSettings
-    from openinfer.symbolic import IntExpr
+    from openinfer.symbolic import BinOp, Division, IntExpr
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -41,6 +54,7 @@ class SizedSymbols:
         self._loops = loops
         self._dims: dict[str, int] = {}
         self._lengths: dict[Register, Register] = {}
+        self._divisions: dict[str, str] = {}
 
     def shape(self, extents: Sequence[int | Register] | None) -> tuple[int, ...] | None:
         """Return extents as sizes."""
@@ -64,8 +78,10 @@ class SizedSymbols:
         def value(number: int | Index | IntExpr) -> int:
             if isinstance(number, Index):
                 return number.evaluate(sizes)
-            # Divisions ask for the signs of their operands: this is part of the rule.
-            return number if isinstance(number, int) else symbolic.evaluate(number, leaves.__getitem__)
+            if isinstance(number, int):
+                return number
+            index = index_of_expression(number, lambda name: index_of(leaves[name]), self._divided)
+            return cast("int", self.space.dim(index))
 
         def evaluated() -> Mapping[str, SettingValue]:
             values = dict(settings.known)
@@ -75,13 +91,30 @@ class SizedSymbols:
 
         return evaluated
 
+    def _divided(self, operator: Division, of: Index, by: Index, expr: BinOp) -> Index:
+        """Return a quotient or remainder in a setting: the size that it is, or a symbol that a step computes.
+
+        A symbol has an error of its own where the division has no value. Sizes of 64 bits with a sign cannot be made
+        non-negative by adding multiples of the divisor, as `with_values` does.
+        """
+        signs = (Condition(of, Relation.AT_LEAST), Condition(by - 1, Relation.AT_LEAST))
+        if not all(self.space.certain(sign) for sign in signs):
+            index = division(operator, of, by)
+            self._divisions |= {let.name: _factor_text(let) for let in lets_in(index)}
+            return index
+        left, right = (cast("int", self.space.dim(part)) for part in (of, by))
+        return index_of(symbolic.applied(expr, left, right))
+
     def listed(self, guards: Iterable[Condition]) -> str:
         """Return the sizes and settings that guards are about, as the program calls them."""
         names = {self.words.get(name, name) for guard in guards for name in sources(guard.index)}
         return ", ".join(f"`{name}`" for name in sorted(names))
 
     def in_words(self, text: str) -> str:
-        """Return a message with sizes as the program calls them."""
+        """Return a message with sizes, and divisions of settings, as the program writes them."""
+        for name, written in reversed(self._divisions.items()):
+            # One within another one was met before it.
+            text = text.replace(name, written)
         return _NAME.sub(lambda name: self.words.get(name[0], name[0]), text)
 
     def is_of_step(self, name: str) -> bool:
@@ -160,3 +193,9 @@ class SizedSymbols:
             self.values[name] = value
             self.words[name] = words
         return self._dims[name]
+
+
+def _factor_text(division: Let) -> str:
+    """Return a division as the language writes it within a product."""
+    is_call = division.kind in (LetKind.FLOOR, LetKind.CEIL)
+    return division.written if is_call else f"({division.written})"
