@@ -21,7 +21,7 @@ from openinfer.plan import PlanOptions, make_plan, sized_calls
 from openinfer.plan.accesses import walk
 from openinfer.plan.operands import symbols
 from openinfer.plan.programs import loop_program
-from openinfer.plan.steps import ComputeStep, EqualStep, PlaceStep
+from openinfer.plan.steps import ComputeStep, CopyStep, EqualStep, PlaceStep
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import KernelTable
 from openinfer.validate import resolve
@@ -239,7 +239,8 @@ def test_a_computed_size_that_may_be_negative_is_a_parameter_without_a_least_val
 
 ENDLESS = {
     "op tile(x, repeats=[far, 1]) >> y;": "T*far",
-    "op reshape(x, shape=[-1, far]) >> y;": "far",
+    "op tile(x, repeats=[floor((far+p)/q), 1]) >> y;": "T*floor((far + p)/q)",
+    "op tile(x, repeats=[far%(q+far), 1]) >> y;": "T*(far%(far + q))",
     "op expand(x, shape=[far, T, 2]) >> y;": "far",
     "op pad(x, pads=[far, 0, far, 0]) >> y;": "T + 2*far",
 }
@@ -250,6 +251,14 @@ def test_a_result_without_a_largest_shape_is_refused(statement):
     message = f"`{ENDLESS[statement]}` has no largest value (declare the result with its shape,"
     with pytest.raises(SynthesisError, match=re.escape(message)):
         planned(statement)
+
+
+def test_a_shape_from_memory_is_a_copy_whose_extents_are_within_its_elements():
+    steps = planned("op reshape(x, shape=[-1, far]) >> y;")
+
+    (copy,) = (step for step in steps if isinstance(step, CopyStep))
+    assert copy.count is not None
+    assert demands(steps)[-1] == "reshape: 16 must be at least far"
 
 
 @pytest.mark.parametrize("statement", ENDLESS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,13 @@ from openinfer.affine import Index
 from openinfer.compute import Builder, Tensor, Value, verify
 from openinfer.compute.elementwise import broadcast, sizes_of
 from openinfer.expr import tree
+from openinfer.ir.types import TensorType
 from openinfer.ops.applying import refused_expression, scalar_expression
 from openinfer.ops.schema import Compute, Elementwise, Loops, OpTypeError
 from openinfer.ops.shapes import needed
 
 if TYPE_CHECKING:
     from openinfer.compute import Computation
-    from openinfer.ir.types import TensorType
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import DefineStages, OpSchema
 
@@ -119,6 +120,17 @@ def _definition(define: DefineStages, call: OpCall) -> Computation:
 def _written(define: DefineStages, call: OpCall) -> Computation:
     builder = _builder(call)
     define(builder, call)
+    return builder.computation()
+
+
+def row_copied(call: OpCall) -> Computation:
+    """Return the copy of all elements of the one input, in row-major order, as one row."""
+    source = needed(call.inputs)
+    row = TensorType(source.dtype, (source.count,))
+    builder = _builder(replace(call, inputs=(row,), outputs=(row,)))
+    (x,), (y,) = builder.given, builder.outputs
+    at = builder.axes(*row.shape)
+    y[at] = x[at]
     return builder.computation()
 
 

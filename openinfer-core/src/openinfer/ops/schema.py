@@ -272,9 +272,14 @@ class Compute:
     """Each output element is an expression over index space: contractions, windows, data movement, lookups.
 
     ``define`` reads elements in their stored types; the value of a stage is converted to the type of its output.
+
+    Attributes:
+        in_order: whether the result has the elements of the one input in row-major order, whatever its shape is. Where
+            shapes are known at run time only they are copied as one row, so that no place needs a proof.
     """
 
     define: DefineStages
+    in_order: bool = False
 
 
 class DefineLoops(Protocol):

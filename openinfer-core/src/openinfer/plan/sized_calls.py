@@ -14,7 +14,8 @@ from openinfer.compute.builder import ComputationError
 from openinfer.dims import Condition, NeedsNumberError, Path, Relation
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
-from openinfer.ops.schema import OpTypeError
+from openinfer.ops.schema import Compute, OpTypeError
+from openinfer.ops.shapes import needed
 from openinfer.plan.calls import CallLowering
 from openinfer.plan.sized_symbols import LARGEST, SizedSymbols
 from openinfer.plan.steps import ValueRef
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from openinfer.plugins.selection import KernelTable
 
 _Result = TypeVar("_Result")
+
+_MOST_OF_NOTHING = 1 << 16
+"""Largest extent of a result that never has an element: with four dims its bytes, were there any, fit 64 bits."""
 
 FIRST_LOCAL = 1 << 40
 """Numbers of values of a statement before they are values of the plan."""
@@ -54,7 +58,9 @@ class SizedCall:
         outputs: types of the results, over symbols.
         guards: what has to hold.
         steps: over values of the statement, numbered from `FIRST_LOCAL` on: results, then those that are ``added``.
-        declared: the largest value of extents that results have to have, by their declarations.
+        declared: the largest value of extents that results have to have, by their declarations or `demand_room`.
+        most_elements: the largest number of elements of an input, all of which the one result has; None: it may have
+            others.
     """
 
     op: str
@@ -64,6 +70,7 @@ class SizedCall:
     steps: list[Step] = field(default_factory=list["Step"])
     added: list[tuple[str, TensorType]] = field(default_factory=list["tuple[str, TensorType]"])
     declared: dict[Index, int] = field(default_factory=dict["Index", int])
+    most_elements: int | None = None
 
     @property
     def shapes(self) -> list[tuple[Index, ...]]:
@@ -113,6 +120,21 @@ class SizedCall:
         if endless is not None:
             raise self._endless(endless)
         return room
+
+    def demand_room(self) -> None:
+        """Demand of a result that has the elements of an input that no extent is larger than their number can be.
+
+        Only a result without elements may have larger ones: ``reshape(x, shape=[n, -1])`` of no elements has ``n`` rows
+        of 0, for any ``n``.
+        """
+        if self.most_elements is None:
+            return
+        most = self.most_elements or _MOST_OF_NOTHING
+        for extent in dict.fromkeys(self.shapes[0]):
+            largest = self.symbols.space.largest(extent)
+            if (largest is None or largest > most) and extent not in self.declared:
+                self.guards += (Condition(Index.of(most) - extent, Relation.AT_LEAST),)
+                self.declared[extent] = most
 
     def _endless(self, extent: Index) -> SizedError:
         message = self.symbols.in_words(f"`{extent}` has no largest value")
@@ -238,6 +260,9 @@ class SizedLowering:
         for guard in followed:
             space.assume(guard)
         planned.guards = (*guards, *followed)
+        defined = self._environment.op(call.op).definition
+        if isinstance(defined, Compute) and defined.in_order:
+            planned.most_elements = space.largest(Index.of(needed(call.inputs).count))
         return planned
 
 

@@ -66,6 +66,7 @@ class VaryingOps:
         lowering = SizedLowering(self._environment, self._table, self._draft, self._persistent, loops)
         planned = lowering.planned(bound, inputs, outputs, at)
         planned.declared.update(self._declared(planned, outputs))
+        planned.demand_room()
         kinds = [TensorType(kind.dtype, shape) for kind, shape in zip(planned.outputs, planned.rooms, strict=True)]
         made = SizedSteps(self._draft, planned, at)
         yield from made.first()

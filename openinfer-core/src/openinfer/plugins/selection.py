@@ -16,9 +16,9 @@ from openinfer.expr.tree import Literal
 from openinfer.loops.substitution import values_of
 from openinfer.ops.applying import decomposition, fold_expression, refused_expression, scalar_expression
 from openinfer.ops.calls import Decomposition
-from openinfer.ops.computations import computation_of, refusing_computation, stages_of
+from openinfer.ops.computations import computation_of, refusing_computation, row_copied, stages_of
 from openinfer.ops.loop_programs import loop_program_of
-from openinfer.ops.schema import Composite, Elementwise, Fold, Loops, OpSchema, Reduction
+from openinfer.ops.schema import Composite, Compute, Elementwise, Fold, Loops, OpSchema, Reduction
 from openinfer.plugins.crossing import UNKNOWN, blame, fault, wrong
 from openinfer.plugins.types import DeviceSpec, SynthTargetSpec, load_object
 
@@ -316,7 +316,8 @@ def _computed(table: KernelTable, schema: OpSchema, call: OpCall) -> Implementat
     foreign = _foreign_dtypes(table, call)
     if set(foreign) - table.optional_dtypes:
         return Missing(call, f"{table.target} has no {call.op} for {', '.join(foreign)}")
-    computation = computation_of(schema, call)
+    is_row = call.has_sizes and isinstance(schema.definition, Compute) and schema.definition.in_order
+    computation = row_copied(call) if is_row else computation_of(schema, call)
     expressions = [expr for stage in computation.stages for expr in expressions_of(stage)]
     floats = {t.dtype.name for t in (*call.inputs, *call.outputs) if t is not None and t.dtype.is_float} & set(foreign)
     if any(_computes_in(expr, floats) for expr in expressions):

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from openinfer.dims import from_end, surely
+from openinfer.dims import max as largest
 from openinfer.ir.types import TensorType
 from openinfer.ops.dtype_sets import EVERY
 from openinfer.ops.moving import move
@@ -78,9 +79,11 @@ def _reshape_types(
 def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Return the wanted shape with a written 0 replaced by the input's dim, and one -1 by what is left."""
     inferred = [dim_number for dim_number, dim in enumerate(wanted) if not surely(lambda dim=dim: dim != -1)]
-    if len(inferred) > 1:
+    is_written = any(surely(lambda dim=wanted[dim_number]: dim == -1) for dim_number in inferred)
+    is_open = len(inferred) > 1 and not is_written
+    if len(inferred) > 1 and is_written:
         inferred = [dim_number for dim_number in inferred if wanted[dim_number] == -1]
-    if any(dim < -1 for dim in wanted) or len(inferred) > 1:
+    if any(dim < -1 for dim in wanted) or (len(inferred) > 1 and is_written):
         raise OpTypeError(
             f"shape {shown(wanted)} may have one -1, and no dim below", code="setting-type", settings=("shape",)
         )
@@ -89,6 +92,8 @@ def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...
             f"shape {shown(wanted)} copies a dim (0) that the input {shown(shape)} does not have", settings=("shape",)
         )
     filled = [shape[dim_number] if _copies(dim) else +dim for dim_number, dim in enumerate(wanted)]
+    if is_open:
+        return _inferred_one_of(inferred, shape, filled)
     for dim_number in inferred:
         others, total = math.prod((*filled[:dim_number], *filled[dim_number + 1 :])), math.prod(shape)
         rest = total // others if others != 0 and total % others == 0 else None
@@ -99,6 +104,27 @@ def _inferred(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...
             raise OpTypeError(
                 f"{total} elements of shape {shown(shape)} do not fill shape {shown(wanted)}", settings=("shape",)
             )
+    return tuple(filled)
+
+
+def _inferred_one_of(open_dims: Sequence[int], shape: tuple[int, ...], wanted: Sequence[int]) -> tuple[int, ...]:
+    """Return the wanted shape, of which any one of the open dims may be -1 when the program runs.
+
+    All of them have one form: a dim of -1 counts from the end of what is left, and the number of elements is checked.
+    """
+    for dim_number in open_dims:
+        for other_number, other in enumerate(wanted):
+            # None is below -1: this refuses a second -1, and a 0, which leaves nothing to infer a dim from.
+            if other_number != dim_number and wanted[dim_number] + other < 0:
+                raise OpTypeError(
+                    f"shape {shown(wanted)} may have one -1, and no 0 together with it",
+                    code="setting-type",
+                    settings=("shape",),
+                )
+    filled, total = list(wanted), math.prod(shape)
+    for dim_number in open_dims:
+        others = math.prod((*wanted[:dim_number], *wanted[dim_number + 1 :]))
+        filled[dim_number] = from_end(wanted[dim_number], total // largest(others, 1) + 1)
     return tuple(filled)
 
 
@@ -196,7 +222,7 @@ TRANSPOSE = _movement(
 RESHAPE = _movement(
     "reshape",
     _reshape_types,
-    definition=Compute(_same_order),
+    definition=Compute(_same_order, in_order=True),
     summary="the elements in row-major order under another shape",
     examples=(
         _of((2, 3, 5), {"shape": (5, 6)}),
@@ -220,7 +246,7 @@ RESHAPE = _movement(
 FLATTEN = _movement(
     "flatten",
     _flatten_types,
-    definition=Compute(_same_order),
+    definition=Compute(_same_order, in_order=True),
     summary="a matrix: the dims before the axis, and the rest",
     examples=(
         _of((2, 3, 5)),
@@ -236,7 +262,7 @@ FLATTEN = _movement(
 IDENTITY = _movement(
     "identity",
     _same_types,
-    definition=Compute(_same_order),
+    definition=Compute(_same_order, in_order=True),
     summary="an independent copy",
     examples=(_of((3, 5)), _of((2, 0, 3)), _of((257,)), _of(())),
     aliases=("copy",),
