@@ -300,3 +300,15 @@ def test_an_extent_that_is_declared_is_never_negative_where_it_is_read():
     steps = planned("op slice(less, starts=[0], ends=[2], axes=[0]) >> y;", declared="assign less: f32[U - 1];")
 
     assert set(demands(steps)) == {"`less`: U-1 must be at least 0"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "op slice(x, axes=[0], starts=[far*4611686018427387904*4], ends=[2]) >> y;",
+        "loop rows (i in 0..far*4611686018427387904*4) { barrier; } op neg(x) >> y;",
+    ],
+)
+def test_numbers_of_more_than_64_bits_are_refused_at_their_statement(statement):
+    with pytest.raises(SynthesisError, match=r"^<text>:4:.* has numbers of more than 64 bits"):
+        planned(statement)

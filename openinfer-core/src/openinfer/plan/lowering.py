@@ -36,7 +36,7 @@ from openinfer.plan.consumers import HandOvers
 from openinfer.plan.counted_results import CountedResults
 from openinfer.plan.draft import Draft, Room
 from openinfer.plan.findings import about, all_of, at_node, faults_at
-from openinfer.plan.operands import alone, interval
+from openinfer.plan.operands import alone, has_wide_number, interval
 from openinfer.plan.origins import origin_of, placement_of
 from openinfer.plan.persistent import Around, PersistentLowering
 from openinfer.plan.settings import RuntimeSettingError, instead_of, known_settings, runtime_integers
@@ -62,7 +62,7 @@ from openinfer.plan.tables import TableUse
 from openinfer.plan.threaded_consumers import ThreadedConsumers
 from openinfer.plan.varying_ops import VaryingOps
 from openinfer.plan.varying_settings import varying_settings, with_given_sizes
-from openinfer.symbolic import DivisionError
+from openinfer.symbolic import DivisionError, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -322,7 +322,10 @@ class _BlockLowering:
         return TableRef(use.number, indices, checked=not exact)
 
     def _index(self, expr: IntExpr, node: Node) -> Index:
-        return index_of_expression(expr, lambda name: self._draft.read(self._bound(name, node), name))
+        index = index_of_expression(expr, lambda name: self._draft.read(self._bound(name, node), name))
+        if index.constant is None and has_wide_number(index):
+            raise at_node("unsupported", f"`{text(expr)}` has numbers of more than 64 bits", self._block, node)
+        return index
 
     def _bound(self, name: str, node: Node) -> int | LoopIndex | ValueRef | Register:
         """Return what a name means: a loop index, then an integer scalar, then a size."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.affine import Index, Interval
-from openinfer.dims import Knowledge, Signed, every_symbol
+from openinfer.dims import Knowledge, Let, Signed, every_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,6 +47,12 @@ def symbols(index: Index) -> Iterator[Symbol]:
     """Yield what an expression reads, in no order."""
     if index.constant is None:
         yield from (var for var in every_symbol(index) if isinstance(var, Symbol))
+
+
+def has_wide_number(index: Index) -> bool:
+    """Return whether a number in an expression needs more than 64 bits, so that no host computes with it."""
+    parts = (part for var in index.variables() if isinstance(var, Let) for part in var.parts)
+    return any(abs(factor) >= 2**63 for _, factor in index.terms) or any(map(has_wide_number, parts))
 
 
 def values_in(index: Index) -> Iterator[int]:

@@ -17,6 +17,7 @@ from openinfer.ops.applying import call_of
 from openinfer.ops.schema import Compute, OpTypeError
 from openinfer.ops.shapes import needed
 from openinfer.plan.calls import CallLowering
+from openinfer.plan.operands import has_wide_number
 from openinfer.plan.sized_symbols import LARGEST, SizedSymbols
 from openinfer.plan.steps import ValueRef
 
@@ -93,9 +94,12 @@ class SizedCall:
             SizedError: it has none.
         """
         try:
-            return self.symbols.expression(index)
+            expression = self.symbols.expression(index)
         except ValueError as error:
             raise SizedError(str(error)) from error
+        if has_wide_number(expression):
+            raise SizedError(self.symbols.in_words(f"`{index}` has numbers of more than 64 bits"))
+        return expression
 
     def largest(self, extent: Index) -> int:
         """Return the largest value of an extent.
