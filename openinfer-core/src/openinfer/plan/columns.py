@@ -163,7 +163,7 @@ def _value(made: InColumns, step: ComputeStep, data: PlanData) -> int:
 def value_of_columns(columns: Tensor, step: ComputeStep, data: PlanData) -> int:
     """Return the number of a new value that columns of their own type are."""
     (result,) = step.outputs
-    type_ = TensorType(columns.dtype, tuple(extent.constant or 0 for extent in columns.shape))
+    type_ = TensorType(columns.dtype, tuple(extent.evaluate({}) for extent in columns.shape))
     return data.temporary(f"{data.values[result].name}.columns", type_, row_major(columns.shape))
 
 

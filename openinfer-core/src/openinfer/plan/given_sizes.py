@@ -165,7 +165,7 @@ class GivenSizes:
         return Index.of(Var(parameter_name(size)) if size in self.most else self._sizes[size])
 
     def _divided(self, operator: Division, of: Index, by: Index, expr: BinOp) -> Index:
-        if (by.constant or 0) < 1:
+        if by.constant is None or by.constant < 1:
             message = f"`{text(expr)}` divides by a size that differs from step to step"
             raise about("unsupported", message, QUOTIENT_HINT)
         self._demand(of, Relation.AT_LEAST, f"`{text(expr.left)}` must be at least 0")

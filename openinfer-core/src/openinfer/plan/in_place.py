@@ -51,7 +51,7 @@ def overwritten(step: Step, output: int) -> int:
 def _kept(step: ComputeStep, output: str) -> set[str]:
     """Return the inputs of which a step has a copy of what it needs when its result is stored over them."""
     kernel = loop_program(step)
-    sizes = {buffer.name: (buffer.size.constant or 0) * buffer.dtype.bits for buffer in kernel.buffers}
+    sizes = {buffer.name: buffer.size * buffer.dtype.bits for buffer in kernel.buffers}
     alike = [tensor.name for tensor in step.computation.inputs if sizes.get(tensor.name) == sizes[output]]
     if step.computation.tensor(output).dtype.is_packed:
         return set()
