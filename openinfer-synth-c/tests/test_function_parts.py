@@ -72,6 +72,83 @@ def test_a_loop_that_may_leave_the_step_stays():
     assert sum("POLL" in line for line in left) == 2
 
 
+@pytest.mark.rule("runtime.control.4")
+def test_a_loop_that_ends_its_block_in_success_stays():
+    """The part would return to its caller, which goes on."""
+    turns = ["for (int64_t i_i = 0; i_i < 3; ++i_i) {", *indented([*calls_of(15), "return MODEL_OK;"]), "}"]
+
+    left, parts = split([*turns, *calls_of(120)], ("model",), of_block=True)
+
+    assert parts
+    assert sum("return MODEL_OK;" in line for line in left) == 1
+
+
+def test_a_loop_after_a_poll_has_a_counter():
+    lines = loop("i", ["POLL", *loop("j", stores("y0", 250, "j"))])
+
+    _, parts = split(lines)
+
+    assert parts
+    assert all("j" in part.names for part in parts)
+
+
+def test_integers_that_are_no_indices_are_not_handed_over():
+    """Parameters of parts have 32 bits on microcontrollers."""
+    left, parts = split(["const int64_t v = x0[0];", *stores("y0", 300, "v")])
+
+    assert parts == ()
+    assert len(left) == 301
+
+
+@pytest.mark.parametrize("head", ["for (size_t i = 0; i < 9; ++i) {", "for (ptrdiff_t n = 0, i = 9; n < i; ++n) {"])
+def test_other_names_of_a_loop_stay_in_it(head):
+    inner = loop("j", stores("y0", 20, "i + j"))
+    lines = [head, *indented([*inner, *stores("y0", 190)]), "}", *loop("k", stores("y0", 20, "k"))]
+
+    left, parts = split(lines)
+
+    assert not any("i" in part.names or "i + " in line for part in parts for line in part.lines)
+    assert sum("i + " in line for line in left) == 210
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        (
+            ["while (y0) {", *indented(stores("y0", 90, "1")), "    break;", *indented(stores("y0", 110, "1")), "}"],
+            "break",
+        ),
+        (["again:", *stores("y0", 200, "1"), "goto again;"], "again"),
+        (["#if X", *stores("y0", 110, "1"), "#else", *stores("y0", 110, "1"), "#endif"], "#"),
+        (["int32_t a = 0, b = 1;", *stores("y0", 150, "1"), *stores("y0", 150, "b")], "b"),
+        (["const int8_t t[] = {", "    1, 2,", "};", *stores("y0", 150, "1"), *stores("y0", 150, "t[1]")], "t["),
+        (["int32_t a = 0; /* why */", *stores("y0", 150, "1"), *stores("y0", 150, "a")], "a + "),
+    ],
+)
+def test_text_of_plugins_that_depends_on_its_place_stays(lines, kept):
+    left, parts = split(lines)
+
+    assert sum(kept in line for line in left) == sum(kept in line for line in lines)
+    assert sum(kept in line for part in parts for line in part.lines) == 0
+
+
+def test_words_of_types_are_no_names():
+    """Two pointers have no name in common."""
+    group = ["const float *const p{0} = x0;", *("y0[{0}] = p{0}[0];" for _ in range(120))]
+
+    _, parts = split([line.format(number) for number in range(2) for line in group])
+
+    assert len(parts) == 1
+
+
+def test_parts_of_a_long_block_do_not_call_each_other():
+    left, parts = split([*calls_of(1000), "return MODEL_OK;"], ("model",), of_block=True)
+
+    assert len(left) + 4 <= 200
+    assert not any("k_part" in line for part in parts for line in part.lines)
+    assert max(len(part.lines) for part in parts) + 4 <= 200
+
+
 def test_digits_of_a_number_are_no_name():
     other = loop("i", ["y0[i] = x1[i];", *stores("y0", 10)])
     lines = [*other, *loop("i", ["y0[i] = 0x1p+0f;", *stores("y0", 190)])]
@@ -174,7 +251,7 @@ def test_statements_about_the_loop_around_them_stay_in_it():
 def test_an_annotation_stays_where_the_variable_is():
     lines = ["const int64_t at0 = 4;", "/*@ split at0; */", *stores("y0", 300, "at0"), "/*@ merge at0; */"]
 
-    left, parts = split(lines)
+    left, parts = split(lines, of_block=True)
 
     assert parts
     assert sum("/*@" in line for line in left) == 2

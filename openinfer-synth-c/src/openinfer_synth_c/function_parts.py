@@ -1,7 +1,7 @@
 """Pieces of a long function as functions of their own, which are short enough to be reviewed.
 
-A piece is a loop, or statements next to each other. It uses nothing of the function but parameters, counters and
-places, and declares nothing that is used after it.
+A piece is a loop, or statements next to each other. It uses nothing of the function but parameters, counters of loops
+and constant indices, and declares nothing that is used after it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 MOST_LINES = 198
 """Lines of the body of a function, which has 200 with its head and its end."""
 
-_LINES_OF_BLOCK = 4
-"""Further lines of the function of a block: those that name its parameters, and the return of success."""
-
 _FEWEST_LINES = 12
 """Lines of a piece that is worth a function."""
 
@@ -30,14 +27,21 @@ _SCRATCH = "scratch"
 _LEAVING = frozenset({"return", "POLL"})
 """Words of statements that leave the function: a step that is stopped returns where a loop polls."""
 
+_OUTSIDE = frozenset({"case", "default", "goto"})
+_OF_LOOP = frozenset({"break", "continue"})
+"""Words of statements that mean a place, or a loop, of the function around them, where a plugin prints any."""
+
 _WORD = re.compile(r"(?<!->)(?<!\.)\b[A-Za-z_]\w*")
-_LOOP = re.compile(r"\s*(?:\w+ )?for \((?:ptrdiff_t|int64_t) (\w+) = .*\{")
+_LOOP = re.compile(r"\s*(?:\w+ )?for \((?P<type>\w+)(?P<names> [^;]*);.*\{")
 _DECLARED = re.compile(
-    r"\s*(?!return )(?:const |static )*(?P<type>[A-Za-z_]\w*)(?P<names>[ *]+[A-Za-z_][^(=]*)(?:[=;]|$)"
+    r"\s*(?!return )(?:const |static )*(?P<type>[A-Za-z_]\w*)(?P<names>[ *]+[A-Za-z_][^(=]*(?:[=;].*|$))"
 )
-_PLACE = re.compile(r"\s*const (?:ptrdiff_t|int64_t) \w+ = ")
+_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
 _COMMENT = re.compile(r"\s*/\*(?!@).*?\*/")
 _ANNOTATION = re.compile(r"\s*/\*@.*?\*/")
+_MACRO = re.compile(r"\s*[A-Z][A-Z_]*")
+"""A statement without a semicolon, such as POLL."""
+
 _KEPT = re.compile(r"\s*(?:[A-Z_]+\(\w+\);|\(void\)\w+;)")
 """Statements about the function or the loop around them."""
 
@@ -47,8 +51,8 @@ class Part:
     """A piece with a function of its own.
 
     Attributes:
-        names: parameters, counters and places of the function around it that it has as parameters, in the order of
-            their declarations.
+        names: parameters, counters and constant indices of the function around it that it has as parameters, in the
+            order of their declarations.
         lines: its body.
         is_loop: compilers treat a loop best for itself; other statements are to be as quick as in their place.
         has_status: whether it returns a status, with which the function around it ends if it is not `MODEL_OK`.
@@ -68,17 +72,26 @@ class _Statement:
     Attributes:
         head: number of its own first line.
         blocks: the lines in its braces.
-        counter: of a loop.
-        declared: names, with whether each is a place, which parts may have as a parameter.
+        counters: names that the head of a loop declares; None: it is no loop that may be moved.
+        declared: names, with whether each is a constant index, which parts may have as a parameter.
     """
 
     start: int
     head: int
     end: int
     blocks: tuple[tuple[int, int], ...]
-    counter: str | None
+    is_loop: bool
+    counters: Mapping[str, bool]
     words: frozenset[str]
     declared: Mapping[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """The statements of a block, and the names that are declared around it in the function."""
+
+    statements: Sequence[_Statement]
+    visible: Mapping[str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +111,7 @@ class _Piece:
 def in_parts(
     lines: Sequence[str], parameters: Sequence[str], name: Callable[[], str], *, of_block: bool = False
 ) -> tuple[tuple[str, ...], tuple[Part, ...]]:
-    """Return the lines of a function with calls in place of pieces, as few as make it short enough, and these.
+    """Return the lines of a function with calls in place of as few pieces as make it short enough, and the parts.
 
     The longest loop that is short enough comes first. Where no loop may be moved, statements are, so many that the
     longer of the two functions is as short as it can be.
@@ -110,9 +123,11 @@ def in_parts(
             use, and may return a status; parts of other functions have no statement that leaves the function.
     """
     left, parts = list(lines), list[Part]()
-    most = MOST_LINES - _LINES_OF_BLOCK if of_block else MOST_LINES
+    # The function of a block names each of its parameters, and returns success.
+    most = MOST_LINES - len(parameters) - 1 if of_block else MOST_LINES
     while len(left) > most:
-        piece = _next_piece(left, most, of_block=of_block)
+        calls = frozenset(part.name for part in parts)
+        piece = _Function(left, most, calls, of_block).next_piece()
         if piece is None:
             break
         body = left[piece.start : piece.end]
@@ -140,103 +155,147 @@ def _call(part: Part) -> tuple[str, ...]:
     return ("{", *(INDENT + line for line in lines), "}")
 
 
-def _next_piece(lines: Sequence[str], most: int, *, of_block: bool) -> _Piece | None:
-    """Return the piece of at most so many lines to move next; None: no piece may be moved."""
-    leaving = frozenset[str]() if of_block else _LEAVING
-    visible: dict[str, bool] = {} if of_block else {_SCRATCH: False}
-    loops, others = list[_Piece](), list[_Piece]()
-    for piece in _pieces(lines, 0, len(lines), visible, leaving):
-        if _FEWEST_LINES <= piece.size <= most:
-            (loops if piece.is_loop else others).append(piece)
-    if loops:
-        return max(loops, key=lambda loop: loop.size)
-    return min(others, key=lambda piece: max(piece.size, len(lines) - piece.size), default=None)
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function that is too long.
 
+    Attributes:
+        most: lines that a piece may have.
+        calls: names of the parts that it calls already.
+        of_block: as for `in_parts`.
+    """
 
-def _pieces(
-    lines: Sequence[str], start: int, end: int, visible: Mapping[str, bool], leaving: frozenset[str]
-) -> Iterator[_Piece]:
-    """Yield the pieces among the lines of a block that may be moved. ``visible`` is declared around the block."""
-    statements, declared = list(_statements(lines, start, end)), dict(visible)
-    for statement in statements:
-        is_loop = statement.counter is not None
-        if is_loop and _is_movable(statement, declared, leaving):
-            yield _Piece(statement.head, statement.end, dict(declared), is_loop=True)
-        inner = declared | ({statement.counter: True} if statement.counter is not None else {})
-        for first, last in statement.blocks:
-            yield from _pieces(lines, first, last, inner, leaving)
-        declared |= statement.declared
-    kept = [not _is_movable(s, visible, leaving) or _is_kept(lines, s) for s in statements]
-    yield from _stretches(statements, kept, visible)
+    lines: Sequence[str]
+    most: int
+    calls: frozenset[str]
+    of_block: bool
 
+    def next_piece(self) -> _Piece | None:
+        """Return the piece to move next; None: no piece may be moved."""
+        visible: dict[str, bool] = {} if self.of_block else {_SCRATCH: False}
+        levels = list(self._levels(0, len(self.lines), visible))
+        loops = [loop for level in levels for loop in self._loops(level) if _FEWEST_LINES <= loop.size <= self.most]
+        if loops:
+            return max(loops, key=lambda loop: loop.size)
+        count, best = len(self.lines), None
+        for level in levels:
+            for piece in self._stretches(level):
+                if count > 2 * self.most and piece.size > self.most - _FEWEST_LINES:
+                    return piece  # Others leave a function that is cut again, too.
+                if best is None or max(piece.size, count - piece.size) < max(best.size, count - best.size):
+                    best = piece
+        return best
 
-def _is_movable(statement: _Statement, visible: Mapping[str, bool], leaving: frozenset[str]) -> bool:
-    used = statement.words & visible.keys()
-    return not statement.words & leaving and all(visible[word] for word in used)
+    def _levels(self, start: int, end: int, visible: Mapping[str, bool]) -> Iterator[_Level]:
+        """Yield the statements between two lines, and those of the blocks among them."""
+        statements, declared = list(self._statements(start, end)), dict(visible)
+        yield _Level(statements, visible)
+        for statement in statements:
+            for first, last in statement.blocks:
+                yield from self._levels(first, last, declared | dict(statement.counters))
+            declared |= statement.declared
 
+    def _loops(self, level: _Level) -> Iterator[_Piece]:
+        declared = dict(level.visible)
+        for statement in level.statements:
+            if statement.is_loop and self._is_movable(statement, declared) and not self._succeeds(statement):
+                yield _Piece(statement.head, statement.end, dict(declared), is_loop=True)
+            declared |= statement.declared
 
-def _is_kept(lines: Sequence[str], statement: _Statement) -> bool:
-    """Return whether a statement is about what is around it, or ends the function in success."""
-    texts = lines[statement.head : statement.end]
-    is_about_others = any(_ANNOTATION.match(text) for text in texts[:1]) or bool(_KEPT.fullmatch("".join(texts)))
-    return is_about_others or any("return MODEL_OK;" in text for text in texts)
+    def _is_movable(self, statement: _Statement, visible: Mapping[str, bool]) -> bool:
+        words = statement.words
+        if words & _OUTSIDE or (words & _OF_LOOP and not statement.is_loop) or (words & _LEAVING and not self.of_block):
+            return False
+        return all(visible[word] for word in words & visible.keys())
 
+    def _succeeds(self, statement: _Statement) -> bool:
+        """Return whether a statement may end the function in success, after which a part would be followed by more."""
+        return any("return MODEL_OK;" in text for text in self.lines[statement.head : statement.end])
 
-def _stretches(statements: Sequence[_Statement], kept: Sequence[bool], visible: Mapping[str, bool]) -> Iterator[_Piece]:
-    """Yield the statements next to each other that are short enough, and share no variable with those around them."""
-    last_use = {word: number for number, statement in enumerate(statements) for word in statement.words}
-    declared_at: dict[str, int] = {}
-    needs, reaches = list[int](), list[int]()
-    for number, statement in enumerate(statements):
-        declared_at |= {name: number for name, is_place in statement.declared.items() if not is_place}
-        needs.append(min((declared_at[word] for word in statement.words if word in declared_at), default=number))
-        reaches.append(max((last_use[name] for name in statement.declared if name in last_use), default=number))
-    declared = dict(visible)
-    for first, statement in enumerate(statements):
-        around, reach = dict(declared), first
-        for last in range(first, len(statements)):
-            end = statements[last].end
-            if kept[last] or needs[last] < first or end - statement.start > MOST_LINES:
-                break
-            reach = max(reach, reaches[last])
-            if reach == last:
-                yield _Piece(statement.start, end, around, is_loop=False)
-        declared |= statement.declared
+    def _is_kept(self, statement: _Statement) -> bool:
+        """Return whether a statement is about what is around it: lines of the preprocessor and labels are, too.
 
+        So are calls of parts, of which others would make a chain.
+        """
+        texts = self.lines[statement.head : statement.end]
+        if any(_ANNOTATION.match(text) for text in texts[:1]) or _KEPT.fullmatch("".join(texts)):
+            return True
+        return bool(statement.words & self.calls) or any(
+            text.lstrip().startswith("#") or text.endswith(":") for text in texts
+        )
 
-def _statements(lines: Sequence[str], start: int, end: int) -> Iterator[_Statement]:
-    """Yield the statements of a block, which are between two lines."""
-    at = start
-    while at < end:
-        first = at
-        while at < end and _COMMENT.fullmatch(lines[at]):
-            at += 1
-        head, depth, begun, blocks = at, 0, at, list[tuple[int, int]]()
+    def _stretches(self, level: _Level) -> Iterator[_Piece]:
+        """Yield statements next to each other that are short enough, and share no variable with those around them."""
+        statements = level.statements
+        kept = [not self._is_movable(s, level.visible) or self._succeeds(s) or self._is_kept(s) for s in statements]
+        last_use = {word: number for number, statement in enumerate(statements) for word in statement.words}
+        declared_at: dict[str, int] = {}
+        needs, reaches = list[int](), list[int]()
+        for number, statement in enumerate(statements):
+            declared_at |= {name: number for name, is_index in statement.declared.items() if not is_index}
+            needs.append(min((declared_at[word] for word in statement.words if word in declared_at), default=number))
+            reaches.append(max((last_use[name] for name in statement.declared if name in last_use), default=number))
+        declared = dict(level.visible)
+        for first, statement in enumerate(statements):
+            around, reach = dict(declared), first
+            for last in range(first, len(statements)):
+                end = statements[last].end
+                if kept[last] or needs[last] < first or end - statement.start > self.most:
+                    break
+                reach = max(reach, reaches[last])
+                if reach == last and end - statement.start >= _FEWEST_LINES:
+                    yield _Piece(statement.start, end, around, is_loop=False)
+            declared |= statement.declared
+
+    def _statements(self, start: int, end: int) -> Iterator[_Statement]:
+        """Yield the statements of a block, which are between two lines."""
+        lines, at = self.lines, start
         while at < end:
-            line = lines[at]
-            if line.lstrip().startswith("}"):
-                depth -= 1
-                if depth == 0:
-                    blocks.append((begun, at))
-            if line.endswith("{"):
-                begun = at + 1 if depth == 0 else begun
-                depth += 1
-            at += 1
-            goes_on = at < end and lines[at].lstrip().startswith("else")
-            if depth == 0 and line.endswith((";", "}")) and not goes_on:
-                break
-        loop = _LOOP.fullmatch(lines[head]) if head < end else None
-        declared = {} if blocks else _declared(" ".join(line.strip() for line in lines[head:at]))
-        counter = None if loop is None else loop[1]
-        yield _Statement(first, head, at, tuple(blocks), counter, _words(lines[head:at]), declared)
+            first = at
+            while at < end and _COMMENT.fullmatch(lines[at]):
+                at += 1
+            head, depth, begun, blocks = at, 0, at, list[tuple[int, int]]()
+            while at < end:
+                line = _COMMENT.sub("", lines[at])
+                if line.lstrip().startswith("}"):
+                    depth -= 1
+                    if depth == 0:
+                        blocks.append((begun, at))
+                if line.endswith("{"):
+                    begun = at + 1 if depth == 0 else begun
+                    depth += 1
+                at += 1
+                goes_on = at < end and lines[at].lstrip().startswith("else")
+                if depth == 0 and (line.endswith((";", "}")) or _MACRO.fullmatch(line)) and not goes_on:
+                    break
+            yield self._statement(first, head, at, blocks)
+
+    def _statement(self, start: int, head: int, end: int, blocks: Sequence[tuple[int, int]]) -> _Statement:
+        texts = [_COMMENT.sub("", _ANNOTATION.sub("", line)).strip() for line in self.lines[head:end]]
+        loop = _LOOP.fullmatch(texts[0]) if texts else None
+        types = {"ptrdiff_t", "int64_t"} if self.of_block else {"ptrdiff_t"}
+        if loop is not None:
+            # All names but the counter, such as that of the end, stay where they are.
+            counter, *others = _declarators(loop["names"])
+            is_counter = loop["type"] in types
+            counters = {counter: is_counter, **dict.fromkeys(others, False)}
+            return _Statement(start, head, end, tuple(blocks), is_counter, counters, _words(texts), {})
+        is_constant = bool(texts) and texts[0].startswith("const ")
+        declaration = _DECLARED.match(" ".join(texts))
+        if declaration is None or (blocks and "=" not in texts[0]):
+            return _Statement(start, head, end, tuple(blocks), False, {}, _words(texts), {})
+        is_index = is_constant and declaration["type"] in types and "*" not in declaration["names"].split("=")[0]
+        declared = dict.fromkeys(_declarators(declaration["names"]), is_index)
+        # The lines in braces are those of a table.
+        return _Statement(start, head, end, (), False, {}, _words(texts), declared)
 
 
-def _declared(annotated: str) -> dict[str, bool]:
-    text = _ANNOTATION.sub("", annotated)
-    declared = _DECLARED.match(text)
-    if declared is None:
-        return {}
-    return dict.fromkeys(_WORD.findall(declared["names"]), _PLACE.match(text) is not None)
+def _declarators(text: str) -> list[str]:
+    """Return the names that a declaration has after its type."""
+    text = text.split(";")[0]
+    while text != (text := _BRACKETS.sub("", text)):
+        pass
+    return [_WORD.findall(declarator.split("=")[0])[-1] for declarator in text.split(",")]
 
 
 def _words(lines: Sequence[str]) -> frozenset[str]:
