@@ -107,35 +107,6 @@ def test_a_one_hot_row_times_a_matrix(
     check(Form(nodes, {"ids": ids}, "embedding", constants), tmp_path)
 
 
-@pytest.mark.parametrize("axis", [-1, 1])
-@pytest.mark.parametrize("operands", ["column places", "places column"])
-def test_ones_where_places_are_equal_times_a_matrix(operands: str, axis: int, tmp_path: Path) -> None:
-    nodes = [
-        node("Unsqueeze", "ids axis", "column"),
-        node("Equal", operands, "h0"),
-        node("Cast", "h0", "h1", to=INT64),
-        node("Cast", "h1", "h", to=1),
-        node("MatMul", "h table", "y"),
-    ]
-    constants = {
-        "axis": np.array([axis]),
-        "places": np.arange(5),
-        "table": np.arange(15, dtype=np.float32).reshape(5, 3),
-    }
-    check(Form(nodes, {"ids": np.array([4, 0, 2])}, "embedding", constants), tmp_path)
-
-
-def test_ones_at_other_places_are_no_rows_of_a_table(tmp_path: Path) -> None:
-    nodes = [
-        node("Unsqueeze", "ids axis", "column"),
-        node("Equal", "column places", "h0"),
-        node("Cast", "h0", "h", to=1),
-        node("MatMul", "h table", "y"),
-    ]
-    constants = {"axis": np.array([-1]), "places": np.arange(5)[::-1], "table": np.eye(5, dtype=np.float32)}
-    check(Form(nodes, {"ids": np.array([4, 0, 2])}, "matmul", constants, statements=4), tmp_path)
-
-
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("dims", [1, 2])
 @few

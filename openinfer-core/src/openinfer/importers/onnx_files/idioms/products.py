@@ -54,35 +54,18 @@ def _row(value: Value, rank: int) -> Value | None:
 def _one_hot(calls: Calls, call: Call) -> bool:
     """Rows of ones at single places times a matrix of weights: the rows of the matrix at these places."""
     rows, table = call.inputs
-    if rows is None or table is None or call.settings or rows.dims[-1:] != table.dims[:1]:
+    made = calls.inner(rows, "one_hot", "cast")
+    if made is not None and made.op == "cast":
+        made = calls.inner(made.inputs[0], "one_hot")
+    ids = None if made is None else made.inputs[0]
+    if made is None or ids is None or table is None or call.settings or ids.dtype.name != "i64":
         return False
-    if not table.is_known or table.rank != 2 or not table.dtype.is_float:
+    if not table.is_known or table.rank != 2 or not table.dtype.is_float or made.outputs[0].dims[-1:] != table.dims[:1]:
         return False
-    made = calls.inner(rows, "one_hot", "eq", "cast")
-    while made is not None and made.op == "cast":
-        made = calls.inner(made.inputs[0], "one_hot", "eq", "cast")
-    ids = None if made is None else _places_of_ones(calls, made)
-    return ids is not None and ids.dtype.name == "i64" and calls.replace(call, "embedding", [ids, table])
-
-
-def _places_of_ones(calls: Calls, made: Call) -> Value | None:
-    """Return where the one of each row is, of rows along the last dim; None where rows are others.
-
-    PyTorch's exporter compares with all places: ``ids[..., None] == arange(rows)``.
-    """
-    ids = made.inputs[0]
-    if made.op == "one_hot":
-        is_plain = made.settings.get("on", 1) == 1 and made.settings.get("off", 0) == 0
-        return ids if is_plain and ids is not None and made.settings.get("axis", -1) in (-1, ids.rank) else None
-    for column, places in (made.inputs[:2], made.inputs[1::-1]):
-        numbers = None if places is None or places.rank != 1 else places.integers()
-        added = calls.writer(column, "unsqueeze")
-        if numbers is None or added is None or numbers != tuple(range(len(numbers))):
-            continue
-        ids = added.inputs[0]
-        if ids is not None and added.settings.get("axes") in ((-1,), (ids.rank,)):
-            return ids
-    return None
+    is_plain = made.settings.get("on", 1) == 1 and made.settings.get("off", 0) == 0
+    if not is_plain or made.settings.get("axis", -1) not in (-1, ids.rank):
+        return False
+    return calls.replace(call, "embedding", [ids, table])
 
 
 @ends_with("matmul")
