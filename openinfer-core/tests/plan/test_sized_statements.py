@@ -261,6 +261,11 @@ def test_a_shape_from_memory_is_a_copy_whose_extents_are_within_its_elements():
     assert demands(steps)[-1] == "reshape: 16 must be at least far"
 
 
+def test_a_shape_from_memory_that_would_need_far_more_room_than_elements_is_refused():
+    with pytest.raises(SynthesisError, match="each extent of the result may be 262,144, for which it would need room"):
+        planned("op reshape(wide, shape=[far, far]) >> y;", memory="volatile { wide: f32[512, 512] @init(0.5); }")
+
+
 @pytest.mark.parametrize("statement", ENDLESS)
 def test_a_result_that_is_declared_has_the_room_of_its_declaration(statement):
     shape = "4, T, 2" if "expand" in statement else "T + 4, 2"

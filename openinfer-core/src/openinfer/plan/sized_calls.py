@@ -7,6 +7,7 @@ guards, which are tested when the program runs (`openinfer.plan.guards`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from openinfer.affine import Index, Interval
@@ -36,8 +37,13 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-_MOST_OF_NOTHING = 1 << 16
-"""Largest extent of a result that never has an element: with four dims its bytes, were there any, fit 64 bits."""
+_MOST_OF_NOTHING = 1 << 8
+"""Largest extent of a result that never has an element."""
+
+_MOST_ROOM = 1 << 16
+_MOST_TIMES = 16
+"""Elements for which a result has room that has those of an input in a shape that a step decides: every extent may be
+as large as their number, and all of them together far larger, so that more would be memory that nothing uses."""
 
 FIRST_LOCAL = 1 << 40
 """Numbers of values of a statement before they are values of the plan."""
@@ -139,6 +145,10 @@ class SizedCall:
             if (largest is None or largest > most) and extent not in self.declared:
                 self.guards += (Condition(Index.of(most) - extent, Relation.AT_LEAST),)
                 self.declared[extent] = most
+        room = prod(map(self.largest, self.shapes[0]))
+        if room > max(_MOST_TIMES * most, _MOST_ROOM):
+            message = f"each extent of the result may be {most:,}, for which it would need room for {room:,} elements"
+            raise SizedError(message, "declare the result with its shape, or give all extents but one as numbers")
 
     def _endless(self, extent: Index) -> SizedError:
         message = self.symbols.in_words(f"`{extent}` has no largest value")
