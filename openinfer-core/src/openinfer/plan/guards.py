@@ -147,7 +147,9 @@ class SizedSteps:
         call, draft = self._call, self._draft
         most = call.symbols.space.largest(Index.of(let))
         most = LARGEST if most is None else min(max(most, 0), LARGEST)
-        register = Register(draft.register(f"{self._at.name}.{len(self._names)}", most=most))
+        # Messages of a host call a division by its register where another divides by it.
+        name = f"({self._words(let)})" if let.kind in OPERATORS else f"{self._at.name}.{len(self._names)}"
+        register = Register(draft.register(name, most=most))
         parts = (let.chosen,) if let.kind is LetKind.COMMON else let.parts
         first, *others = map(self._call.expression, parts)
         self._name(let, register, f"m{len(self._names)}")
