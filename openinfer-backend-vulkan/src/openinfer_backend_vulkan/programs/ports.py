@@ -94,7 +94,9 @@ class Results:
 
     def __init__(self, outputs: Sequence[tuple[str, TensorType, StorageBuffer]], engine: Engine) -> None:
         self._outputs = outputs
-        self._slots = [[engine.memory.mapped(o.nbytes) for _, _, o in outputs] for _ in range(MOST_UNFINISHED)]
+        self._slots = [
+            [engine.memory.mapped(max(kind.nbytes, 1)) for _, kind, _ in outputs] for _ in range(MOST_UNFINISHED)
+        ]
         self._copies = [
             [
                 Copy(source=output, target=slot, nbytes=kind.nbytes)
