@@ -38,7 +38,7 @@ MOST_TERMS = 1 << 16
 """Terms of folds that are computed at once, where there are not more places than that."""
 
 MOST_EVALUATED, MOST_IN_ORDER = 1 << 26, 1 << 14
-"""Terms of a stage that `is_soon_known`, and places that it may visit one after the other."""
+"""Terms of a stage that `is_soon_known`, and places or terms of one place that it may visit one after the other."""
 
 
 class RefusedError(OpenInferError):
@@ -55,7 +55,7 @@ def is_soon_known(stage: Stage) -> bool:
     terms = [extent for extent in folded if isinstance(extent, int)]
     if len(places) != len(extents) or len(terms) != len(folded) or prod(places) * prod(terms) > MOST_EVALUATED:
         return False
-    return not stage.is_sequential or prod(places) <= MOST_IN_ORDER
+    return prod(terms) <= MOST_IN_ORDER and (not stage.is_sequential or prod(places) <= MOST_IN_ORDER)
 
 
 def evaluate(
