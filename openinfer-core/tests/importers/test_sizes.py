@@ -182,6 +182,12 @@ def test_an_expression_of_what_no_extent_is_alone_is_a_name(extent: str, name: s
         assert "x: f32[T, 6];" in load(path, values={chosen: 6}).text
 
 
+def test_a_name_of_an_extent_stays_its_own(tmp_path: Path) -> None:
+    inputs = [info("x", ["past + 1", "k"]), info("z", ["k", "past_1"])]
+    proto = model([node("MatMul", "x z", "y")], inputs, [info("y", None)])
+    assert "x: f32[past_1_2, k];\n  z: f32[k, past_1];" in load(saved(proto, tmp_path)).text
+
+
 def test_an_expression_of_extents_that_are_set_is_their_number(tmp_path: Path) -> None:
     path = saved(model([node("Relu", "x", "y")], [info("x", ["past + 1"])], [info("y", None)]), tmp_path)
     assert "x: f32[8];" in load(path, values={"past": 7}).text

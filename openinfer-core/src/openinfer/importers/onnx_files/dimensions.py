@@ -165,7 +165,7 @@ class Dimensions:
         if param not in self._legal:
             stem = _stem(param)
             name, number = stem, 2
-            while name in self.sizes:
+            while name in self.sizes or (name != param and name in self.names):
                 name, number = f"{stem}_{number}", number + 1
             self._legal[param] = self.space.size(name, 1, LARGEST)
             if name != param:
