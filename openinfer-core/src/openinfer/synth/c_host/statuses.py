@@ -17,7 +17,8 @@ class Status:
 _TEXTS = {
     "OK": "done",
     "INPUT": "a pointer to an input or output is missing",
-    "INDEX": "an index is out of range, an exponent is negative, an element has no sign, or an index overflows 64 bits",
+    "INDEX": "an index is out of range or overflows 64 bits, a division has no value, an exponent is negative, or an "
+    "element has no sign",
     "WEIGHTS": "the weights are missing or misaligned, or the machine is not little-endian",
     "LIMIT": "a cache would grow past its bound",
     "SHAPE": "sizes or settings that are known at run time only do not fit",
