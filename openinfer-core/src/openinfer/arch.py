@@ -87,6 +87,10 @@ class Preferences:
         return self.max_kernel_ops if self.prefer_fusion else 1
 
 
+MANY_REGISTERS = 16
+"""Registers with which a core has room for elements of several terms beside its totals, as RV32 has."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetInfo:
     """What schedules are chosen by: the machine as loops see it.
@@ -135,6 +139,11 @@ class TargetInfo:
     def is_scalar(self) -> bool:
         """Whether this is the core of a microcontroller without vectors: arithmetic and loads take turns."""
         return self.fpu is not None and self.lanes(WORD_NBYTES) == 1
+
+    @property
+    def has_few_registers(self) -> bool:
+        """Whether totals of integers leave no registers for elements of several terms; Helium has these in vectors."""
+        return self.is_scalar and not self.mve and (self.integer_registers or self.registers) < MANY_REGISTERS
 
     @property
     def takes_turns(self) -> bool:

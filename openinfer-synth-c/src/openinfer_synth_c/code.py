@@ -83,7 +83,7 @@ class Code(Lines):
     def assign(self, name: str, text: str) -> None:
         """Append an assignment, but none of a name to itself: Clang warns of it.
 
-        So is set the greater one of a total and of what a window has outside of its image, the least number.
+        A maximum with the least number, which a window has outside of its image, is the total itself.
         """
         if text != name:
             self.line(f"{name} = {text};")

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from openinfer.arch import TargetInfo
-
 NEXT_TERM = "NEXT_TERM;"
 """The statement between two terms."""
 
@@ -28,17 +26,10 @@ DEFINITION = """\
 #endif
 """
 
-_MANY_REGISTERS = 16
 _FEWEST_TOTALS = 4
 """Totals that a term is added to: with fewer of them there are registers for terms."""
 
 _STATEMENT = re.compile(r"(?P<indent> *)(?:int32_t (?!total)\w+ = |(?P<total>total\d+) = )")
-
-
-def is_in_order(machine: TargetInfo) -> bool:
-    """Return whether the totals of a core leave no registers for several terms. Others have them in vectors."""
-    registers = machine.integer_registers or machine.registers
-    return machine.is_scalar and not machine.mve and registers < _MANY_REGISTERS
 
 
 def in_order(lines: Sequence[str]) -> list[str]:

@@ -53,6 +53,10 @@ _SCALAR = {"lanes": 1, "multiply_adds": 1, "loads": 1, "line": 32}
 # -fno-predictive-commoning: it keeps what the next iteration loads again on the stack. -fno-tree-reassoc: it adds up
 # products before the total, by one addition more than MLA and SMLAD take.
 _ONE_TOTAL = ("-fno-schedule-insns", "-fno-predictive-commoning", "-fno-tree-reassoc")
+_CORTEX_M = (*_ONE_TOTAL, "-fno-ipa-cp")
+"""With constant addresses in place of parameters GCC 12 has fewer registers for totals, and loads the address of each
+vector."""
+
 _INTEGER = {**_SCALAR, "integer_registers": 12, "fpu": "single", "dsp": True}
 _SOFT = {**_SCALAR, "registers": 8, "fma": False, "fpu": "none"}
 _KIB = 1024
@@ -63,8 +67,7 @@ def _cortex_m(
 ) -> dict[str, Any]:
     """Return the document of a microcontroller without vectors; ``fpu`` is the name by which GCC knows its unit."""
     unit = ("-mfloat-abi=hard", f"-mfpu={fpu}") if fpu else ()
-    # -fno-ipa-cp: with constant addresses in place of parameters GCC 12 has fewer registers for totals.
-    flags = (f"-mcpu={name}", "-mthumb", *unit, *_ONE_TOTAL, "-fno-ipa-cp")
+    flags = (f"-mcpu={name}", "-mthumb", *unit, *_CORTEX_M)
     return _document(name, target, flags, dialect="c99", memories=memories)
 
 
@@ -198,8 +201,7 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
         _document,
         "cortex-m55",
         {**_INTEGER, "registers": 32, "fma": True, "mve": True},
-        # -fno-ipa-cp: with constant addresses in place of parameters GCC 12 loads the address of each vector.
-        ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", *_ONE_TOTAL, "-fno-ipa-cp"),
+        ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", *_CORTEX_M),
         dialect="mve",
         memories=(("dtcm", 512 * _KIB, "tcm"), ("sram", 2048 * _KIB, "sram"), ("flash", 8192 * _KIB, "flash")),
     ),

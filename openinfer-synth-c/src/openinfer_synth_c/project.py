@@ -42,7 +42,6 @@ from openinfer_synth_c.kernel_functions import DEFINITION as KERNEL_DEFINITION
 from openinfer_synth_c.kernel_functions import KernelFunctions
 from openinfer_synth_c.names import Names
 from openinfer_synth_c.ordered_terms import definition as next_term_definition
-from openinfer_synth_c.ordered_terms import is_in_order
 from openinfer_synth_c.overlaps import free_inputs
 from openinfer_synth_c.polls import definition, with_polls
 from openinfer_synth_c.projects import build_for
@@ -337,7 +336,7 @@ def _body(
     kernels = KernelFunctions(
         has_vector_types=has_vector_types(plan),
         has_helium=plan.arch is not None and plan.arch.machine.mve,
-        is_in_order=plan.arch is not None and is_in_order(plan.arch.machine),
+        is_in_order=plan.arch is not None and plan.arch.machine.has_few_registers,
         polls=polls,
     )
     blocks: list[tuple[str, list[str], dict[str, int]]] = []

@@ -312,7 +312,8 @@ class _Search:
         extent = self._extents[folded[-1]]
         room = (self._target.registers - tiling.accumulators - STORING) // (PAIRS if self._pairs else 1)
         products = tiling.accumulators * max(1, self._instructions // PRODUCT)
-        is_in_order = not self._target.dsp and 2 * tiling.accumulators > self._target.registers
+        is_full = 2 * tiling.accumulators > self._target.registers
+        is_in_order = is_full and self._target.has_few_registers and not self._target.dsp
         most = max(1, MOST_IN_ORDER // products if is_in_order else min(MOST_AGAIN // products, room))
         return {folded[-1]: max(count for count in range(1, most + 1) if extent % count == 0)}
 
