@@ -393,6 +393,7 @@ WINDOWS = [
     case("upsample_bilinear2d", IMAGE, [18, 16], False),
     case("upsample_bilinear2d", IMAGE, [13, 5], True),
     case("upsample_bilinear2d.vec", IMAGE, None, False, [2.0, 2.0]),
+    case("upsample_bilinear2d.vec", IMAGE, None, True, [0.5, 1.5]),
     case("upsample_bilinear2d.vec", IMAGE, [5, 11], False, None),
     case("upsample_bicubic2d", IMAGE, [18, 16], False),
     case("upsample_bicubic2d.vec", IMAGE, [5, 11], True, None),

@@ -27,6 +27,7 @@ EXP = np.exp(X - X.max(-1, keepdims=True))
 MASKED = np.where(np.tril(np.ones((3, 3), bool)), Q @ K.swapaxes(-1, -2) / 2, -np.inf)
 SEEN = np.exp(MASKED) / np.exp(MASKED).sum(-1, keepdims=True) @ V
 NONE = {"weight": None, "bias": None}
+RAMP = np.arange(5, dtype=np.float32).reshape(1, 1, 1, 5)
 
 CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("exp.default", {"self": X}, np.exp(X)),
@@ -101,6 +102,11 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
         "upsample_nearest2d.vec",
         {"input": IMAGE, "output_size": None, "scale_factors": (2.0, 2.0)},
         IMAGE.repeat(2, 2).repeat(2, 3),
+    ),
+    (
+        "upsample_bilinear2d.vec",
+        {"input": RAMP, "output_size": None, "align_corners": True, "scale_factors": (1.5, 1.5)},
+        (np.arange(7, dtype=np.float32) * 4 / 6).reshape(1, 1, 1, 7),
     ),
     ("embedding.default", {"weight": f(3, 4), "indices": PLACES}, None),
     ("index.Tensor", {"self": X, "indices": (None, PLACES[0])}, X[:, PLACES[0]]),

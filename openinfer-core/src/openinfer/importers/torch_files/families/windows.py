@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from openinfer.dtypes import F32, I64
@@ -187,6 +188,10 @@ def _upsample(node: Node) -> Value:
         factor for factor in (node.get(name) for name in ("scales", "scales_h", "scales_w")) if factor
     )
     attributes = _mode(node) | {"axes": list(range(2, x.rank))}
+    if len(factors) == dims and node.flag("align_corners") and all(map(is_number, x.dims[2:])):
+        # PyTorch aligns the corners of the lengths rounded down, ONNX's Resize those of the lengths before.
+        lengths = [math.floor(size * factor) for size, factor in zip(x.dims[2:], factors, strict=True)]
+        return node.onnx("Resize", x, None, None, of_elements(lengths, (dims,), I64), **attributes)
     if len(factors) == dims:
         scales = node.constant(_array(factors), F32)
         return node.onnx("Resize", x, None, scales, None, **attributes)
