@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,13 +112,13 @@ def running(tmp_path_factory):
     return directory / "model"
 
 
-def feed(program, directory, *options):
+def feed(program, directory, *options, stdout=subprocess.PIPE):
     np.save(directory / "h.npy", np.array([1, 2], np.float32))
     np.save(directory / "x.npy", np.array([[1, 0], [2, 0], [3, 1]], np.float32))
     names = [("--input", "h"), ("--input", "x"), ("--output", "next")]
     arguments = [word for option, name in names for word in (option, f"{name}={directory / name}.npy")]
     command = [program, *arguments, "--steps", "3", *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s(20))
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=limit_s(20))
 
 
 def test_an_output_is_an_input_of_the_next_step(running, tmp_path):
@@ -403,3 +404,12 @@ def test_steps_must_be_those_of_the_file(program, tmp_path):
 
     assert finished.returncode == 1
     assert "its shape is (2, 2, 3), expected (3, 2, 3)\n" in finished.stderr
+
+
+@pytest.mark.parametrize("options", [("--help",), ("--feed", "next=h")])
+def test_standard_output_that_takes_no_text_is_an_error(running, tmp_path, options):
+    with Path("/dev/full").open("wb") as full:
+        finished = feed(running, tmp_path, *options, stdout=full)
+
+    assert finished.returncode == 1
+    assert finished.stderr == "model: standard output: No space left on device\n"
