@@ -101,4 +101,5 @@ def time_lines(times: Sequence[OperatorTime], steps: int) -> list[str]:
         )
         for time in times
     ]
-    return ["", *table(("operator", "runs", "total ms", "us a step", "%"), rows).splitlines()]
+    note = "first use included, such as compiling for a device: `openinfer bench` leaves it out"
+    return ["", *table(("operator", "runs", "total ms", "us a step", "%"), rows).splitlines(), note]
