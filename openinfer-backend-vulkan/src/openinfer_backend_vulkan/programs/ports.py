@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MOST_COPIED = 1 << 20
 """Bytes of inputs that are copied for each step, so that the host may insert the next one at once."""
 
+MOST_PARTS = 256
+"""Copies of parts of inputs that are kept, for the sizes of some steps."""
+
 
 class Inputs:
     """Private copies of inputs that the host writes in place.
@@ -48,20 +51,20 @@ class Inputs:
         self._used_by = [0 for _ in slots]
         self._current = 0
 
-    def take(self, add: Callable[[Sequence[Command]], None], smaller: Mapping[StorageBuffer, StorageBuffer]) -> None:
+    def take(self, add: Callable[[Sequence[Command]], None], sized: Mapping[StorageBuffer, StorageBuffer]) -> None:
         """Copy the current values of inputs for the step that begins; ``add`` records the device's copies.
 
         Args:
-            smaller: of inputs that have less than their largest shape in this step, the buffers that hold them.
+            sized: of inputs whose shapes differ from step to step, the buffers that hold those of this step.
         """
-        add([_whole(source, room) for room, source in smaller.items() if room not in self._copied])
+        add([_whole(source, room) for room, source in sized.items() if room not in self._copied])
         if not self._copied:
             return
         queue = self._engine.queue
         self._current = (self._current + 1) % len(self._slots)
         queue.finish(self._used_by[self._current])
         for place, room in enumerate(self._copied):
-            source = smaller.get(room, room)
+            source = sized.get(room, room)
             if queue.is_writing(source):
                 # The device copies what it writes there itself, in order: nobody waits.
                 add([self._moves[place] if source is room else _whole(source, self._moves[place].target)])
@@ -77,6 +80,8 @@ class Inputs:
             return copy
         key = (self._current, place, nbytes)
         if key not in self._parts:
+            if len(self._parts) >= MOST_PARTS:
+                self._parts.clear()
             self._parts[key] = Copy(source=copy.source, target=copy.target, nbytes=nbytes)
         return self._parts[key]
 

@@ -46,7 +46,7 @@ class Sizing:
 
     Attributes:
         registers: the sizes, by the number of their register.
-        inputs: the buffers of inputs that have less than their largest shape, by those of the program.
+        inputs: the buffers of inputs whose shapes differ from step to step, by those of the program.
         results: copies of what the program leaves in buffers of the largest shapes.
     """
 

@@ -50,8 +50,8 @@ class SizedDeviceProgram:
         sources, targets = ({name: own(buffer) for name, buffer in ports.items()} for ports in (inputs, outputs))
         if self._program is None:
             self._bound = {**sources, **targets, **self._rooms}
-            given, results = ({name: self._bound[name] for name in ports} for ports in (inputs, outputs))
-            self._program = DeviceProgram(self._plan, given, results, self._engine)
+            held, kept = ({name: self._bound[name] for name in ports} for ports in (inputs, outputs))
+            self._program = DeviceProgram(self._plan, held, kept, self._engine)
         bound = {name: buffer.storage for name, buffer in self._bound.items()}
         used = {bound[name]: buffer.storage for name, buffer in sources.items()}
         sizing = Sizing(
