@@ -188,23 +188,26 @@ def _translate_node(source: SourceNode, scope: dict[str, Value], state: _State) 
         if value is not None and name:
             value.name = value.name or name
             scope[name] = value
-            _bound(value, name, mark, state)
+            _declare_shape(value, name, mark, state)
 
 
-def _bound(value: Value, name: str, mark: int, state: _State) -> None:
+def _declare_shape(value: Value, name: str, mark: int, state: _State) -> None:
     """Give a result the shape that the file says where integers of run time decide how large it is, without bound.
 
     Devices and targets reserve memory for it. A step in which it has another shape is refused.
     """
-    info, emit, endless = state.model.graph.types.get(name), state.emit, value.dims
+    info, emit, dims = state.model.graph.types.get(name), state.emit, value.dims
     shape = () if info is None or info.dims is None else tuple(dim for dim in info.dims if isinstance(dim, int))
-    of_run_time = [dim for dim in endless if names_of(dim) & emit.counts.keys()]
-    if len(shape) < len(endless) or all(map(emit.dimensions.is_bounded, of_run_time)):
+    of_run_time = [dim for dim in dims if names_of(dim) & emit.counts.keys()]
+    if len(shape) < len(dims) or all(map(emit.dimensions.is_bounded, of_run_time)):
         return
-    for call in emit.calls[mark:]:
-        if type(call) is Call and [made.dims for made in call.outputs] == [endless]:
-            call.outputs[0].dims = shape
-            call.declared = not any(read.dims == shape for read in call.reads())
+    # One node may become several calls of results of its shape, such as pads of an image and of its mask.
+    calls = [call for call in emit.calls[mark:] if type(call) is Call and [v.dims for v in call.outputs] == [dims]]
+    for call in calls:
+        call.outputs[0].dims = shape
+        call.declared = not any(read.dims == shape for read in call.reads())
+    if not calls:
+        return
     emit.notes.append(f"`{shortened(name)}` has the shape {list(shape)} of the file: integers of run time decide it")
 
 
