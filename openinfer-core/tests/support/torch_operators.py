@@ -87,7 +87,8 @@ def evaluated(tried: Case) -> tuple[dict[str, Any], TorchProgram]:
         argument = tried.arguments[number] if number < len(tried.arguments) else tried.named.get(spec.name, default)
         arguments[spec.name] = read(argument)
     infos = tuple(
-        TensorInfo(f"y_{number}", element_type(value.dtype), tuple(value.shape)) for number, value in enumerate(values)
+        TensorInfo(f"y_{number}", element_type(value.dtype, f"y_{number}"), tuple(value.shape))
+        for number, value in enumerate(values)
     )
     operators = [Operator(f"aten.{tried.op}", "y", arguments, infos)]
     positions = tried.results or tuple(range(len(values)))
@@ -97,7 +98,7 @@ def evaluated(tried: Case) -> tuple[dict[str, Any], TorchProgram]:
             Operator("getitem", names[number], {"0": Ref("y"), "1": number}, (infos[number],)) for number in names
         ]
     inputs = tuple(
-        TensorInfo(f"x{number}", element_type(value.dtype), tuple(value.shape))
+        TensorInfo(f"x{number}", element_type(value.dtype, f"x{number}"), tuple(value.shape))
         for number, value in enumerate(tensors_of(tried))
     )
     outputs = tuple((name, Ref(name)) for name in names.values())
@@ -116,7 +117,7 @@ def _reader() -> Callable[[Any], Any]:
         if isinstance(value, list | tuple):
             return tuple(map(read, value))
         if isinstance(value, torch.dtype):
-            return element_type(value)
+            return element_type(value, "an argument")
         return value if isinstance(value, bool | int | float | str | None) else str(value)
 
     return read
