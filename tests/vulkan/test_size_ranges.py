@@ -47,12 +47,20 @@ block entry { op select(x, axis=0, index=a % c) >> y; return y; }
 """
 
 
-@pytest.mark.parametrize(("a", "c"), [(2**35, 3), (2, 2**40)])
-def test_sizes_that_no_kernel_takes_are_refused_in_words(a: int, c: int) -> None:
+@pytest.mark.parametrize(("a", "c"), [(2**35, 3), (2, 2**40), (2**31 - 1, 4)])
+def test_a_remainder_of_numbers_that_no_kernel_takes_is_computed_for_it(a: int, c: int) -> None:
     x = np.arange(4, dtype=np.float32)
     with oi.Simulator(oi.Model.from_arrays({}), oi.graph(SELECTED), device="vulkan").make_executor() as ex:
         assert ex.runs_whole
-        with pytest.raises(oi.ExecutionError, match=f"a size of {max(a, c)} is outside of -2147483648 to 2147483647"):
-            ex.step(x=x, a=a, c=c)
-        ex.step(x=x, a=2**31 - 1, c=4)
-        assert ex.outputs()["y"] == 3
+        ex.step(x=x, a=a, c=c)
+        assert ex.outputs()["y"] == x[a % c]
+
+
+def test_sizes_that_no_kernel_takes_are_refused_in_words() -> None:
+    text = "dynamic { a: i64; } block entry { assign y: i64[4]; op range(start=a, limit=a+4) >> y; return y; }"
+    with oi.Simulator(oi.Model.from_arrays({}), oi.graph(text), device="vulkan").make_executor() as ex:
+        assert ex.runs_whole
+        with pytest.raises(oi.ExecutionError, match="a size of 34359738368 is outside of -2147483648 to 2147483647"):
+            ex.step(a=2**35)
+        ex.step(a=2**30)
+        assert list(ex.outputs()["y"]) == list(range(2**30, 2**30 + 4))
