@@ -57,7 +57,9 @@ class Inputs:
         Args:
             sized: of inputs whose shapes differ from step to step, the buffers that hold those of this step.
         """
-        add([_whole(source, room) for room, source in sized.items() if room not in self._copied])
+        moves = [_whole(source, room) for room, source in sized.items() if room not in self._copied]
+        if moves:
+            add(moves)
         if not self._copied:
             return
         queue = self._engine.queue
