@@ -88,7 +88,7 @@ class Preferences:
 
 
 MANY_REGISTERS = 16
-"""Registers with which a core has room for elements of several terms beside its totals, as RV32 has."""
+"""Registers with which a core has room for elements of several terms and for its totals, as RV32 has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,7 @@ class _Statement:
     Attributes:
         head: number of its own first line.
         blocks: the lines in its braces.
-        counters: names that the head of a loop declares; None: it is no loop that may be moved.
+        counters: names that the head of any loop declares, likewise.
         declared: names, with whether each is a constant index, which parts may have as a parameter.
     """
 
