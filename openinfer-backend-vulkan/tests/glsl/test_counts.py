@@ -36,8 +36,8 @@ def test_kernels_compute_what_hosts_do(size: str, count: int) -> None:
     kernel = numbering(text, {"n": counted}, registers=2, most_groups=5)
     numbers, n = np.full(len(text.numbers) + 3, -1, np.int32), counted.evaluate({"count1": count, "m": columns})
 
-    given = {var.name: columns for var in kernel.parameters}
-    interpret(kernel, {"counts": np.array([7, count], np.int32), "numbers": numbers}, given)
+    parameters = {var.name: columns for var in kernel.parameters}
+    interpret(kernel, {"counts": np.array([7, count], np.int32), "numbers": numbers}, parameters)
 
     values = {"n": n, ITERATIONS: text.iterations({"n": n, "m": columns})}
     written = {place: values[name] for place, name in enumerate(text.numbers) if name in values}

@@ -136,8 +136,8 @@ class KernelWriter:
         shader = text.shader({}, "count", {})
         bound = 2 + (not shader.is_pushed)
         number = self._numbered(text, bound, len(shader.parameters) if shader.is_pushed else 0)
-        place = counts_of(plan, names)
-        self.code.dispatch(number, [value], [place], shader.parameters, 1, is_pushed=shader.is_pushed)
+        counts = counts_of(plan, names)
+        self.code.dispatch(number, [value], [counts], shader.parameters, 1, is_pushed=shader.is_pushed)
 
     def _numbered(self, text: Printed, bound: int, pushed: int = 0) -> int:
         """Return the number of a kernel."""

@@ -41,11 +41,11 @@ def element_type(dtype: Any, owner: str) -> DType:
     Raises:
         ModelImportError: OpenInfer has none for it.
     """
-    found = known_type(dtype)
-    if found is None:
+    element = known_type(dtype)
+    if element is None:
         message = f"{owner} is {dtype}, expected one of {', '.join(NAMES)}"
         raise ModelImportError(f"{message}: convert it before the export", code="import-unsupported")
-    return found
+    return element
 
 
 def array_of(tensor: Any) -> Array:

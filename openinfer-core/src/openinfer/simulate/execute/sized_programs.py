@@ -114,7 +114,7 @@ class SizedPrograms:
 
         Raises:
             OpenInferError: the program does not fit the limits, or no plan holds it, or the device cannot run it.
-            MemoryError: there is no memory for its state.
+            MemoryError: its state does not fit into memory.
         """
         largest, fits = self._resized(self.most), self._binder.runs_fitting
         _refuse(before_plan(largest, state=True, fits=fits))

@@ -219,13 +219,13 @@ def _pad(node: Node) -> Value:
     x = node.given(0)
     rank = x.rank
     is_attribute = len(node.inputs) == 1
-    found = node.get("pads", node.get("paddings")) if is_attribute else node.emit.integers(node.given(1), "pad")
+    listed = node.get("pads", node.get("paddings")) if is_attribute else node.emit.integers(node.given(1), "pad")
     named = node.plain_integers(3)
     axes = list(range(rank)) if named is None else [axis % rank for axis in named]
-    given: list[Size] = list(found or [0] * (2 * len(axes)))
+    by_axis: list[Size] = list(listed or [0] * (2 * len(axes)))
     pads: list[Size] = [0] * (2 * rank)
-    for place, axis in enumerate(axes):
-        pads[axis], pads[rank + axis] = given[place], given[len(axes) + place]
+    for number, axis in enumerate(axes):
+        pads[axis], pads[rank + axis] = by_axis[number], by_axis[len(axes) + number]
     settings: dict[str, Setting] = {"pads": tuple(pads)}
     mode = node.get("mode", "constant")
     if mode != "constant":

@@ -68,13 +68,13 @@ def _statistics(node: Node, axis: int) -> tuple[Value, Value]:
 @translates("MeanVarianceNormalization")
 def _mean_variance_norm(node: Node) -> Value:
     """Squares are of what is centred: those of the function that defines it cancel where means are large."""
-    given = node.given(0)
-    x = given if given.dtype is F64 else cast(node, given, F32)
+    image = node.given(0)
+    x = image if image.dtype is F64 else cast(node, image, F32)
     axes = tuple(node.get("axes", (0, 2, 3))) or tuple(range(x.rank))
     centred = node.call("sub", x, node.call("mean_axis", x, axes=axes, keepdims=True))
     variance = node.call("mean_axis", node.call("square", centred), axes=axes, keepdims=True)
     deviation = node.call("add", node.call("sqrt", variance), node.number(1e-9, x.dtype))
-    return cast(node, node.call("div", centred, deviation), given.dtype)
+    return cast(node, node.call("div", centred, deviation), image.dtype)
 
 
 @translates("BatchNormalization")
