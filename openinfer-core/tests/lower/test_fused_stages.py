@@ -16,6 +16,7 @@ from openinfer.loops import Kernel, verify
 from openinfer.loops.coalesce import coalesced
 from openinfer.loops.interpret import interpret
 from openinfer.lower import lowered
+from openinfer.lower.fused import needed
 from openinfer.schedule import Loop, ScheduleError
 
 FOUR = TargetInfo(vector_nbytes=16, registers=16, fma=True)
@@ -35,6 +36,15 @@ def pair(x: f32[1, 5, 7, 6], w: f32[5, 1, 3, 3], z: f32[6, 5], /, y: f32[1, 6, 7
             term0 = t0[n, c, i, j] * z[o, c]
             total0 = total0 + term0
         y[n, o, i, j] = total0
+"""
+
+GROUPS = """
+def groups(x: f32[2, 5], /, y: f32[6, 5]):
+    t0: f32[2, 5]
+    for g, c in grid(2, 5):
+        t0[g, c] = x[g, c] * 2.0
+    for i, c in grid(6, 5):
+        y[i, c] = t0[i // 3, c] + 1.0
 """
 
 SOFTMAX = softmax(3, 21)
@@ -61,6 +71,8 @@ def sizes(kernel: Kernel) -> dict[str, int]:
         (SOFTMAX, [("i", 1)]),
         (SOFTMAX, [("i", 2)]),
         (WINDOW_OF_WINDOWS, [("i", 2)]),
+        (GROUPS, [("i", 1)]),
+        (GROUPS, [("i", 3)]),
     ],
 )
 def test_fused_stages_compute_what_they_mean(
@@ -136,3 +148,10 @@ def square(x: f32[6, 6], /, y: f32[6, 6]):
 """)
     with pytest.raises(ScheduleError, match="t0 at different places"):
         fused(computation, ("i", 2))
+
+
+def test_steps_that_end_inside_a_group_are_refused_before_a_kernel_is_made() -> None:
+    computation = parse_computation(GROUPS)
+    (axis,) = (axis for axis in computation.stages[-1].axes if axis.name == "i")
+    with pytest.raises(ScheduleError, match="does not begin at its first place"):
+        needed(computation, [Loop(axis, 2)])

@@ -115,9 +115,19 @@ def needed(computation: Computation, loops: Sequence[Loop]) -> list[Part]:
             raise ScheduleError(
                 f"{stage.tensor} cannot be computed in parts: its places, or its terms, follow one another"
             )
-    if any(loop.axis not in last.axes or not isinstance(loop.axis.extent, int) for loop in loops):
-        raise ScheduleError(f"{computation.name} is fused under axes of {last.tensor} whose extents are constants")
-    return _parts(computation, Part({loop.axis: Index() for loop in loops}, {loop.axis: loop.step for loop in loops}))
+    turns: dict[Var, Index] = {}
+    for loop in loops:
+        extent = loop.axis.extent
+        if loop.axis not in last.axes or not isinstance(extent, int):
+            raise ScheduleError(f"{computation.name} is fused under axes of {last.tensor} whose extents are constants")
+        turns[loop.axis] = Var(f"turn of {loop.axis.name}", max(1, extent // loop.step)) * loop.step
+    steps = {loop.axis: loop.step for loop in loops}
+    first = _parts(computation, Part(dict.fromkeys(steps, Index()), steps))
+    # What the first step reads says nothing of the others where a step ends inside a group: i // 3 in steps of two.
+    for stage, part, other in zip(computation.stages, first, _parts(computation, Part(turns, steps)), strict=True):
+        if part.left != other.left:
+            raise ScheduleError(f"steps read different numbers of places of {stage.tensor}")
+    return first
 
 
 def fused(
@@ -312,7 +322,8 @@ def _reach(index: Index, part: Part, tensor: str) -> tuple[Index, int]:
     """Return the first value of an index in a part, and how many it has from there on."""
     others = {axis: Index() for axis in index.variables() if axis not in part.at}
     first = index.substituted({**part.at, **others})
-    moved = {axis: part.at[axis] + Var(f"{axis.name}'", part.left[axis]) for axis in part.at}
+    wide = {axis: Var(f"{axis.name}'", count) for axis, count in part.left.items() if count > 1}
+    moved = {axis: at + wide[axis] if axis in wide else at for axis, at in part.at.items()}
     span = (index.substituted(moved) - first).interval
     if span.low != 0 or span.high is None:
         raise ScheduleError(f"{tensor} is read at {index}, which does not begin at its first place in a step")
