@@ -201,6 +201,31 @@ def test_a_declared_result_has_the_rank_of_the_rows() -> None:
 
 
 @pytest.mark.rule("language.counts.4")
+@pytest.mark.parametrize("device", ["cpu", "c"])
+def test_a_declared_result_keeps_its_rank_when_one_row_is_counted(device: str) -> None:
+    """Squeezing one row leaves none of its dims: no value of what was declared with one."""
+    running = executor_on(
+        device,
+        """
+        dynamic { x: f32[T]; }
+        volatile { most: i64; }
+        block entry {
+          assign counts: i64[T];
+          op unique(x) >> values, n, counts;
+          op squeeze(counts) >> counts;
+          op max_axis(counts) >> most;
+          return most;
+        }
+        """,
+    )
+    running.insert_dynamic("x", np.float32([1, 2, 2, 2]))
+    running.step()
+    assert running.fetch("most") == 3
+    running.insert_dynamic("x", np.float32([2, 2, 2, 2]))
+    with pytest.raises(ExecutionError, match=r"squeeze yields i64\[\], `counts` is declared i64\[4\]"):
+        running.step()
+
+
 def test_a_count_is_read_after_the_statement_that_counts() -> None:
     text = """dynamic { x: f32[T]; } block entry {
         op slice(x, axes=[0], starts=[0], ends=[n]) >> y; op nonzero(x) >> places, n; return y, places; }"""

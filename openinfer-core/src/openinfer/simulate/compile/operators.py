@@ -312,11 +312,12 @@ def _setting(value: UnresolvedSetting, names: Names) -> Callable[[], SettingValu
 
 
 def _check_output(op: str, yielded: TensorType, output: Buffer | Varying, name: str) -> None:
-    """Check a result against the variable that takes it; a varying one takes any shape."""
+    """Check a result against the variable that takes it; a varying one takes any extents of as many dims."""
     wanted = output.declared.type if isinstance(output, Varying) else output.type
     if yielded.dtype is not wanted.dtype:
         raise OpTypeError(f"{op} yields {yielded}, `{name}` is declared {wanted}", code="output-dtype")
-    if yielded.shape != wanted.shape and not isinstance(output, Varying):
+    takes_extents = isinstance(output, Varying) and len(yielded.shape) == len(wanted.shape)
+    if yielded.shape != wanted.shape and not takes_extents:
         raise OpTypeError(f"{op} yields {yielded}, `{name}` is declared {wanted}")
 
 
