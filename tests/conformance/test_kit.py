@@ -20,13 +20,16 @@ from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import Elementwise, Refusal
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Executor, Simulator
+from openinfer.simulate.state.snapshot import Snapshot
 from openinfer.testing.cases import Case, cases, sampled
 from openinfer.testing.checks import check_operator, wrong
 from openinfer.testing.oracle import Exact, known_oracles
 from openinfer.testing.places import Place, device_place
 from openinfer.testing.refused import RefusedCase
+from openinfer.testing.stepping import wrong_on_device
 from openinfer.testing.values import specials
 from openinfer.testing.waiting import limit_s
+from openinfer.testing.whole_programs import WholeProgram, whole_programs
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -326,6 +329,35 @@ def test_a_missing_kernel_fails_or_is_skipped_with_its_reason() -> None:
     assert lenient.returncode == 0
     assert "device vulkan: vulkan has no exp" in lenient.stdout
     assert " 1 skipped" in lenient.stdout
+
+
+@pytest.mark.parametrize("program", whole_programs(), ids=lambda program: program.name)
+def test_a_wrong_result_of_a_step_is_named(program: WholeProgram) -> None:
+    """The expected result of the last step is changed: that a place gives another is found there and nowhere else."""
+    *before, last = program.results
+    name = next(iter(last))
+    changed = {**last, name: last[name] + np.ones((), last[name].dtype)}
+
+    lines = wrong_on_device(replace(program, results=(*before, changed)), "cpu", ENVIRONMENT)
+
+    number = len(before)
+    runs = ["", " after a snapshot"] if program.has_state else [""]
+    named = [line.partition(" is ")[0] for line in lines]
+    assert named == [f"{program.name}, step {number}{run}: {name}" for run in runs]
+
+
+def test_state_that_a_snapshot_leaves_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    (program,) = (program for program in whole_programs() if program.name == "registers")
+
+    def forget(_executor: Executor, _snapshot: Snapshot) -> None:
+        """Restore nothing."""
+
+    monkeypatch.setattr(Executor, "restore", forget)
+
+    lines = wrong_on_device(program, "cpu", ENVIRONMENT)
+
+    assert lines
+    assert all(" after a snapshot: " in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The pytest plugin of the conformance kit: its options, and one test per operator and element type.
+"""The pytest plugin of the conformance kit: its options, one test per operator and element type, one per program.
 
 ``pytest --pyargs openinfer.testing.conformance --openinfer-device NAME`` runs the kit against a device.
 """
@@ -10,7 +10,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import pytest
+
+    from openinfer.plugins.environment import Environment
 
 CASES_ON = "conformance cases on "
 """A property of a test has this name and that of a device or target: how many cases it ran there."""
@@ -38,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="operator to test (repeatable; default all)",
+        help="operator to test (repeatable; default all, and whole programs)",
     )
     group.addoption(
         "--openinfer-sample",
@@ -62,21 +66,27 @@ def _count(text: str) -> int:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one test per device or target, operator and element type."""
-    if "openinfer_cell" not in metafunc.fixturenames:
+    """Make one test per device or target, operator and element type, and one per device or target and program."""
+    made_of: dict[str, Callable[[pytest.Config], Sequence[tuple[str, ...]]]] = {
+        "openinfer_cell": _cells,
+        "openinfer_program": _programs,
+    }
+    asked = [name for name in made_of if name in metafunc.fixturenames]
+    if not asked:
         return
     import pytest
 
     from openinfer.errors import OpenInferError
 
-    try:
-        cells = _cells(metafunc.config)
-    except OpenInferError as error:
-        raise pytest.UsageError(str(error)) from None
-    # The kind is named because a device and a target may have the same name.
-    kinds = {kind for kind, *_ in cells}
-    ids = ["-".join(cell if len(kinds) > 1 else cell[1:]) for cell in cells]
-    metafunc.parametrize("openinfer_cell", cells, ids=ids)
+    for name in asked:
+        try:
+            cells = made_of[name](metafunc.config)
+        except OpenInferError as error:
+            raise pytest.UsageError(str(error)) from None
+        # The kind is named because a device and a target may have the same name.
+        kinds = {kind for kind, *_ in cells}
+        ids = ["-".join(cell if len(kinds) > 1 else cell[1:]).replace(" ", "-") for cell in cells]
+        metafunc.parametrize(name, cells, ids=ids)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -100,16 +110,39 @@ def _cells(config: pytest.Config) -> list[tuple[str, str, str, str]]:
     from openinfer.testing.values import types_of_language
 
     environment = Environment.default()
-    targets: list[str] = config.getoption("--openinfer-target") or []
-    devices: list[str] = config.getoption("--openinfer-device") or ([] if targets else ["cpu"])
-    places = [("device", environment.device(name).name) for name in devices]
-    places += [("target", environment.target(name).name) for name in targets]
     named: list[str] = config.getoption("--openinfer-op") or sorted(environment.ops)
     ops = [environment.op(name) for name in named]
     return [
         (kind, place, op.name, dtype)
-        for kind, place in places
+        for kind, place in _places(config, environment)
         for op in ops
         for dtype in types_of_language(environment.dtypes)
         if dtype in op.dtypes
     ]
+
+
+def _programs(config: pytest.Config) -> list[tuple[str, str, str]]:
+    """Return kind and name of a place, and the name of a whole program, of each test; none where operators are named.
+
+    Raises:
+        OpenInferError: a device or target is unknown.
+    """
+    from openinfer.plugins.environment import Environment
+    from openinfer.testing.whole_programs import whole_programs
+
+    if config.getoption("--openinfer-op"):
+        return []
+    places = _places(config, Environment.default())
+    return [(kind, place, program.name) for kind, place in places for program in whole_programs()]
+
+
+def _places(config: pytest.Config, environment: Environment) -> list[tuple[str, str]]:
+    """Return kind and name of each device and target to test.
+
+    Raises:
+        OpenInferError: one is unknown.
+    """
+    targets: list[str] = config.getoption("--openinfer-target") or []
+    devices: list[str] = config.getoption("--openinfer-device") or ([] if targets else ["cpu"])
+    places = [("device", environment.device(name).name) for name in devices]
+    return places + [("target", environment.target(name).name) for name in targets]
