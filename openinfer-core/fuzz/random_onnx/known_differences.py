@@ -180,6 +180,15 @@ def _sums_nothing(case: Case) -> bool:
     return kernel is not None and not math.prod(kernel.shape[1:])
 
 
+def _adds_in_pairs(case: Case) -> bool:
+    """Whether bytes without sign meet bytes with one, and two neighbouring products may have more than 16 bits."""
+    x, kernel = case.inputs[0], case.inputs[3 if "QLinear" in case.node.op_type else 1]
+    if x is None or kernel is None or x.dtype.kind == kernel.dtype.kind:
+        return False
+    greatest = [int(np.abs(operand.astype(np.int64)).max(initial=0)) for operand in (x, kernel)]
+    return 2 * math.prod(greatest) > np.iinfo(np.int16).max
+
+
 DIFFERENCES = (
     Difference(
         frozenset({"Cast", "CastLike"}),
@@ -241,6 +250,11 @@ DIFFERENCES = (
         frozenset({"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"}),
         "sums of no products are what was in memory before, and not 0, which is quantised to the zero point",
         _sums_nothing,
+    ),
+    Difference(
+        frozenset({"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"}),
+        "products of bytes with and without sign are added in pairs of 16 bits, which saturate, on x86 without VNNI",
+        _adds_in_pairs,
     ),
     Difference(
         frozenset({"Gelu", "HardSwish"}),
