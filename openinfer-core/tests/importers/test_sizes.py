@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from pathlib import Path
 from typing import Any
 
@@ -347,3 +348,26 @@ def test_pools_that_round_up_have_one_form(kernel: int, tmp_path: Path) -> None:
     imported = load(saved(proto, tmp_path))
     for length in (3, 4, 7, 8):
         agrees(proto, imported, {"x": rand(1, 1, length)})
+
+
+def chain_of_sizes(length: int) -> Any:
+    """Return a model whose result has an extent that adds and divides so many times."""
+    steps = [node("Add" if n % 2 else "Div", f"size{n} two", f"size{n + 1}") for n in range(length)]
+    nodes = [node("Shape", "x", "size0"), *steps, node("Expand", f"row size{length}", "y")]
+    return model(nodes, [info("x", ["T"])], [info("y", None)], weights(two=np.array(2), row=rand(1)))
+
+
+def calls_of_import(length: int, tmp_path: Path) -> int:
+    """Return how many functions are called while a chain is imported: the same number in every run."""
+    path = saved(chain_of_sizes(length), tmp_path)
+    load(path)
+    profile = cProfile.Profile()
+    profile.runcall(load, path)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_the_work_for_sizes_that_are_divided_again_and_again_grows_with_their_number(tmp_path: Path) -> None:
+    few, many = (calls_of_import(length, tmp_path) for length in (20, 40))
+    assert many < 4 * few
+    proto = chain_of_sizes(20)
+    agrees(proto, load(saved(proto, tmp_path)), {"x": rand(3000)})

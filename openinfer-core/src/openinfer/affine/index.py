@@ -139,19 +139,21 @@ class Quotient:
     of: Index
     by: Index
     text: str = field(init=False, repr=False, compare=False)
+    _interval: Interval | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", f"({self.of})//{_divisor_text(self.by)}")
 
+    def __hash__(self) -> int:
+        # A text keeps its hash: that of parts would be computed again at every level of divisions within one another.
+        return hash(self.text)
+
     @property
     def interval(self) -> Interval:
-        # Computed once: twice for each of some divisions within one another would be 2**depth times.
-        bounds = self.of.interval
-        low, high = bounds.low, bounds.high
-        by = self.by.constant
-        if by is None:
-            return Interval(None if low is None else min(low, 0), None if high is None else max(high, 0))
-        return Interval(None if low is None else low // by, None if high is None else high // by)
+        # Kept: those of divisions within one another would be computed again at every level.
+        if self._interval is None:
+            object.__setattr__(self, "_interval", _interval_of_quotient(self.of.interval, self.by.constant))
+        return self._interval or Interval(None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,9 @@ class Remainder:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", f"({self.of})%{_divisor_text(self.by)}")
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     @property
     def interval(self) -> Interval:
@@ -330,6 +335,13 @@ class Index(Arithmetic):
 def variables_of(atom: Atom) -> frozenset[Var]:
     """Return the variables of an atom."""
     return frozenset((atom,)) if isinstance(atom, Var) else atom.of.variables() | atom.by.variables()
+
+
+def _interval_of_quotient(bounds: Interval, by: int | None) -> Interval:
+    low, high = bounds.low, bounds.high
+    if by is None:
+        return Interval(None if low is None else min(low, 0), None if high is None else max(high, 0))
+    return Interval(None if low is None else low // by, None if high is None else high // by)
 
 
 def _term_key(term: Term) -> tuple[bool, tuple[str, ...]]:

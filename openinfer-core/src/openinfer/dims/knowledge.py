@@ -41,6 +41,7 @@ class Knowledge:
         self._divisions: set[Atom] = set()
         self._open_divisions: list[_Division] = []
         self._answers: dict[Condition, bool | None] = {}
+        self._intervals: dict[Atom, Interval] = {}
         self._splits = 0
         self._running: dict[tuple[int, frozenset[Index]], Knowledge] = {}
 
@@ -52,11 +53,12 @@ class Knowledge:
     def declare(self, name: str, bounds: Interval) -> None:
         """Take in the bounds of a symbol that no condition has named so far."""
         self._bounds[name] = bounds
+        self._intervals.clear()
 
     def assume(self, condition: Condition) -> None:
         """Take in a condition that holds."""
         self._describe(condition.index)
-        self._answers.clear()
+        self._reopen()
         self._conditions.append(condition)
         if condition.relation is Relation.UNEQUAL:
             # A size that is not 0 and not below 0 is at least 1.
@@ -80,6 +82,10 @@ class Knowledge:
             self._describe(condition.index)
             answer = self._answers[condition] = self._certain(condition)
             return answer
+
+    def _reopen(self) -> None:
+        """Forget which questions are open: a condition more may decide them. What is certain stays certain."""
+        self._answers = {condition: answer for condition, answer in self._answers.items() if answer is not None}
 
     # Facts about indices that are made of sizes and loop variables
 
@@ -119,6 +125,10 @@ class Knowledge:
 
     def _certain(self, condition: Condition) -> bool | None:
         index = condition.index
+        bounds = self._interval(index)
+        if bounds.high is not None and bounds.high < 0:
+            # The search for a proof of the opposite takes long where sizes are divided many times over.
+            return condition.relation is Relation.UNEQUAL
         if condition.relation is Relation.AT_LEAST:
             return True if self.is_at_least(index, 0) else False if self.is_at_least(-index, 1) else None
         is_zero = self._is_zero(index)
@@ -280,16 +290,20 @@ class Knowledge:
         return [index.evaluate(dict(zip(ends, corner, strict=True))) for corner in product(*ends.values())]
 
     def _interval_of(self, atom: Atom) -> Interval:
-        match atom:
-            case Let():
-                return _of_let(atom.kind, [self._interval(part) for part in atom.parts])
-            case Var():
-                return self._bounds.get(atom.name, atom.interval)
-            case Quotient() | Remainder():
-                if not self._is_above_zero(atom):
-                    return Interval(None, None)
-                of, by = self._interval(atom.of), self._interval(atom.by)
-                return _of_quotient(of, by) if isinstance(atom, Quotient) else _of_remainder(of, by)
+        if isinstance(atom, Var) and not isinstance(atom, Let):
+            return self._bounds.get(atom.name, atom.interval)
+        bounds = self._intervals.get(atom)
+        if bounds is None:
+            bounds = self._intervals[atom] = self._interval_of_parts(atom)
+        return bounds
+
+    def _interval_of_parts(self, atom: Let | _Division) -> Interval:
+        if isinstance(atom, Let):
+            return _of_let(atom.kind, [self._interval(part) for part in atom.parts])
+        if not self._is_above_zero(atom):
+            return Interval(None, None)
+        of, by = self._interval(atom.of), self._interval(atom.by)
+        return _of_quotient(of, by) if isinstance(atom, Quotient) else _of_remainder(of, by)
 
     def _is_above_zero(self, division: _Division) -> bool:
         """Return whether the divisor was proved to be positive: nothing is certain of other divisions."""
@@ -315,10 +329,12 @@ class Knowledge:
         if self.is_at_least(division.by, 1):
             self._open_divisions.remove(division)
             self._divisions.add(division)
+            if division.by.constant is None:
+                self._intervals.clear()
             self._note_meaning(division)
 
     def _note_meaning(self, atom: Let | _Division) -> None:
-        self._answers.clear()
+        self._reopen()
         self._conditions += self._meaning(atom)
         if not isinstance(atom, Let):
             self._conditions += self._together(atom)

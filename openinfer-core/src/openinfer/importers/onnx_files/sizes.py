@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from openinfer import dims, symbolic
 from openinfer.affine import Index, Var
-from openinfer.dims import Dim, Let, Size, sources
+from openinfer.dims import Condition, Dim, Let, Relation, Size, sources
 from openinfer.errors import ModelImportError
 from openinfer.ir.text import type_text
 from openinfer.symbolic import BinOp, Const
@@ -91,11 +91,14 @@ def typed(dtype: DType, sizes: Sequence[Size]) -> str:
 
 def has_text(size: Size) -> bool:
     """Whether program text has a form for a size."""
-    try:
-        expression(size)
-    except ModelImportError:
-        return False
-    return True
+    if not isinstance(size, Dim):
+        return True
+
+    def is_certain(condition: Condition) -> bool:
+        # Equations only tell an exact division from one that is rounded down: both have a form.
+        return condition.relation is Relation.AT_LEAST and size.asked.certain(condition) is True
+
+    return dims.expression(size.index, is_certain) is not None
 
 
 def divisors(index: Index) -> Iterator[int]:
