@@ -98,8 +98,35 @@ def test_one_of_two_numbers_that_a_node_accepts_is_advice(name: str, option: str
 def test_an_extent_that_a_program_cannot_express_names_the_sizes_to_fix(tmp_path: Path) -> None:
     places = weights(first=np.array([-1]), last=np.array([-4]), axes=np.array([0]), steps=np.array([-1]))
     proto = model([node("Slice", "x first last axes steps", "y")], [info("x", ["T"])], [info("y", None)], places)
-    with pytest.raises(ModelImportError, match=r"which a program cannot express: fix it with --set T=NUMBER"):
+    with pytest.raises(ModelImportError, match=r"Slice 'y'.*a program cannot express it: fix it with --set T=NUMBER"):
         load(saved(proto, tmp_path))
+
+
+def test_an_extent_without_a_form_is_a_formula_whose_letters_are_explained(tmp_path: Path) -> None:
+    """The places that `Slice` counts from the end have no form of their own in a program."""
+    nodes = [
+        node("Shape", "x", "n"),
+        node("Shape", "z", "m"),
+        node("Sub", "n m", "first"),
+        node("Slice", "x first end", "y"),
+    ]
+    inputs = [info("x", ["n"]), info("z", ["past-p"])]
+    proto = model(nodes, inputs, [info("y", None)], weights(end=np.array([2**62])))
+    with pytest.raises(ModelImportError) as caught:
+        load(saved(proto, tmp_path))
+    assert str(caught.value).splitlines()[1].strip() == (
+        "Slice 'y'(f32[n], i64[1], i64[1]): an extent of the result is n - max(0, p), where p is n - past_p, plus "
+        "n where that is below 0; a program cannot express it: fix it with --set n=NUMBER --set past-p=NUMBER"
+    )
+
+
+def test_a_range_names_every_input_that_is_not_known(tmp_path: Path) -> None:
+    inputs = [info("first", [], TensorProto.INT64), info("last", [], TensorProto.INT64)]
+    proto = model([node("Range", "first last two", "y")], inputs, [info("y", None)], weights(two=np.array(2)))
+    with pytest.raises(ModelImportError, match="inputs 'first' and 'last' have to be known at import") as caught:
+        load(saved(proto, tmp_path))
+    assert caught.value.inputs == ("first", "last")
+    assert "fix --set first=VALUE and --set last=VALUE" in str(caught.value)
 
 
 def test_what_a_side_of_a_branch_demands_is_not_taken(tmp_path: Path) -> None:
@@ -371,3 +398,8 @@ def test_the_work_for_sizes_that_are_divided_again_and_again_grows_with_their_nu
     assert many < 4 * few
     proto = chain_of_sizes(20)
     agrees(proto, load(saved(proto, tmp_path)), {"x": rand(3000)})
+
+
+def test_a_size_of_more_parentheses_than_a_program_may_have_is_to_be_fixed(tmp_path: Path) -> None:
+    with pytest.raises(ModelImportError, match=r"Expand 'y'.* has to be known at import: fix --set T=NUMBER"):
+        load(saved(chain_of_sizes(80), tmp_path))

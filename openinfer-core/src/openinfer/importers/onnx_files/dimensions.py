@@ -11,6 +11,7 @@ from openinfer.affine import Var
 from openinfer.dims import Condition, Dim, Let, NeedsNumberError, Relation, Space, collected, index_of, sources
 from openinfer.errors import ModelImportError
 from openinfer.importers.onnx_files.demands import LARGEST, least_sizes, take
+from openinfer.importers.onnx_files.size_words import condition_in_words
 from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.symbolic import LITERAL_WORDS, ROUNDINGS, IntExpr, Name
 
@@ -263,7 +264,7 @@ class Dimensions:
         """
         sizes = least_sizes(self.space, dict.fromkeys((*self.sizes, *self._indices, *self.counts), 0))
         if sizes is None:
-            demands = " and ".join(map(str, self.space.facts))
+            demands = " and ".join(map(condition_in_words, self.space.facts))
             names = {name for fact in self.space.facts for name in sources(fact.index)}
             message = f"no sizes meet {demands}: fix them with {self.options(names)}"
             raise ModelImportError(message, code="import-unsupported")

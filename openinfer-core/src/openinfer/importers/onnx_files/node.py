@@ -28,12 +28,12 @@ class UnsupportedNodeError(Exception):
 
 
 class NeedsValueError(Exception):
-    """A node whose input has to be known at import. ``position`` is that of the input."""
+    """A node of which inputs have to be known at import. ``positions`` are those of the inputs."""
 
-    def __init__(self, node: SourceNode, position: int) -> None:
-        super().__init__(node.title, position)
+    def __init__(self, node: SourceNode, *positions: int) -> None:
+        super().__init__(node.title, *positions)
         self.node = node
-        self.position = position
+        self.positions = positions
 
 
 @dataclass(frozen=True, slots=True, eq=False)

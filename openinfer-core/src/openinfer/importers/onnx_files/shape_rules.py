@@ -8,6 +8,7 @@ from openinfer.affine import Index, Quotient, Remainder, Var
 from openinfer.dims import Condition, Dim, Let, LetKind, NeedsNumberError, Path, Relation, sources
 from openinfer.errors import ModelImportError, OpenInferError
 from openinfer.importers.onnx_files.demands import fixing, is_bound, take
+from openinfer.importers.onnx_files.size_words import condition_in_words
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
 
@@ -80,7 +81,7 @@ class ShapeRules:
     def _take(self, schema: OpSchema, guards: Sequence[Condition], paths: Sequence[_TypesPath]) -> None:
         equations = [equation for guard in guards if (equation := fixing(guard, self._space))]
         if equations:
-            demands = " and ".join(map(str, equations))
+            demands = " and ".join(map(condition_in_words, equations))
             message = f"{schema.name} needs {demands}: fix the size with {self._dimensions.advice(equations)}"
             raise FixedSizesError(message, sizes=self._dimensions.numbers(self._certain(equations, paths)))
         for guard in guards:
@@ -157,7 +158,7 @@ def _freest(paths: Sequence[_TypesPath]) -> tuple[_TypesPath, list[Condition]]:
             continue
         is_form = guard in freest.choices or (guard.relation is Relation.AT_LEAST and not is_bound(guard))
         if is_form and any(path.error is None for path in others):
-            message = f"the result has one form where {guard}, and another one elsewhere"
+            message = f"the result has one form where {condition_in_words(guard)}, and another one elsewhere"
             raise NeedsNumberError(message, sizes=sources(guard.index))
         guards.append(guard)
     return freest, guards

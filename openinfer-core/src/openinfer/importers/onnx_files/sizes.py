@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeGuard
 
 from openinfer import dims, symbolic
 from openinfer.affine import Index, Var
 from openinfer.dims import Condition, Dim, Let, Relation, Size, sources
 from openinfer.errors import ModelImportError
+from openinfer.importers.onnx_files.size_words import size_in_words
 from openinfer.ir.text import type_text
 from openinfer.symbolic import BinOp, Const
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
     from openinfer.dtypes import DType
     from openinfer.symbolic import IntExpr
+
+
+MOST_PARENTHESES = symbolic.MAX_DEPTH - 1
+"""Parentheses within one another that program text may have in a size: its statement has some of its own."""
 
 
 def is_number(size: object) -> TypeGuard[int]:
@@ -62,17 +68,21 @@ def expression(size: Size) -> IntExpr:
     """
     if isinstance(size, Dim):
         written = dims.expression(size.index, lambda condition: size.asked.certain(condition) is True)
-        if written is not None:
+        if written is not None and _parentheses(written) <= MOST_PARENTHESES:
             return written
         options = " ".join(f"--set {name}=NUMBER" for name in sorted(sources(size.index)))
-        message = f"an extent of the result is {size}, which a program cannot express: fix it with {options}"
-        raise ModelImportError(message, code="import-unsupported")
+        raise ModelImportError(f"{unwritten_text(size)}: fix it with {options}", code="import-unsupported")
     return Const(size) if size >= 0 else BinOp("-", Const(0), Const(-size))
 
 
+def unwritten_text(size: Size) -> str:
+    """Return the sentence of an error about a size that program text has no form for."""
+    return f"an extent of the result is {size_in_words(size)}; a program cannot express it"
+
+
 def size_text(size: Size) -> str:
-    """Return a size as text for people, whether programs have a form for it or not."""
-    return symbolic.text(expression(size)) if has_text(size) else str(size)
+    """Return a size as text for people: ``?`` where programs have no form for it."""
+    return symbolic.text(expression(size)) if has_text(size) else "?"
 
 
 def shape_text(sizes: Sequence[Size]) -> str:
@@ -98,7 +108,13 @@ def has_text(size: Size) -> bool:
         # Equations only tell an exact division from one that is rounded down: both have a form.
         return condition.relation is Relation.AT_LEAST and size.asked.certain(condition) is True
 
-    return dims.expression(size.index, is_certain) is not None
+    written = dims.expression(size.index, is_certain)
+    return written is not None and _parentheses(written) <= MOST_PARENTHESES
+
+
+def _parentheses(expr: IntExpr) -> int:
+    """Return how many parentheses of a text are within one another."""
+    return max(accumulate((char == "(") - (char == ")") for char in symbolic.text(expr)))
 
 
 def divisors(index: Index) -> Iterator[int]:

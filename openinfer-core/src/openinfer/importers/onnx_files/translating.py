@@ -29,7 +29,7 @@ from openinfer.importers.onnx_files.package import onnx_module
 from openinfer.importers.onnx_files.problems import Problem, error_of
 from openinfer.importers.onnx_files.registry import RUNTIME
 from openinfer.importers.onnx_files.shape_rules import FixedSizesError
-from openinfer.importers.onnx_files.sizes import is_number, names_of
+from openinfer.importers.onnx_files.sizes import has_text, is_number, names_of, size_text, unwritten_text
 from openinfer.importers.onnx_files.stages import stage_of
 from openinfer.importers.onnx_files.translators import translators
 from openinfer.importers.onnx_files.values import Call, Value
@@ -124,10 +124,26 @@ def _translated(model: SourceModel, values: dict[str, Any], environment: Environ
     inputs = input_values(model.graph.inputs, dimensions, values)
     scope = {value.name: value for value in inputs}
     translate_graph(model.graph, scope, state)
+    writers = {name: node for node in model.graph.nodes for name in node.outputs}
+    for info in model.graph.outputs:
+        if info.name in writers and info.name in scope:
+            _check_output(scope[info.name], writers[info.name], scope, state)
     if state.problems:
         return state.problems
     outputs = [(info.name, _output(info, scope, state)) for info in model.graph.outputs]
     return Translation(emit.program(model.name, inputs, outputs), state.nodes, state.folded)
+
+
+def _check_output(value: Value, source: SourceNode, scope: Mapping[str, Value], state: _State) -> None:
+    """Note a problem where an output has an extent that a program cannot declare."""
+    if names_of(*value.dims) & state.emit.counts.keys():
+        return
+    unwritten = [dim for dim in value.dims if not has_text(dim)]
+    if unwritten:
+        options = state.emit.dimensions.options(names_of(*unwritten))
+        reason = f"{unwritten_text(unwritten[0])}: fix it with {options}"
+        types = _types(Node(source, tuple(scope.get(name) for name in source.inputs), state.emit))
+        state.problems.append(_Problem(source, reason, types))
 
 
 def _output(info: TensorInfo, scope: Mapping[str, Value], state: _State) -> Value:
@@ -237,7 +253,7 @@ def _with_graphs(node: Node, scope: Mapping[str, Value], state: _State) -> Seque
     try:
         return control_flow(node, scope, translated)
     except NeedsValueError:
-        if not any(_sources(node.source.inputs[0], state.model.graph, scope)) and len(state.problems) > problems:
+        if not any(_sources(node.source.inputs[:1], state.model.graph, scope)) and len(state.problems) > problems:
             return None
         # One side cannot be translated, or the sides differ: the condition decides which.
         del state.problems[problems:]
@@ -340,23 +356,27 @@ _RANDOM = frozenset(
 
 
 def _needs_value(node: Node, needed: NeedsValueError, scope: Mapping[str, Value], state: _State) -> _Problem:
-    name = node.source.inputs[needed.position]
-    sources, sizes = _sources(name, state.model.graph, scope)
+    names = list(dict.fromkeys(node.source.inputs[position] for position in needed.positions))
+    sources, sizes = _sources(names, state.model.graph, scope)
     options = [f"--set {source}=VALUE" for source in sources]
     options += [state.emit.dimensions.options(sizes)] if sizes else []
-    reason = f"input {name!r} has to be known at import"
+    *others, last = map(repr, names)
+    listed = f"inputs {', '.join(others)} and {last} have" if others else f"input {last} has"
+    reason = f"{listed} to be known at import"
     if options:
         reason += f": fix {' and '.join(options)}"
     return _Problem(node.source, reason, _types(node), "import-value", sources)
 
 
-def _sources(name: str, graph: SourceGraph, scope: Mapping[str, Value]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the inputs of a graph that a value depends on, and the sizes: shapes depend on no elements."""
+def _sources(
+    names: Sequence[str], graph: SourceGraph, scope: Mapping[str, Value]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the inputs of a graph that values depend on, and the sizes: shapes depend on no elements."""
     writers = {output: node for node in graph.nodes for output in node.outputs}
     inputs = [info.name for info in graph.inputs]
     sources: dict[str, None] = {}
     sizes: frozenset[str] = frozenset()
-    seen, waiting = {name}, [name]
+    seen, waiting = set(names), [*reversed(names)]
     while waiting:
         current = waiting.pop()
         if current in inputs:
@@ -373,7 +393,9 @@ def _sources(name: str, graph: SourceGraph, scope: Mapping[str, Value]) -> tuple
 
 
 def _types(node: Node) -> str:
-    shown = ["none" if value is None else f"{value.dtype}[{','.join(map(str, value.dims))}]" for value in node.inputs]
+    shown = [
+        "none" if value is None else f"{value.dtype}[{','.join(map(size_text, value.dims))}]" for value in node.inputs
+    ]
     return ", ".join(shown)
 
 

@@ -12,7 +12,7 @@ from openinfer.dtypes import BOOL, F32, I64
 from openinfer.importers.onnx_files.demands import LARGEST
 from openinfer.importers.onnx_files.elements import scalar_of
 from openinfer.importers.onnx_files.families.elementwise import cast
-from openinfer.importers.onnx_files.node import Node
+from openinfer.importers.onnx_files.node import NeedsValueError, Node
 from openinfer.importers.onnx_files.registry import translates
 from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.values import known
@@ -286,12 +286,19 @@ def _eye_like(node: Node) -> Value:
 
 @translates("Range")
 def _range(node: Node) -> Value:
+    unknown = [position for position in range(3) if not _is_known(node.given(position))]
+    if unknown:
+        raise NeedsValueError(node.source, *unknown)
     start, limit, step = (_bound(node, position) for position in range(3))
     if isinstance(start, Dim) or isinstance(limit, Dim) or isinstance(step, Dim):
         count = _steps_of_sizes(node, start, limit, step)
     else:
         count = _steps(node, start, limit, step)
     return node.emit.typed("range", node.given(0).dtype, (count,), start=start, limit=limit, step=step)
+
+
+def _is_known(value: Value) -> bool:
+    return value.payload is not None or value.integers() is not None
 
 
 def _steps_of_sizes(node: Node, start: Size | float, limit: Size | float, step: Size | float) -> Size:
