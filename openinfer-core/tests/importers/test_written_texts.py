@@ -104,3 +104,22 @@ def test_a_program_that_the_language_cannot_express_is_an_error_of_the_import(
     path = saved(model([node("Relu", "x", "y")], [info("x", [2])], [info("y", None)]), tmp_path)
     with pytest.raises(ModelImportError, match="the model needs a program that the language cannot express"):
         load(path)
+
+
+def test_numbers_are_called_by_what_operators_use_them_for(tmp_path: Path) -> None:
+    nodes = [node("Mul", "x a", "t"), node("Div", "t b", "u"), node("Mul", "u c", "v"), node("Pow", "v e", "y")]
+    numbers = {"a": 0.018904, "b": -255.0, "c": 0.0189041, "e": 1 / 3}
+    initial = weights(**{name: np.array(number, np.float32) for name, number in numbers.items()})
+    text = load(saved(model(nodes, [info("x", [2])], [info("y", None)], initial), tmp_path)).text
+    assert "op mul(x, factor_0_0189) >> t;" in text
+    assert "op div(t, divisor_m255) >> u;" in text
+    assert "op mul(u, factor_0_0189_2) >> v;" in text
+    assert "op pow(v, exponent_0_333) >> y;" in text
+
+
+def test_a_number_that_operators_use_in_several_ways_is_a_number(tmp_path: Path) -> None:
+    nodes = [node("Div", "x a", "t"), node("Div", "a t", "u"), node("Mul", "u one", "y")]
+    initial = weights(a=np.array(12.5, np.float32), one=np.array([1, 1], np.float32))
+    text = load(saved(model(nodes, [info("x", [2])], [info("y", None)], initial), tmp_path)).text
+    assert "op div(x, number_12_5) >> t;" in text
+    assert "op div(number_12_5, t) >> u;" in text

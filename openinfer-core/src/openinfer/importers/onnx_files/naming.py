@@ -105,9 +105,9 @@ class Stems:
         """Return the stem of a weight."""
         return legal(self._weights.get(name, ""), fallback)
 
-    def number(self, name: str, count: int, number: float | bool) -> str:
-        """Return the stem of a constant that is one number all over."""
-        return self.weight(name, "numbers") if keeps_name(name, count) else number_stem(number)
+    def number(self, name: str, count: int, number: float | bool, use: str = "") -> str:
+        """Return the stem of a constant that is one number all over, and that an operator uses so."""
+        return self.weight(name, "numbers") if keeps_name(name, count) else number_stem(number, use)
 
     def value(self, name: str, op: str, stage: str = "") -> str:
         """Return the stem for the result of a call, as `value_stem`."""
@@ -139,10 +139,30 @@ def keeps_name(name: str, count: int) -> bool:
     return bool(name) and (count > 1 or ("." in name and "/" not in name and not is_anonymous(name)))
 
 
-def number_stem(value: float | bool) -> str:
-    """Return a stem for a constant number."""
+_USES = {
+    "add": ("offset", "offset"),
+    "sub": ("minuend", "offset"),
+    "mul": ("factor", "factor"),
+    "div": ("dividend", "divisor"),
+    "mod": ("dividend", "modulus"),
+    "pow": ("base", "exponent"),
+    "max": ("lower_bound", "lower_bound"),
+    "min": ("upper_bound", "upper_bound"),
+}
+"""What the operands of arithmetic are called, whose inputs have letters for names."""
+
+
+def use_of(op: str, position: int, name: str) -> str:
+    """Return what an input of an operator is called; empty where its name, a letter, says nothing."""
+    uses = _USES.get(op, ())
+    return uses[position] if position < len(uses) else name if len(name) > 1 else ""
+
+
+def number_stem(value: float | bool, use: str = "") -> str:
+    """Return a stem for a constant number: a word for it, or what it is used as with three digits of it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if abs(value) >= LARGE:
         return "lowest" if value < 0 else "highest"
-    return _NUMBERS.get(float(value)) or legal(f"c_{value!r}".replace("-", "m"), "number")
+    digits = f"{value:.3g}" if isinstance(value, float) else str(value)
+    return _NUMBERS.get(float(value)) or legal(f"{use or 'number'}_{digits}".replace("-", "m"), "number")

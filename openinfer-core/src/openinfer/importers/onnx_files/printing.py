@@ -11,7 +11,7 @@ from openinfer.importers.onnx_files.cache_text import cache_declaration, cache_l
 from openinfer.importers.onnx_files.caches import APPEND, CALLS, cache_of, cache_stems
 from openinfer.importers.onnx_files.elements import uniform
 from openinfer.importers.onnx_files.loops import Carried, Loop, LoopCall, Table
-from openinfer.importers.onnx_files.naming import Names, Stems, keeps_name, legal, value_stem
+from openinfer.importers.onnx_files.naming import Names, Stems, keeps_name, legal, use_of, value_stem
 from openinfer.importers.onnx_files.setting_values import attribute_of
 from openinfer.importers.onnx_files.sizes import names_of, shape_text, size_text, typed
 from openinfer.importers.onnx_files.stage_text import HEAVY, LONGEST_LINE, comment, label, stage_end
@@ -75,6 +75,7 @@ class _Printer:
         self._numbers: dict[tuple[str, str, tuple[int, ...], str], str] = {}
         self._result = Printed("")
         self._stems = Stems()
+        self._uses: dict[int, str] = {}
 
     def printed(self, title: str) -> Printed:
         program, result = self._program, self._result
@@ -149,6 +150,13 @@ class _Printer:
         values += [value for _, value in self._program.outputs]
         weights = [v.name for v in {id(v): v for v in values}.values() if v.payload is not None and v.name]
         self._stems = Stems(weights, (call.stage for call in self._program.calls))
+        for call in self._program.calls:
+            schema = self._environment.ops.get(call.op)
+            for position, value in enumerate(call.inputs if schema else ()):
+                if schema and value is not None and value.payload is not None:
+                    use = use_of(call.op, position, schema.inputs[min(position, len(schema.inputs) - 1)].name)
+                    # What operators use in different ways is a number.
+                    self._uses[id(value)] = use if self._uses.get(id(value), use) == use else ""
 
     def _state(self, name: str, value: Value) -> str:
         """Return the declaration of a state, with the tensor that it starts with."""
@@ -169,20 +177,21 @@ class _Printer:
 
     # Constants
 
-    def _ref(self, value: Value) -> str:
+    def _ref(self, value: Value, use: str = "") -> str:
         found = self._of.get(id(value)) or index_of(value, self._program.indices)
         if found is None:
-            found = self._of[id(value)] = self._constant(value, value.known)
+            found = self._of[id(value)] = self._constant(value, value.known, self._uses.get(id(value), use))
         return found
 
-    def _constant(self, value: Value, payload: Payload) -> str:
+    def _constant(self, value: Value, payload: Payload, use: str) -> str:
         number = uniform(payload)
         kind = typed(value.dtype, value.dims)
         if number is not None:
             text = scalar_text(value.dtype, number)
-            key = (value.dtype.name, text, payload.shape, value.name if keeps_name(value.name, payload.count) else "")
+            stem = self._stems.number(value.name, payload.count, number, use)
+            key = (value.dtype.name, text, payload.shape, value.name if keeps_name(value.name, payload.count) else stem)
             if key not in self._numbers:
-                name = self._numbers[key] = self._names.new(self._stems.number(value.name, payload.count, number))
+                name = self._numbers[key] = self._names.new(stem)
                 self._constants.append(f"  {name}: {kind} @init({text});")
             return self._numbers[key]
         name = self._names.new(self._stems.weight(value.name, "table"))
@@ -374,11 +383,12 @@ class _Printer:
             spec = schema.inputs[min(position, len(schema.inputs) - 1)]
             if value is None:
                 continue
+            text = self._ref(value, use_of(call.op, position, spec.name))
             if spec.optional:
-                named.append(f"{spec.name}={self._ref(value)}")
+                named.append(f"{spec.name}={text}")
             else:
-                arguments.append(self._ref(value))
-        settings = [f"{name}={self._setting(value)}" for name, value in call.settings.items()]
+                arguments.append(text)
+        settings = [f"{name}={self._setting(name, value)}" for name, value in call.settings.items()]
         targets = [self._target(value, call.op, call.stage) for value in call.outputs]
         if call.declared:
             for name, value in zip(targets, call.outputs, strict=True):
@@ -414,9 +424,9 @@ class _Printer:
                 self._result.values[value.name] = self._of[id(value)]
         return self._of[id(value)]
 
-    def _setting(self, value: Setting) -> str:
+    def _setting(self, name: str, value: Setting) -> str:
         if isinstance(value, Value):
-            return self._ref(value)
+            return self._ref(value, name)
         return value_text(attribute_of(value))
 
 
