@@ -116,6 +116,8 @@ PATTERNS = {
     "product of integers": [*BYTES, node("MatMul", "xf wf", "p"), node("Add", "p wide", "y")],
     "quantised weights": [BYTES[1], node("MatMul", "x wf", "p"), node("Add", "p wide", "y")],
     "quantised again": [*BYTES, node("MatMul", "xf wf", "p"), node("QuantizeLinear", "p two", "y")],
+    "pool of codes": [IMAGES[0], node("MaxPool", "xf", "p", kernel_shape=[2, 2]), node("QuantizeLinear", "p one", "y")],
+    "mean of codes": [IMAGES[0], node("GlobalAveragePool", "xf", "p"), node("QuantizeLinear", "p two", "y")],
     "convolution of integers": [*IMAGES, node("Conv", "xf wf", "y")],
     "channel constants": [
         node("Conv", "pixels filter", "c"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from onnx_models import agrees, info, model, node, run, saved, weights
 
 from openinfer.errors import ModelImportError
 from openinfer.importers import load
+from openinfer.ir.nodes import Op
 from openinfer.plugins.environment import Environment
 
 pytestmark = pytest.mark.skipif("cpu" not in Environment.default().devices, reason="programs run on the device cpu")
@@ -350,3 +352,109 @@ def test_several_scales_lie_along_an_axis_that_there_is(
     proto = model([node("QuantizeLinear", "x s", "y", **attributes)], inputs, [info("y", None, UINT8)], opset=opset)
     with pytest.raises(ModelImportError, match=r"axis=-?\d of \d dims: several scales lie along an axis"):
         load(saved(proto, tmp_path))
+
+
+STEP = 0.02
+"""Of the result of `quantised_network`."""
+
+
+def quantised_network() -> Any:
+    """Return a model as quantisers write it: QuantizeLinear and DequantizeLinear after each operator."""
+    grids = {"x": (0.02, 2), "r": (0.025, -128), "p": (0.025, -128), "c": (0.03, -31), "a": (0.04, -128)}
+    grids |= {"g": (0.03, -128), "f": (0.03, -128), "y": (STEP, 13)}
+    layers = {"v": ((4, 3, 3, 3), "x"), "w": ((4, 4, 3, 3), "p"), "h": ((4, 5), "f")}
+    initial, nodes, pairs = [], [], {}
+    for name, (scale, zero) in grids.items():
+        initial += weights(**{f"{name}s": np.float32(scale), f"{name}z": np.int8(zero)})
+        pairs[name] = [
+            node("QuantizeLinear", f"{name} {name}s {name}z", f"{name}q"),
+            node("DequantizeLinear", f"{name}q {name}s {name}z", f"{name}d"),
+        ]
+    for name, (shape, source) in layers.items():
+        outputs, axis = (5, 1) if name == "h" else (4, 0)
+        steps = (RNG.random(outputs) + 0.5).astype(np.float32) / 256
+        codes = {f"{name}i": whole(*shape), f"{name}b": RNG.integers(-900, 900, outputs).astype(np.int32)}
+        initial += weights(**codes, **{f"{name}t": steps, f"{name}k": np.float32(grids[source][0]) * steps})
+        nodes += [
+            node("DequantizeLinear", f"{name}i {name}t", name, axis=axis),
+            node("DequantizeLinear", f"{name}b {name}k", f"{name}c", axis=0),
+        ]
+    nodes += [*pairs["x"], node("Conv", "xd v vc", "u", pads=[1] * 4), node("Relu", "u", "r"), *pairs["r"]]
+    nodes += [node("MaxPool", "rd", "p", kernel_shape=[2, 2], strides=[2, 2]), *pairs["p"]]
+    nodes += [node("Conv", "pd w wc", "c", pads=[1] * 4), *pairs["c"], node("Add", "cd pd", "a"), *pairs["a"]]
+    nodes += [node("GlobalAveragePool", "ad", "g"), *pairs["g"], node("Flatten", "gd", "f"), *pairs["f"]]
+    nodes += [node("Gemm", "fd h hc", "y"), *pairs["y"]]
+    return model(nodes, [info("x", [1, 3, 8, 8])], [info("yd", None)], initial, opset=21)
+
+
+def test_layers_between_pairs_of_quantisers_work_on_codes(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="what it computes is compared")
+    proto = quantised_network()
+    imported = load(saved(proto, tmp_path))
+
+    # Reals are the terms of the sum of two grids and the result; biases are whole steps of the sums of integers.
+    ops = Counter(found.kind.op for found in imported.graph.blocks["entry"].walk() if isinstance(found.kind, Op))
+    assert ops["dequantize_linear"] == 3
+    assert not ops.keys() & {"relu", "global_avg_pool", "linear", "qmatmul"}
+    assert {imported.model.tensors[name].dtype.name for name in ("vc", "wc", "hc")} == {"i32"}
+    inputs = [{"x": x} for x in rand(20, 1, 3, 8, 8)]
+    differences = [abs(run(imported, each)[0] - quantised_by(runtime, proto, each)[0]) for each in inputs]
+    # ONNX Runtime takes the mean of reals, whose roundings decide near a tie.
+    assert np.mean(np.array(differences) > 0) < 0.1
+    assert np.max(differences) < 1.01 * STEP
+
+
+def test_a_relu_that_the_bounds_of_codes_do_not_imply_stays(tmp_path: Path) -> None:
+    initial = weights(xs=np.float32(0.02), xz=np.uint8(7), w=whole(6, 2, 1, 1), s=scales(6), ys=np.float32(0.1))
+    nodes = [
+        node("DequantizeLinear", "x xs xz", "xf"),
+        node("DequantizeLinear", "w s", "wf", axis=0),
+        node("Conv", "xf wf", "p"),
+        node("Relu", "p", "r"),
+        node("QuantizeLinear", "r ys yz", "y"),
+    ]
+    proto = model(
+        nodes,
+        [info("x", [1, 2, 5, 5], UINT8)],
+        [info("y", None, TensorProto.INT8)],
+        [*initial, *weights(yz=np.int8(-20))],
+        opset=21,
+    )
+    imported = load(saved(proto, tmp_path))
+
+    (codes,) = run(imported, {"x": bytes_of(1, 2, 5, 5)})
+
+    assert "op relu(" in imported.text
+    assert codes.min() == -20
+
+
+@pytest.mark.parametrize("other", [{"ys": np.float32(0.03)}, {"yz": np.uint8(8)}])
+def test_pools_between_two_scales_are_of_reals(other: dict[str, Any], tmp_path: Path) -> None:
+    grids = {"xs": np.float32(0.02), "xz": np.uint8(7), "ys": np.float32(0.02), "yz": np.uint8(7), **other}
+    nodes = [
+        node("DequantizeLinear", "x xs xz", "xf"),
+        node("MaxPool", "xf", "p", kernel_shape=[2, 2]),
+        node("QuantizeLinear", "p ys yz", "y"),
+    ]
+    proto = model(nodes, [info("x", [1, 2, 5, 5], UINT8)], [info("y", None, UINT8)], weights(**grids), opset=21)
+    imported = load(saved(proto, tmp_path))
+
+    assert "op dequantize_linear(x" in imported.text
+    agrees(proto, imported, {"x": bytes_of(1, 2, 5, 5)})
+
+
+def test_a_bias_with_fractions_of_steps_stays_real(tmp_path: Path) -> None:
+    initial = weights(xs=np.float32(0.5), xz=np.uint8(0), w=whole(2, 2), s=np.float32([0.5, 0.25]))
+    nodes = [
+        node("DequantizeLinear", "x xs xz", "xf"),
+        node("DequantizeLinear", "w s", "wf", axis=1),
+        node("Gemm", "xf wf b", "y"),
+    ]
+    for bias, dtype in (([0.75, 0.5], "i32"), ([0.75, 0.4], "f32")):
+        proto = model(
+            nodes, [info("x", [3, 2], UINT8)], [info("y", None)], [*initial, *weights(b=np.float32(bias))], opset=21
+        )
+        imported = load(saved(proto, tmp_path))
+
+        assert f"b: {dtype}[2];" in imported.text
+        agrees(proto, imported, {"x": bytes_of(3, 2)})

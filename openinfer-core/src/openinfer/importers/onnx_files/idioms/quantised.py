@@ -12,6 +12,7 @@ from openinfer.importers.onnx_files.sizes import is_number
 from openinfer.importers.onnx_files.values import Call, Value, known
 
 if TYPE_CHECKING:
+    from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.values import Setting
 
 _WEIGHTS = ("i2", "i4", "i8", "u2", "u4", "u8", "t1", "t2")
@@ -40,7 +41,8 @@ def _product(calls: Calls, call: Call) -> bool:
         return False
     if not size and scale.rank and axis % 2 != columns:
         return False
-    if not size and not is_transposed and _by_integers(calls, call, x, (integers, scale, zero), bias):
+    columns_last = _transposed(integers) if is_transposed else integers
+    if not size and _by_integers(calls, call, x, (columns_last, scale, zero), bias):
         return True
     settings: dict[str, Setting] = {}
     if size:
@@ -53,6 +55,10 @@ def _product(calls: Calls, call: Call) -> bool:
 def _parts(call: Call) -> tuple[Value | None, Value | None, Value | None]:
     x, scale, zero = (*call.inputs, None, None)[:3]
     return x, scale, zero
+
+
+def _transposed(matrix: Value) -> Value:
+    return known(matrix.array().T, matrix.dtype, matrix.name)
 
 
 def _by_integers(
@@ -99,14 +105,22 @@ def _convolution(calls: Calls, call: Call) -> bool:
 
 @ends_with("quantize_linear")
 def _quantised_again(calls: Calls, call: Call) -> bool:
-    """A sum of integers that is scaled and quantised: by one factor, as `qlinear_matmul` does."""
+    """A sum of integers that is scaled and quantised: by one factor, as `qlinear_matmul` does.
+
+    The bounds of the codes are those of a `relu` between the two, whose zero is the zero point.
+    """
     x, scale, zero = _parts(call)
+    clipped = calls.inner(x, "relu")
+    if clipped is not None:
+        if clipped.settings or not _is_lowest(zero, call.outputs[0].dtype):
+            return False
+        x = clipped.inputs[0]
     product = calls.inner(x, "mul")
     if product is None or x is None or scale is None or not scale.is_known or scale.rank or scale.dtype is not F32:
         return False
     real, factor = product.inputs
     converted = calls.writer(real, "cast")
-    if converted is None or calls.writer(converted.inputs[0], "matmul_integer", "conv_integer") is None:
+    if converted is None or not _is_sum_of_integers(calls, converted.inputs[0]):
         return False
     if factor is None or not factor.is_known or scale.array() == 1:
         return False
@@ -114,6 +128,19 @@ def _quantised_again(calls: Calls, call: Call) -> bool:
     product.inputs = (real, steps)
     call.inputs = (x, known(np.asarray(1, np.float32), F32), zero)
     return True
+
+
+def _is_lowest(zero: Value | None, dtype: DType) -> bool:
+    """Whether a zero point is the least code of a type."""
+    if zero is None:
+        return dtype.minimum == 0
+    return zero.is_known and zero.rank == 0 and int(zero.array()) == dtype.minimum
+
+
+def _is_sum_of_integers(calls: Calls, total: Value | None) -> bool:
+    """Whether a value is the sum of products of a layer, maybe with a bias in its steps."""
+    biased = calls.writer(total, "add")
+    return calls.writer(total if biased is None else biased.inputs[0], "matmul_integer", "conv_integer") is not None
 
 
 @ends_with("add")
@@ -130,10 +157,19 @@ def _bias(calls: Calls, call: Call) -> bool:
 
 
 def _scaled(calls: Calls, call: Call, summed: Call, scales: tuple[Value, Value], bias: Value | None) -> None:
-    """Make a call the sum of integers as numbers: times the product of two scales, plus a bias."""
+    """Make a call the sum of integers as numbers: times the product of two scales, plus a bias.
+
+    A bias of whole steps of the sum is added to it before.
+    """
     result, by_channel = call.outputs[0], summed.op == "conv_integer"
-    real, before = Value("", F32, result.dims), [summed]
-    before.append(Call("cast", summed.outputs, {"to": F32}, (real,), stage=call.stage))
+    (total,), before = summed.outputs, [summed]
+    steps = None if bias is None else _in_steps(bias, scales)
+    if steps is not None:
+        biased, row = Value("", I32, result.dims), _along_channels(steps, before, by_channel=by_channel)
+        before.append(Call("add", (total, row), {}, (biased,), stage=call.stage))
+        total, bias = biased, None
+    real = Value("", F32, result.dims)
+    before.append(Call("cast", (total,), {"to": F32}, (real,), stage=call.stage))
     factor = _along_channels(_product_of(scales, before), before, by_channel=by_channel)
     if bias is None:
         calls.before(call, before)
@@ -144,6 +180,32 @@ def _scaled(calls: Calls, call: Call, summed: Call, scales: tuple[Value, Value],
     row = _along_channels(bias, before, by_channel=by_channel)
     calls.before(call, before)
     calls.replace(call, "add", [product, row])
+
+
+MOST_STEPS = 1 << 22
+"""Those of the largest bias: f32 tells more of them apart no more."""
+
+_ROUNDED = 2.0**-22
+"""How far a bias of whole steps may lie from these, as a part of itself: two roundings to f32."""
+
+
+def _in_steps(bias: Value, scales: tuple[Value, Value]) -> Value | None:
+    """Return a known bias as integers whose step is the product of two scales; None where it has fractions of steps.
+
+    Quantisers store biases in these steps, so that no rounding is added.
+    """
+    left, right = scales
+    if not (bias.is_known and left.is_known and right.is_known) or bias.dtype is not F32 or bias.rank != 1:
+        return None
+    if right.rank and right.dims != bias.dims:
+        return None
+    real, step = bias.array().astype(np.float64), left.array().astype(np.float64) * right.array()
+    if not (np.isfinite(real).all() and np.isfinite(step).all() and np.all(step)):
+        return None
+    steps = np.rint(real / step)
+    if np.any(abs(steps) > MOST_STEPS) or np.any(abs(steps * step - real) > _ROUNDED * abs(real)):
+        return None
+    return known(steps.astype(np.int32), I32, bias.name)
 
 
 def _product_of(scales: tuple[Value, Value], before: list[Call]) -> Value:
