@@ -60,6 +60,36 @@ def test_a_layer_computes_what_its_integers_say(signed: bool) -> None:
     np.testing.assert_allclose(ran(made, x=x[:1]), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("program", "weight", "shape"),
+    [
+        (LINEAR, W, (1, 6)),
+        (
+            LINEAR.replace("x: f32[1, 6]", "x: f32[1, 2, 4, 4]")
+            .replace("w: f32[6, 4]", "w: f32[4, 2, 3, 3]")
+            .replace("y: f32[1, 4]", "y: f32[1, 4, 4, 4]")
+            .replace("linear(x, w, bias=b)", "conv2d(x, w, bias=b, padding=1)"),
+            RNG.normal(size=(4, 2, 3, 3)).astype(np.float32),
+            (1, 2, 4, 4),
+        ),
+    ],
+    ids=["linear", "conv2d"],
+)
+def test_codes_with_a_sign_have_the_results_of_codes_without_one(
+    program: str, weight: np.ndarray, shape: tuple[int, ...]
+) -> None:
+    x, model = RNG.uniform(0, 1, (20, *shape)).astype(np.float32), model_of(fc__weight=weight, b=B)
+
+    unsigned, signed = (quantize(program, model, {"x": x}, signed=each) for each in (False, True))
+
+    assert "y_q: i8" in signed.text
+    assert "w_zero: i8 @init(-128);" in signed.text
+    assert (signed.report.layers[0].dtype, signed.report.layers[0].zero_point) == ("i8", -128)
+    assert "i8 from 0 to" in str(signed.report)
+    for image in x:
+        np.testing.assert_array_equal(ran(signed, x=image), ran(unsigned, x=image))
+
+
 def test_values_beyond_the_samples_are_clipped() -> None:
     x = RNG.uniform(0, 1, (20, 6)).astype(np.float32)
 

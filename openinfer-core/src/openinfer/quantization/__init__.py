@@ -1,7 +1,7 @@
 """Programs whose products and convolutions run on 8-bit integers, with scales chosen from sample inputs.
 
 Weights become i8 with a scale for each output; what they are multiplied with becomes u8 where it is never negative,
-else i8, with one scale. Sums are exact in i32, biases stay as they are.
+or i8 with the zero point -128, else i8, with one scale. Sums are exact in i32, biases stay as they are.
 """
 
 from __future__ import annotations

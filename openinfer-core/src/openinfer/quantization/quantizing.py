@@ -20,7 +20,7 @@ from openinfer.plugins.environment import Environment
 from openinfer.quantization.layers import entry_numbers, find_layers, weight_names
 from openinfer.quantization.measuring import accuracy_of, output_ratios, ratios_of_layers
 from openinfer.quantization.observing import MADE, READ, entry_of, observed, samples_of, watches
-from openinfer.quantization.ranges import Clipping, SeenRange, scale_of
+from openinfer.quantization.ranges import SHIFTED, SYMMETRIC, UNSIGNED, Clipping, Codes, SeenRange
 from openinfer.quantization.report import LayerReport, QuantizationReport
 from openinfer.quantization.rewriting import edited, replace, with_source
 from openinfer.quantization.statements import (
@@ -28,6 +28,7 @@ from openinfer.quantization.statements import (
     SCALE_TENSOR,
     STEP,
     STEP_TENSOR,
+    ZERO,
     Names,
     layer_statements,
     weight_declarations,
@@ -101,6 +102,7 @@ def quantize(
     data: Mapping[str, Array],
     *,
     clipping: Clipping | None = None,
+    signed: bool = False,
     exclude: Sequence[str] = (),
     most: int = MOST_CALIBRATED,
     labels: Array | None = None,
@@ -113,6 +115,8 @@ def quantize(
         program: a program in any form; its weights are f32.
         data: samples by input, ``[samples, …]``; persistent variables go on from sample to sample.
         clipping: how ranges of activations are chosen; by default by their largest magnitudes.
+        signed: write inputs of layers that are never negative as i8 with the zero point -128, not as u8: the form that
+            microcontrollers multiply fastest. The results are the same.
         exclude: patterns of names of weights that stay.
         most: how many samples ranges and errors are taken from.
         labels: the class of each sample, integers ``[samples]``; with it the report has the accuracy.
@@ -135,7 +139,7 @@ def quantize(
         reasons = "; ".join(f"line {each.line}: {each.reason}" for each in left) or "it has no product with a weight"
         raise CalibrationError(f"nothing in the program can be quantised: {reasons}")
     chosen = clipping or Clipping()
-    making = _Making(resolved, layers, model, offered, chosen)
+    making = _Making(resolved, layers, model, offered, chosen, signed=signed)
     making.observe(edited(text, watches(layers)), samples[:most])
     made_text, made_model = making.text(text), making.model()
     made = dsl.graph(made_text)
@@ -186,8 +190,11 @@ class _Making:
         model: Model,
         environment: Environment,
         clipping: Clipping,
+        *,
+        signed: bool,
     ) -> None:
         self._resolved, self._layers, self._model, self._clipping = resolved, layers, model, clipping
+        self._positive = SHIFTED if signed else UNSIGNED
         self._environment = environment
         self._ranges: dict[str, Ranges] = {layer.weight.name: {} for layer in layers}
 
@@ -204,15 +211,15 @@ class _Making:
 
     # What follows from the ranges
 
-    def _dtype(self, weight: str) -> str:
-        """Return the element type of what is multiplied with a weight: one for all entries of a table."""
-        return "i8" if any(seen.is_negative for seen in self._ranges[weight].values()) else "u8"
+    def _codes(self, weight: str) -> Codes:
+        """Return the codes of what is multiplied with a weight: one form for all entries of a table."""
+        return SYMMETRIC if any(seen.is_negative for seen in self._ranges[weight].values()) else self._positive
 
     def _step(self, weight: str, entry: tuple[int, ...]) -> np.float32:
         seen = self._ranges[weight].get(entry)
         # An entry that no sample reached takes the widest range of the others.
         bounds = [each.bound(self._clipping) for each in ([seen] if seen else self._ranges[weight].values())]
-        return scale_of(max(bounds), self._dtype(weight))
+        return self._codes(weight).scale_of(max(bounds))
 
     def layer_report(self, layer: Layer, snr_db: float) -> LayerReport:
         seen = self._ranges[layer.weight.name].values()
@@ -221,7 +228,8 @@ class _Making:
             op=layer.resolved.op,
             weight=layer.weight.name,
             output=layer.output,
-            dtype=self._dtype(layer.weight.name),
+            dtype=self._codes(layer.weight.name).dtype,
+            zero_point=self._codes(layer.weight.name).zero_point,
             bound=max(each.bound(self._clipping) for each in seen),
             clipped=max(each.clipped_share(self._clipping) for each in seen),
             snr_db=snr_db,
@@ -234,13 +242,14 @@ class _Making:
         graph = self._resolved.graph
         taken = {*graph.vars, *self._resolved.sizes, *temporary_names(graph)}
         for layer in self._layers:
-            clash = {layer.weight.name + suffix for suffix in (SCALE, STEP)} & taken
+            clash = {layer.weight.name + suffix for suffix in (SCALE, STEP, ZERO)} & taken
             if clash:
                 raise CalibrationError(f"the program has a variable `{min(clash)}`, which quantising would add: rename")
         edits = [self._declarations(layer) for layer in {layer.weight.name: layer for layer in self._layers}.values()]
         dims = self._dims()
         for layer in self._layers:
-            lines = layer_statements(layer, Names.of(layer, taken), self._dtype(layer.weight.name), dims[layer.source])
+            codes = self._codes(layer.weight.name)
+            lines = layer_statements(layer, Names.of(layer, taken), codes, dims[layer.source])
             if watched:
                 lines.append(f"transfer {layer.output} >> {MADE}{layer.number};")
             edits.append(replace(_span(layer.node.span), lines))
@@ -251,7 +260,7 @@ class _Making:
         if decl is None:
             raise ValueError(f"{layer.weight.name} has no declaration")
         step = 0.0 if decl.pattern is not None else float(self._step(layer.weight.name, ()))
-        return replace(_span(decl.span), weight_declarations(layer, decl, step))
+        return replace(_span(decl.span), weight_declarations(layer, decl, step, self._codes(layer.weight.name)))
 
     def _declared(self, layer: Layer) -> ResolvedVar | PrefixTable:
         name = layer.weight.name

@@ -76,8 +76,27 @@ class SeenRange:
         return float(self.counts[round(bound / self.limit * BINS) :].sum() / total)
 
 
-def scale_of(bound: float, dtype: str) -> np.float32:
-    """Return the real that one step of an integer type stands for; 1 where all values are zero."""
-    steps = 127 if dtype == "i8" else 255
-    scale = np.float32(bound / steps)
-    return scale if scale > 0 else np.float32(1)
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """Integers that stand for reals.
+
+    Attributes:
+        dtype: name of their type.
+        zero_point: the code of zero; where it is the least code, nothing is below zero.
+        most: the largest code.
+    """
+
+    dtype: str
+    zero_point: int
+    most: int
+
+    def scale_of(self, bound: float) -> np.float32:
+        """Return the real that one step stands for, where the largest code is ``bound``; 1 where all are zero."""
+        scale = np.float32(bound / (self.most - self.zero_point))
+        return scale if scale > 0 else np.float32(1)
+
+
+SYMMETRIC = Codes("i8", 0, 127)
+UNSIGNED = Codes("u8", 0, 255)
+SHIFTED = Codes("i8", -128, 127)
+"""As many codes as `UNSIGNED`, in the type whose products microcontrollers have instructions for."""

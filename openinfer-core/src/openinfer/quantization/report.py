@@ -19,6 +19,7 @@ class LayerReport:
     Attributes:
         line: of the statement in the program before.
         dtype: element type of what the layer reads.
+        zero_point: the code of zero in it.
         bound: largest magnitude that this holds; of several iterations of a loop the largest.
         clipped: share of the values of the samples beyond the bound.
         snr_db: power of what the layer made before over that of the difference, in decibels; NaN: of the samples
@@ -30,6 +31,7 @@ class LayerReport:
     weight: str
     output: str
     dtype: str
+    zero_point: int
     bound: float
     clipped: float
     snr_db: float
@@ -81,7 +83,8 @@ class QuantizationReport:
         rows = [("line", "operator", "weight", "input", "SNR")]
         for layer in self.layers:
             clipped = f", {layer.clipped:.2%} clipped" if layer.clipped else ""
-            seen = f"{layer.dtype} to {layer.bound:.4g}{clipped}"
+            least = "from 0 " if layer.zero_point else ""
+            seen = f"{layer.dtype} {least}to {layer.bound:.4g}{clipped}"
             rows.append((str(layer.line), layer.op, layer.weight, seen, f"{layer.snr_db:.1f} dB"))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BY_NAME
+from openinfer.dtypes import BY_NAME, F32, I8
 from openinfer.ir.text import declaration_text, hints_text, ref_text, type_text, value_text
 from openinfer.ir.values import Ref
 from openinfer.quantization.layers import CONVOLUTION_SETTINGS
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import VarDecl
     from openinfer.ir.resolved import SettingValue
     from openinfer.quantization.layers import Layer
+    from openinfer.quantization.ranges import Codes
     from openinfer.symbolic import IntExpr
 
-SCALE, STEP = "_scale", "_step"
-"""Suffixes of a weight's name: what its sums are multiplied with, and what one step of its input stands for."""
+SCALE, STEP, ZERO = "_scale", "_step", "_zero"
+"""Suffixes of a weight's name: what its sums are multiplied with, what one step of its input stands for, and which code
+of it is zero."""
 
 SCALE_TENSOR, STEP_TENSOR = ".scale", ".step"
 """The same for the names of tensors."""
@@ -58,19 +60,23 @@ def free_name(wanted: str, taken: set[str]) -> str:
     return name
 
 
-def layer_statements(layer: Layer, names: Names, dtype: str, dims: Sequence[IntExpr]) -> list[str]:
+def layer_statements(layer: Layer, names: Names, codes: Codes, dims: Sequence[IntExpr]) -> list[str]:
     """Return the statements in place of a layer, with its hints.
 
     Args:
-        dtype: element type of what is read, once it is quantised.
+        codes: what is read becomes.
         dims: its extents.
     """
     scale, step = (ref_text(Ref(layer.weight.name + suffix, layer.weight.indices)) for suffix in (SCALE, STEP))
     windows = {name: value for name, value in layer.op.settings.items() if name in CONVOLUTION_SETTINGS}
     settings = _over_a_row(layer) if layer.is_signal else [f"{n}={value_text(v)}" for n, v in windows.items()]
+    zero = layer.weight.name + ZERO
+    if codes.zero_point:
+        settings.insert(0, f"{'x_zero' if layer.is_convolution else 'a_zero'}={zero}")
     inputs = ", ".join([names.row, ref_text(layer.weight), *settings])
+    read = ", ".join([layer.source, step, *([f"zero_point={zero}"] if codes.zero_point else [])])
     ops = [
-        f"quantize_linear({layer.source}, {step}) >> {names.read}",
+        f"quantize_linear({read}) >> {names.read}",
         f"{'conv_integer' if layer.is_convolution else 'matmul_integer'}({inputs}) >> {names.row_sums}",
         f"cast({names.sums}, to=f32) >> {layer.output}",
         f"mul({layer.output}, {scale}) >> {layer.output}",
@@ -85,7 +91,7 @@ def layer_statements(layer: Layer, names: Names, dtype: str, dims: Sequence[IntE
             bias = names.bias
         ops.append(f"add({layer.output}, {bias}) >> {layer.output}")
     hints = hints_text(layer.node.hints)
-    return [f"assign {names.read}: {type_text(BY_NAME[dtype], dims)};", *(f"op {op}{hints};" for op in ops)]
+    return [f"assign {names.read}: {type_text(BY_NAME[codes.dtype], dims)};", *(f"op {op}{hints};" for op in ops)]
 
 
 def _over_a_row(layer: Layer) -> list[str]:
@@ -106,24 +112,30 @@ def _numbers(setting: SettingValue) -> Sequence[object]:
     return setting if isinstance(setting, tuple) else (setting,)
 
 
-def weight_declarations(layer: Layer, decl: VarDecl, step: float) -> list[str]:
-    """Return the declarations in place of that of a weight; ``step`` is that of a weight that is not a table."""
+def weight_declarations(layer: Layer, decl: VarDecl, step: float, codes: Codes) -> list[str]:
+    """Return the declarations in place of that of a weight.
+
+    Args:
+        step: of the layer's input, for a weight that is not a table.
+        codes: of the layer's input.
+    """
     dims = decl.dims[::-1] if layer.is_transposed else decl.dims
     if layer.is_signal:
         dims = (*dims[:2], Const(1), dims[2])
     # Scales go along channels, which the dims of an image or a signal follow, or along the last dim of a product.
     places = 0 if not layer.is_convolution else 1 if layer.is_signal else 2
     outputs = (decl.dims[layer.axis], *((Const(1),) * places))
-    weight = declaration_text(replace(decl, dtype=BY_NAME["i8"], dims=dims))
+    weight = declaration_text(replace(decl, dtype=I8, dims=dims))
     scale = declaration_text(_further(decl, SCALE, SCALE_TENSOR, outputs))
+    zero = [f"{decl.name}{ZERO}: i8 @init({codes.zero_point});"] if codes.zero_point else []
     if decl.pattern is not None:
-        return [weight, scale, declaration_text(_further(decl, STEP, STEP_TENSOR, ()))]
-    return [weight, scale, f"{decl.name}{STEP}: f32 @init({step!r});"]
+        return [weight, scale, declaration_text(_further(decl, STEP, STEP_TENSOR, ())), *zero]
+    return [weight, scale, f"{decl.name}{STEP}: f32 @init({step!r});", *zero]
 
 
 def _further(decl: VarDecl, suffix: str, tensor_suffix: str, dims: tuple[IntExpr, ...]) -> VarDecl:
     """Return the declaration of a further tensor of a weight."""
-    dtype = BY_NAME["f32"]
+    dtype = F32
     if decl.pattern is not None:
         return replace(decl, name=decl.name + suffix, dtype=dtype, dims=dims, pattern=decl.pattern + tensor_suffix)
     return replace(decl, name=decl.name + suffix, dtype=dtype, dims=dims, ref=(decl.ref or decl.name) + tensor_suffix)

@@ -48,6 +48,12 @@ if TYPE_CHECKING:
     help="Percentage of the magnitudes of an activation that its range covers; 100 includes the largest.",
 )
 @click.option(
+    "--signed",
+    is_flag=True,
+    help="Write activations that are never negative as i8 with the zero point -128, not as u8: faster on "
+    "microcontrollers, with the same results.",
+)
+@click.option(
     "--samples", type=click.IntRange(min=1), help="Number of samples for the scales (100); accuracy is measured on all."
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave weights of matching names as they are.")
@@ -66,6 +72,7 @@ def command(
     folder: str,
     name: str | None,
     percentile: float,
+    signed: bool,
     samples: int | None,
     exclude: tuple[str, ...],
     label_name: str | None,
@@ -99,6 +106,7 @@ def command(
             opened.model,
             {opened.input_name(name): array for name, array in arrays.items()},
             clipping=Clipping(percentile),
+            signed=signed,
             exclude=exclude,
             most=samples or MOST_CALIBRATED,
             labels=classes,
