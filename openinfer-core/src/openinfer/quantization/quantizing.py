@@ -116,7 +116,7 @@ def quantize(
         data: samples by input, ``[samples, …]``; persistent variables go on from sample to sample.
         clipping: how ranges of activations are chosen; by default by their largest magnitudes.
         signed: write inputs of layers that are never negative as i8 with the zero point -128, not as u8: the form that
-            microcontrollers multiply fastest. The results are the same.
+            SMLAD and Helium multiply fastest. The results are the same.
         exclude: patterns of names of weights that stay.
         most: how many samples ranges and errors are taken from.
         labels: the class of each sample, integers ``[samples]``; with it the report has the accuracy.

@@ -99,4 +99,4 @@ class Codes:
 SYMMETRIC = Codes("i8", 0, 127)
 UNSIGNED = Codes("u8", 0, 255)
 SHIFTED = Codes("i8", -128, 127)
-"""As many codes as `UNSIGNED`, in the type whose products microcontrollers have instructions for."""
+"""As many codes as `UNSIGNED`, in the type whose products SMLAD and Helium add up."""

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     "--signed",
     is_flag=True,
     help="Write activations that are never negative as i8 with the zero point -128, not as u8: faster on "
-    "microcontrollers, with the same results.",
+    "Cortex-M4 and M55, with the same results.",
 )
 @click.option(
     "--samples", type=click.IntRange(min=1), help="Number of samples for the scales (100); accuracy is measured on all."
