@@ -182,10 +182,17 @@ def test_persistent_memory_is_carried_from_run_to_run_in_a_file(files: Path) -> 
 
 
 def test_the_command_that_is_suggested_converts_the_file(files: Path) -> None:
-    np.save("x.npy", np.array([[1.0, 2.0], [3.0, 4.0]]))
-    command = run("--input", "x=x.npy").output.partition('python -c "')[2].partition('"')[0]
-    subprocess.run([sys.executable, "-c", command], check=True, timeout=limit_s(60))
-    assert run("--input", "x=x.npy").exit_code == 0
+    directory = Path("it's $HOME")
+    directory.mkdir()
+    numbers = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.save(directory / "x.npy", numbers)
+    hint = run("--input", f"x={directory}/x.npy").output.partition("and give x=")[2]
+    copy, _, command = hint.rstrip("\n").partition(": ")
+    assert copy == f"{directory}/x.float32.npy"
+    subprocess.run(["/bin/sh", "-c", command], check=True, timeout=limit_s(60))
+    assert run("--input", f"x={copy}").exit_code == 0
+    np.testing.assert_array_equal(np.load(directory / "x.npy"), numbers)
+    assert f"x={directory}/x.float32.2.npy" in run("--input", f"x={directory}/x.npy").output
 
 
 def test_a_pickle_is_not_opened(files: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import shlex
 import struct
+import sys
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,18 +139,29 @@ class Input:
         found = f"{self.source!r} holds {array.dtype} of shape {list(array.shape)}, `{self.name}` is declared {wanted}"
         if array.dtype != dtype:
             raise DTypeError(
-                found, code="insert-mismatch", diagnostics=(_mismatch(found, self._conversion(dtype.name)),)
+                found, code="insert-mismatch", diagnostics=(_mismatch(found, self._conversion(array.dtype, dtype)),)
             )
         if array.shape != wanted.shape:
             raise ShapeError(found, code="insert-mismatch", diagnostics=(_mismatch(found, None),))
         return array
 
-    def _conversion(self, dtype: str) -> str | None:
-        """Return a command that converts the file, where NumPy knows the type by this name."""
-        if dtype in ("bfloat16", "float8_e5m2"):
+    def _conversion(self, held: Any, wanted: Any) -> str | None:
+        """Return a command that writes a converted copy of the file, where NumPy can convert its elements."""
+        if held.kind not in "biuf" or wanted.isbuiltin != 1:
             return None
-        code = f"import numpy as np; np.save({self.source!r}, np.load({self.source!r}).astype(np.{dtype}))"
-        return f'convert the file with: python -c "{code}"'
+        copy = _free_name(self.source, wanted.name)
+        command = shlex.join([sys.executable or "python3", "-c", _CONVERT, self.source, copy, wanted.name])
+        return f"convert a copy of the file, and give {self.name}={copy}: {command}"
+
+
+_CONVERT = "import sys, numpy as np; np.save(sys.argv[2], np.load(sys.argv[1]).astype(sys.argv[3]))"
+
+
+def _free_name(file: str, dtype: str) -> str:
+    """Return the name of a file that does not exist, next to another one."""
+    stem = f"{file.removesuffix('.npy')}.{dtype}"
+    names = itertools.chain([f"{stem}.npy"], (f"{stem}.{number}.npy" for number in itertools.count(2)))
+    return next(name for name in names if not Path(name).exists())
 
 
 def _mismatch(message: str, hint: str | None) -> Diagnostic:
