@@ -52,6 +52,7 @@ persistent {
 block entry with { group = "all" } {
   assign t0: f32[B, (2+D)*4];
   op matmul(x, W[l], eps=1e-6, shape=[1, t+1, -1], acc=[i16, i32], to=i32) >> t0, y with { fast = true };
+  op mul(t0, -0.5) >> t0;
   return y;
 }
 """,

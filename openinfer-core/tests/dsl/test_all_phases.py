@@ -92,6 +92,17 @@ CONSEQUENCES = {
         [("syntax", 1), ("unknown-variable", 3)],
     ),
     "assign": (entry("assign t f32[D];\nop relu(t) >> y;\nop relu(u) >> t;"), [("syntax", 5), ("unknown-variable", 7)]),
+    "operator": (
+        entry("op add(x a) >> t;\nop relu(t) >> y;\nop relu(u) >> t;"),
+        [("syntax", 5), ("unknown-variable", 7)],
+    ),
+    "operator of several outputs": (
+        entry("op topk(x a) >> t, u;\nop relu(t) >> y;\nop relu(u) >> y;"),
+        [("syntax", 5)],
+    ),
+    "operator with half an arrow": (entry("op add(x, x) > t;\nop relu(t) >> y;"), [("syntax", 5)]),
+    "operator without its word": (entry("add(x, x) >> t;\nop relu(t) >> y;"), [("syntax", 5)]),
+    "read": (entry("cache.red K[0] >> t;\nop relu(t) >> y;"), [("syntax", 5)]),
     "misspelt assign": (entry("asign t: f32[D];\nop relu(t) >> y;"), [("syntax", 5)]),
     "implicit temporary": (entry("t = op add(a=x, b=x);\nop relu(t) >> y;"), [("syntax", 5)]),
     "head of a loop": (

@@ -52,7 +52,7 @@ SYNTAX = {
     "no output": (entry("op add(x, y) >> «;"), "expected a name, found `;`"),
     "indexed output": (entry("op add(x, y) >> W«[0];"), "found `[`"),
     "no comma between inputs": (entry("op add(x «y) >> z;"), "found `y`"),
-    "literal as an input": (entry("op add(«3.5, y) >> z;"), "found `3.5`"),
+    "text as an input": (entry('op add(«"3.5", y) >> z;'), 'expected `)`, a name or a number, found `"3.5"`'),
     "negated name as a setting": (entry("op add(x, a=«-b) >> z;"), "unexpected '-' before identifier"),
     "sign before an expression": (entry("op add(x, a=-1«+b) >> z;"), "found `+`"),
     "attribute on assign": (entry("assign t: f32 «@init(1.0);"), "expected `;` or `[`, found `@`"),
@@ -335,7 +335,6 @@ def test_values_are_expected_as_a_whole() -> None:
 
 HINTS = {
     "semicolon": (entry("op add(x, y) >> z"), "write `op add(x, y) >> z;`"),
-    "literal as an input": (entry("op mul(x, 1.0) >> y;"), "declare `name: f32 @init(1.0);` under `constant`"),
     "negated input": (entry("op add(x, -y) >> z;"), "write `op neg(y) >> t;` before, and `t` here"),
     "negated first input": (entry("op relu(-x) >> z;"), "write `op neg(x) >> t;` before, and `t` here"),
     "negated source": (entry("transfer -x >> z;"), "write `op neg(x) >> t;` before, and `t` here"),
@@ -344,7 +343,12 @@ HINTS = {
     "negated index": (entry("op f(W[-l]) >> z;"), "write `0-l`"),
     "negated end of a range": (entry("cache.read K[0..-n] >> x;"), "write `0-n`"),
     "negated initial value": (volatile("x: f32 @init(-y);"), "an initial value is a number"),
-    "integer as an input": (entry("op mul(x, -1) >> y;"), "declare `name: i32 @init(-1);` under `constant`"),
+    "call as an input": (entry("op add(matmul(x, w), b) >> y;"), "write `op matmul(x, w) >> t;` before, and `t` here"),
+    "call of calls as an input": (
+        entry("op add(b, matmul(neg(x), w)) >> y;"),
+        "write `op matmul(neg(x), w) >> t;` before, and `t` here",
+    ),
+    "call with a call": (entry("add(matmul(x, w), b) >> y;"), "write `op add(…) >> y;`"),
     "unknown section": (
         "static { x: f32; }",
         "variables go in `dynamic`, `volatile`, `constant` or `persistent`",

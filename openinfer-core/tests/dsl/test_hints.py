@@ -44,6 +44,11 @@ STATEMENTS = {
     "curly quotes": ("op f(x, a=«\u201c»hi\u201d) >> y;", "straight double quotes"),
 }
 DECLARATIONS = {
+    "comma after a declaration": ("q: f32[B]«,» r: f32[B];", "a declaration ends with `;`"),
+    "comma after a scalar": ("q: f32«,» r: f32;", "a declaration ends with `;`"),
+    "nothing after a declaration": ("q: f32[B] «r»: f32[B];", "a declaration ends with `;`"),
+    "nothing after a scalar": ("q: f32 «r»: f32;", "a declaration ends with `;`"),
+    "two names": ("q«,» r: f32;", "`q: f32[B, D];`"),
     "extents in parentheses": ("q: f32«(»B, D);", "such as `f32[B, D]`"),
     "extents without brackets": ("q: f32 «B», D;", "such as `f32[B, D]`, and attributes start with `@`"),
     "extents without a comma": ("q: f32[B «D»];", "is a `,` missing?"),

@@ -30,6 +30,14 @@ def declaration(text: str, section: str = "volatile") -> dict[str, Any]:
 KINDS = {
     "assign x: f32[B, 3*D];": {"Assign": {"name": "x", "dtype": "F32", "dims": ["B", "3*D"]}},
     "op add(x, W[l, 0]) >> y;": {"Op": {"op": "add", "attrs": {"items": []}, "inputs": ["x", "W[l,0]"], "output": "y"}},
+    "op where(m, -0.5, inf, 8, true, 18446744073709551615) >> y;": {
+        "Op": {
+            "op": "where",
+            "attrs": {"items": []},
+            "inputs": ["m", {"Double": -0.5}, {"Double": "inf"}, {"Int": 8}, {"Bool": True}, {"UInt": 2**64 - 1}],
+            "output": "y",
+        }
+    },
     "op topk(x, k=2) >> v, i;": {
         "Op": {
             "op": "topk",
@@ -224,6 +232,19 @@ def test_a_graph_that_readers_of_version_2_would_misread_has_version_3(text: str
     assert GraphSerialize.json(graph(f"block entry {{ {text} }}"))["schema_version"] == 3
 
 
+@pytest.mark.rule("json.versions.1")
+def test_a_graph_with_a_number_as_an_input_has_version_4() -> None:
+    assert GraphSerialize.json(graph("volatile { y: f32; } block entry { op f(x, 0.5) >> y; }"))["schema_version"] == 4
+
+
+def test_a_number_is_read_as_a_program_writes_it() -> None:
+    document = base("op f(1, 2, 3) >> x;")
+    document["blocks"]["entry"]["nodes"][0]["kind"]["Op"]["inputs"] = [{"UInt": 1}, {"Double": 2}, {"Double": "nan"}]
+    assert GraphDeserialize.from_json(document) == graph(
+        "volatile { x: f32[B] @init(1.0); } block entry { op f(1, 2.0, nan) >> x; }"
+    )
+
+
 EXAMPLE = """{
   "blocks": {"entry": {"name": "entry", "nodes": [
     {"index": 0, "uuid": "{3B0E2F8E6D0F5F579C5A0A6B6F6F0D11}", "kind": {"CacheRead": {"dst": "h",
@@ -269,7 +290,7 @@ def base(
 
 NODES = "/blocks/entry/nodes"
 BROKEN: dict[str, tuple[str, Any, str]] = {
-    "version of the future": ("/schema_version", 4, "has version 4, this reader knows versions up to 3"),
+    "version of the future": ("/schema_version", 5, "has version 5, this reader knows versions up to 4"),
     "version zero": ("/schema_version", 0, "expected a positive integer"),
     "version as text": ("/schema_version", "1", "expected a positive integer"),
     "variables as a list": ("/vars", [], "expected an object, found a list"),
@@ -297,6 +318,9 @@ BROKEN: dict[str, tuple[str, Any, str]] = {
     "bound that is negative": ("/vars/x/fixed", [["i", -1]], "out of range"),
     "bound without a number": ("/vars/x/fixed", [["i"]], "expected a pair"),
     "nodes as an object": (f"{NODES}", {}, "expected a list of nodes"),
+    "input as a bare number": (f"{NODES}/0/kind/Op/inputs/0", 0.5, "expected a variable such as"),
+    "input of another kind": (f"{NODES}/0/kind/Op/inputs/0", {"Str": "x"}, "one of Int, UInt, Double, Bool"),
+    "input without a value": (f"{NODES}/0/kind/Op/inputs/0", {"Int": 0.5}, "expected an integer"),
     "unknown kind": (f"{NODES}/0/kind", {"Ops": {}}, "one of Assign, Op,"),
     "unknown unit kind": (f"{NODES}/3/kind", "Retrun", "did you mean `Return`?"),
     "kind with fields as a string": (f"{NODES}/0/kind", "Op", "one of Barrier, Return"),
@@ -465,7 +489,7 @@ STORED = Path(__file__).parents[1] / "data"
 
 
 @pytest.mark.rule("json.versions.2")
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_stored_files_of_every_version_load(version: int) -> None:
     text = (STORED / f"graph_version_{version}.json").read_text(encoding="utf-8")
     program = (STORED / f"graph_version_{version}.oi").read_text(encoding="utf-8")

@@ -65,7 +65,13 @@ def graph_document(version: int) -> Any:
     return json.loads((DATA / f"graph_version_{version}.json").read_text(encoding="utf-8"))
 
 
-DOCUMENTS_READ = [("graph", graph_document(1)), ("graph", graph_document(2)), ("trace", TRACE), ("device", DEVICE)]
+DOCUMENTS_READ = [
+    ("graph", graph_document(1)),
+    ("graph", graph_document(2)),
+    ("graph", graph_document(4)),
+    ("trace", TRACE),
+    ("device", DEVICE),
+]
 
 
 def validator(kind: str) -> Any:

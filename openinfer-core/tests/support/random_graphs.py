@@ -43,9 +43,11 @@ from openinfer.ir.values import (
     ExprValue,
     IntListValue,
     IntValue,
+    Number,
     Ref,
     StrValue,
     VarValue,
+    number_value,
 )
 from openinfer.scalars import decode_bits
 from openinfer.symbolic import BinOp, Const, Name
@@ -84,6 +86,10 @@ def sums(leaves):
 EXPRESSIONS = sums(st.one_of(st.builds(Const, INTEGERS), st.builds(Name, NAMES)))
 BRANCHED = st.builds(BinOp, OPERATIONS, EXPRESSIONS, EXPRESSIONS)
 REFS = st.builds(Ref, NAMES, tuples(EXPRESSIONS, most=2))
+NUMBERS = st.builds(
+    lambda number: Number(value=number_value(number)),
+    st.one_of(st.booleans(), SIGNED, st.integers(0, 2**64 - 1), FLOATS),
+)
 DTYPES = st.sampled_from(BUILTIN)
 EXPRESSION_ITEMS = st.one_of(
     EXPRESSIONS.filter(lambda e: not (isinstance(e, Name) and e.name in DTYPE_NAMES)), st.builds(Const, SIGNED)
@@ -132,7 +138,7 @@ DIMS = tuples(EXPRESSIONS)
 TARGETS = st.one_of(NAMES, st.sampled_from(["cache.read", "cache.write", "cache.reset"]))
 
 HINTED = st.one_of(
-    st.builds(Op, NAMES, tuples(REFS), LISTED, SETTINGS),
+    st.builds(Op, NAMES, tuples(REFS | NUMBERS), LISTED, SETTINGS),
     st.builds(Transfer, REFS, NAMES),
     st.builds(CacheRead, ACCESSES, NAMES),
     st.builds(CacheWrite, REFS, ACCESSES),

@@ -130,7 +130,10 @@ RULES = {
     "name in a setting": ("op relu(x, alpha=zz) >> y;", "relu(x: f32[4]): setting `alpha`: unknown variable `zz`"),
     "inputs missing": ("op add(x) >> y;", "add(x: f32[4]) takes a, b; found 1 input, missing: b"),
     "inputs too many": ("op relu(x, n) >> y;", "relu(x: f32[4], n: i32[6]) takes at most 1 input (x), found 2"),
-    "input by name": ("op linear(x, w=n, bias=1) >> y;", "linear(x: f32[4], n: i32[6]): input `bias` takes a variable"),
+    "input by name": (
+        'op linear(x, w=n, bias="b") >> y;',
+        "linear(x: f32[4], n: i32[6]): input `bias` takes a variable or a number",
+    ),
     "outputs too many": ("op relu(x) >> y, n;", "relu(x: f32[4]) has 1 output (y), found 2"),
     "dtype": ("op exp(n) >> n;", "exp(n: i32[6]) takes no i32[6] as x"),
     "dtypes": ("op add(x, n) >> y;", "add(x: f32[4], n: i32[6]): inputs of add have one dtype"),

@@ -15,6 +15,7 @@ from openinfer.dsl.builder_values import (
     expression,
     name_of,
     names_of,
+    operand,
     reference,
     settings_of,
     string_of,
@@ -239,16 +240,16 @@ class GraphBuilder:
     def op(
         self,
         op: str,
-        *inputs: str | Ref,
+        *inputs: str | Ref | float,
         outputs: str | Ref | Sequence[str | Ref],
         settings: Mapping[str, Given] = _NONE,
         hints: Mapping[str, Given] = _NONE,
     ) -> None:
-        """Call an operator."""
+        """Call an operator; an input is a variable, an entry of a prefix table, or a number."""
         place = self._sites.here()
         named = settings_of(settings, place)
         targets = (outputs,) if isinstance(outputs, str | Ref) else outputs
-        arguments = (*((reference(given), place) for given in inputs), *named)
+        arguments = (*((operand(given, place), place) for given in inputs), *named)
         self._add(OpStatement(name_of(op), arguments, tuple(map(target, targets))), hints, place)
 
     def transfer(self, source: str | Ref, to: str | Ref, *, hints: Mapping[str, Given] = _NONE) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from openinfer import symbolic
 from openinfer.dsl.grammar import NAME, Mismatch, match
@@ -15,7 +15,7 @@ from openinfer.dsl.tree_values import I64_MAX, U64_MAX, LiteralError, expression
 from openinfer.dtypes import DType
 from openinfer.errors import GraphError
 from openinfer.ir.text import ref_text
-from openinfer.ir.values import Ref
+from openinfer.ir.values import Number, Ref, number_value
 from openinfer.symbolic import LITERAL_WORDS, BinOp, Const, IntExpr, Name
 
 if TYPE_CHECKING:
@@ -140,6 +140,16 @@ def count_of(number: int) -> int:
 def reference(given: str | Ref) -> Ref:
     """Return the variable or prefix table entry that a text names."""
     return _checked(given) if isinstance(given, Ref) else _read("reference", given, reference_of)
+
+
+def operand(given: str | Ref | float, place: Place) -> Ref:
+    """Return the variable, prefix table entry or number that an operator takes."""
+    if isinstance(given, Number):
+        return given
+    if isinstance(given, str | Ref):
+        return reference(given)
+    literal = _literal(given, place, largest=U64_MAX)
+    return Number(value=number_value(cast("float", literal.value)))
 
 
 def _checked(ref: Ref) -> Ref:

@@ -122,7 +122,7 @@ hints     = kw_with open_brace (setting (comma setting)* comma?)? close_brace
 assign   = kw_assign name colon name dims? semicolon
 op       = kw_op name open_paren given_list? close_paren arrow name (comma name)* hints? semicolon
 given_list = argument (comma argument)* comma?
-argument = setting / reference
+argument = setting / literal / reference
 transfer = kw_transfer reference arrow name hints? semicolon
 
 access = name slots?

@@ -20,6 +20,10 @@ _NAME = r"[A-Za-z_]\w*"
 _WORD = re.compile(rf"{_NAME}|[0-9]\w*")
 _NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|inf|nan)")
 _LITERALS = ("true", "false", "inf", "nan")
+_LAST_NAME = re.compile(rf"(?<!\w){_NAME}\Z")
+_COLON = re.compile(r"\s*:")
+_PARENTHESIS = re.compile(r"[();]")
+_LONGEST_CALL = 60
 _BUFFER = re.compile(rf"{_NAME}\s*:\s*buffer\s*\(")
 _INDEXED_MODEL = re.compile(r"\bmodel\s*\[")
 _TYPED = re.compile(rf"{_NAME}+[^:]*+:\s*({_NAME})")
@@ -32,7 +36,7 @@ def hint_for(rule: str, text: str, start: int, place: Place, expected: Set[str])
     negated = NEGATED_NAME.match(text, place.start)
     if negated is not None and not (found == "-" and "arrow" in expected):
         return _negation_hint(rule, before, negated[1])
-    hint = _part_hint(rule, text, start, place, expected) or _rule_hint(rule, before, found)
+    hint = _part_hint(rule, text, start, place, expected) or _rule_hint(rule, text, before, place)
     hint = hint or _token_hint(text, place, found, before)
     return hint or _upgrade(rule, text, start) or _separator_hint(before, found, expected)
 
@@ -45,6 +49,8 @@ _AMOUNT_LAST = re.compile(
 def _part_hint(rule: str, text: str, start: int, place: Place, expected: Set[str]) -> str | None:
     """Return a hint for statements without one of their parts, or with one in the wrong place."""
     found = text[place.start : place.end]
+    if rule == "op" and found == "(":
+        return _call_hint(text, text[start : place.start].rstrip(), place)
     if rule == "loop" and found == "(" and "name" in expected:
         return "a loop has a name: write `loop NAME (i in …)`"
     if rule in ("cache_increment", "cache_decrement") and (old := _AMOUNT_LAST.match(text, start)) is not None:
@@ -55,12 +61,13 @@ def _part_hint(rule: str, text: str, start: int, place: Place, expected: Set[str
     return None
 
 
-def _rule_hint(rule: str, before: str, found: str) -> str | None:
+def _rule_hint(rule: str, text: str, before: str, place: Place) -> str | None:
     """Return a hint for mistakes of one kind of statement."""
+    found = text[place.start : place.end]
     if rule == "branch" and found == "=":
         return "the condition and the blocks have no names: write `branch ready then_block else_block;`"
     if rule == "declaration":
-        return _declaration_hint(before, found)
+        return _declaration_hint(text, before, place)
     if rule == "assign" and found == "(" and ":" in before:
         return "extents are written in brackets, such as `f32[B, D]`"
     if found == "@":
@@ -68,36 +75,51 @@ def _rule_hint(rule: str, before: str, found: str) -> str | None:
     is_target = re.search(rf">>\s*{_NAME}$", before) is not None
     if rule in ("op", "transfer", "cache_read") and found == "[" and is_target:
         return "prefix table entries are read-only, and cache entries are written by cache.write"
-    return _input_hint(rule, before, found) if rule in ("op", "transfer") and ">>" not in before else None
+    return _input_hint(before, found) if rule in ("op", "transfer") and ">>" not in before else None
 
 
-def _input_hint(rule: str, before: str, found: str) -> str | None:
+def _input_hint(before: str, found: str) -> str | None:
     """Return a hint for something that is not an input."""
     if before.count("[") > before.count("]"):
         if found == "..":
             return "an input is one entry of a prefix table: ranges are read from persistent tables, by cache.read"
         return "entries of prefix tables count from 0" if found.startswith("-") else None
-    if rule != "op" or (dtype := _dtype_of(found)) is None:
+    return None
+
+
+def _call_hint(text: str, before: str, place: Place) -> str | None:
+    """Return a hint for an operator called inside another's inputs."""
+    name, end = _LAST_NAME.search(before), _closing(text, place.start)
+    if name is None or end is None or "(" not in before or ">>" in before:
         return None
-    declared = f"`name: {dtype} @init({found});` under `constant`"
-    return f"an input is a variable: declare {declared}; for a setting write `setting={found}`"
+    call = f"{name[0]}{' '.join(text[place.start : end].split())}"
+    shown = call if len(call) <= _LONGEST_CALL else f"{name[0]}(…)"
+    return f"an input is a variable or a number: write `op {shown} >> t;` before, and `t` here"
 
 
-def _dtype_of(found: str) -> str | None:
-    """Return the usual element type of a literal, or None for what is none."""
-    if found in ("true", "false"):
-        return "bool"
-    if _NUMBER.fullmatch(found) is None:
-        return None
-    return "i32" if found.lstrip("+-").isdecimal() else "f32"
+def _closing(text: str, opened: int) -> int | None:
+    """Return the offset after the parenthesis that closes one of the same statement."""
+    depth = 0
+    for mark in _PARENTHESIS.finditer(text, opened):
+        depth += {"(": 1, ")": -1}.get(mark[0], 0)
+        if depth == 0:
+            return mark.end()
+        if mark[0] == ";":
+            return None
+    return None
 
 
-def _declaration_hint(before: str, found: str) -> str | None:
+def _declaration_hint(text: str, before: str, place: Place) -> str | None:
+    found = text[place.start : place.end]
+    if _is_next_declaration(text, before, place):
+        return "a declaration ends with `;`"
     typed = _TYPED.fullmatch(before)
     if typed is not None and found == "(" and typed[1] != "buffer":
         return f"extents are written in brackets, such as `{typed[1]}[B, D]`"
     if typed is not None and re.fullmatch(_NAME, found):
         return f"extents are written in brackets, such as `{typed[1]}[B, D]`, and attributes start with `@`"
+    if found == "," and re.fullmatch(_NAME, before):
+        return f"declare one variable at a time: `{before}: f32[B, D];`"
     if found == "=" and ":" in before:
         return "an initial value is written `@init(…)`"
     if re.fullmatch(_NAME, before) and found == ";":
@@ -105,6 +127,14 @@ def _declaration_hint(before: str, found: str) -> str | None:
     if re.fullmatch(_NAME, before) and re.fullmatch(_NAME, found):
         return f"write `{before}: {found}`"
     return None
+
+
+def _is_next_declaration(text: str, before: str, place: Place) -> bool:
+    """Whether a declaration goes on with a comma, or with the next declaration."""
+    if ":" not in before or before.count("[") > before.count("]"):
+        return False
+    found = text[place.start : place.end]
+    return found == "," or bool(re.fullmatch(_NAME, found) and _COLON.match(text, place.end))
 
 
 def _token_hint(text: str, place: Place, found: str, before: str) -> str | None:
@@ -137,7 +167,7 @@ def _negation_hint(rule: str, before: str, name: str) -> str:
     is_indexed = before.count("[") > before.count("]")
     is_input = rule == "op" and before.endswith(("(", ",")) and not is_indexed
     if is_input or (rule in ("transfer", "cache_write") and not is_indexed):
-        return f"an input is a variable: write `op neg({name}) >> t;` before, and `t` here"
+        return f"an input is a variable or a number: write `op neg({name}) >> t;` before, and `t` here"
     return f"write `0-{name}`"
 
 
@@ -154,7 +184,8 @@ def _upgrade(rule: str, text: str, start: int) -> str | None:
 
 _ASSIGNED_OP = re.compile(rf"({_NAME})\s*=\s*op\s+({_NAME})")
 _ASSIGNED_CALL = re.compile(rf"({_NAME})\s*=\s*({_NAME})\s*\(")
-_CALL = re.compile(rf"({_NAME})\s*\([^;()]*\)\s*>>\s*({_NAME})")
+_CALL = re.compile(rf"({_NAME})\s*(?=\()")
+_RESULT = re.compile(rf"\s*>>\s*({_NAME})")
 _COPY = re.compile(rf"{_NAME}(?:\[[^\];]*\])?\s*(?:=|>>)")
 _EFFECT = re.compile(rf"(?:{_NAME}\s*=\s*)?effect\b")
 _LOOP = "write `loop name (i in 0..n) { … }`"
@@ -183,8 +214,10 @@ def statement_hint(text: str, offset: int, word: str | None) -> str | None:
         return "memory sections are written outside blocks: is a `}` missing?"
     if (call := _ASSIGNED_CALL.match(text, offset)) is not None:
         return f"write `op {call[2]}(…) >> {call[1]};`"
-    if (call := _CALL.match(text, offset)) is not None:
-        return f"write `op {call[1]}(…) >> {call[2]};`"
+    if (call := _CALL.match(text, offset)) is not None and (end := _closing(text, call.end())) is not None:
+        result = _RESULT.match(text, end)
+        if result is not None:
+            return f"write `op {call[1]}(…) >> {result[1]};`"
     if text.startswith(";", offset) and text[:offset].rstrip().endswith("}"):
         return "write no `;` after a `}`"
     if _COPY.match(text, offset):

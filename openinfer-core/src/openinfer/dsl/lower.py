@@ -22,6 +22,7 @@ from openinfer.dsl.value_lowering import ValueLowering
 from openinfer.ir.graph import Block, Graph, VarDecl
 from openinfer.ir.language import CARRIES_HINTS
 from openinfer.ir.nodes import Assign, Loop, Node, NodeKind, Op
+from openinfer.ir.temporaries import assigned_names
 from openinfer.ir.values import Attrs, Ref
 
 if TYPE_CHECKING:
@@ -66,10 +67,10 @@ class _Lowering:
             next_index=self._numbering.next_index,
             warnings=in_source_order([*self._program.warnings, *self._values.warnings]),
         )
-        return Lowered(graph, in_source_order(self._values.errors), self._doubts())
+        return Lowered(graph, in_source_order(self._values.errors), self._doubts(graph))
 
-    def _doubts(self) -> Doubts:
-        unread = doubts_of(self._program.gaps)
+    def _doubts(self, graph: Graph) -> Doubts:
+        unread = doubts_of(self._program.gaps, graph.vars.keys() | assigned_names(graph))
         return replace(unread, names=unread.names | self._doubted_names, nodes=unread.nodes | self._doubted_nodes)
 
     def _declarations(self) -> dict[str, VarDecl]:

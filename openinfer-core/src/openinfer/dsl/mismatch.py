@@ -42,6 +42,7 @@ _SECTIONS_HINT = (
 )
 _EXPRESSION = frozenset({"name", "integer", "open_paren", "rounding"})
 _VALUE = frozenset({"string", "float", "boolean", "integer"})
+_NUMBER = frozenset({"float", "boolean", "integer", "signed"})
 _CONTEXT = {"declaration": "dimension expression", "assign": "dimension expression", "loop": "loop range"}
 
 
@@ -98,6 +99,8 @@ def _expected(rule: str, terminals: frozenset[str]) -> tuple[str, ...]:
 def _named(terminals: frozenset[str]) -> tuple[str, ...]:
     if terminals >= _VALUE:
         return ("a value", *_named(terminals - _VALUE - _EXPRESSION - {"open_bracket", "signed"}))
+    if terminals >= {*_NUMBER, "name"}:
+        return ("a number", *_named(terminals - _NUMBER))
     return tuple(sorted({words(terminal) for terminal in terminals}))
 
 

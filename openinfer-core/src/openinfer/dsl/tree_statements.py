@@ -20,6 +20,7 @@ from openinfer.dsl.tree_values import (
     hints_of,
     listed,
     names_of,
+    number_of,
     optional,
     place_of,
     place_without_last,
@@ -103,7 +104,9 @@ def _op(tree: Tree) -> _Parts:
 
 def _argument(tree: Tree) -> tuple[Ref, Place] | Setting:
     chosen = tree.children[0]
-    return setting_of(chosen) if chosen.expr_name == "setting" else (reference_of(chosen), place_of(chosen))
+    if chosen.expr_name == "setting":
+        return setting_of(chosen)
+    return (number_of(chosen) if chosen.expr_name == "literal" else reference_of(chosen)), place_of(chosen)
 
 
 def _copying(read: Tree, written: Tree, hints: tuple[Setting, ...]) -> Places:

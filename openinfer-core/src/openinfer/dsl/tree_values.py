@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from openinfer.dsl.grammar import INTEGER, Tree
 from openinfer.dsl.syntax import Indexed, Items, Literal, Place, Setting, Sum, Word
 from openinfer.ir.strings import EscapeError, unescape
-from openinfer.ir.values import Ref
+from openinfer.ir.values import Number, Ref, number_value
 from openinfer.symbolic import Const, IntExpr, Name, SymbolicSyntaxError, integer
 from openinfer.symbolic import parse as parse_integer_expression
 
@@ -218,6 +218,12 @@ def reference_of(tree: Tree) -> Ref:
     name, rest = tree.children
     subscript = optional(rest)
     return Ref(text_of(name), sums_of(subscript.children[1]) if subscript is not None else ())
+
+
+def number_of(tree: Tree) -> Number:
+    """Return the number of a ``literal``."""
+    literal = cast("Literal", scalar_of(tree.children[0], U64_MAX))
+    return Number(value=number_value(cast("float", literal.value)))
 
 
 def setting_of(tree: Tree) -> Setting:

@@ -37,6 +37,7 @@ from openinfer.ir.values import (
     FloatValue,
     IntListValue,
     IntValue,
+    Number,
     StrValue,
     UIntValue,
     VarValue,
@@ -144,7 +145,9 @@ def _float(value: float) -> str:
 
 
 def ref_text(ref: Ref) -> str:
-    """Return a variable or prefix table entry in its stored form: ``x``, ``QKV[l,h]``."""
+    """Return a variable or prefix table entry in its stored form, or a number: ``x``, ``QKV[l,h]``, ``0.5``."""
+    if isinstance(ref, Number):
+        return value_text(ref.value)
     return f"{ref.name}[{','.join(map(expression_text, ref.indices))}]" if ref.indices else ref.name
 
 

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 def reads(node: Node) -> frozenset[str]:
     """Return every name that a statement itself reads (not what a loop body or a called block reads).
 
-    Names inside indices, bounds and settings count; some of them may be sizes or loop indices.
+    Names inside indices, bounds and settings count; some of them may be sizes or loop indices. A number counts where a
+    constant holds it.
     """
     kind = node.kind
     if isinstance(kind, Op) and not kind.settings:
-        names = frozenset([ref.name for ref in kind.inputs])
+        names = frozenset([ref.name for ref in kind.inputs if ref.name])
         return names.union(*(names_in(index) for ref in kind.inputs for index in ref.indices))
     return frozenset(_reads(node))
 
@@ -73,7 +74,8 @@ def _reads(node: Node) -> Iterator[str]:
 
 
 def _ref(ref: Ref) -> Iterator[str]:
-    yield ref.name
+    if ref.name:
+        yield ref.name
     for index in ref.indices:
         yield from names_in(index)
 
@@ -152,10 +154,10 @@ def writes(node: Node) -> frozenset[str]:
 def operands(node: Node) -> tuple[str, ...]:
     """Return the names that a statement itself reads or writes as they are, in the order written.
 
-    Names inside indices, bounds and settings are left out: what they mean depends on types and sizes.
+    Names inside indices, bounds and settings are left out: what they mean depends on types and sizes. So are numbers.
     """
     read, written, _ = _written_order(node.kind)
-    return read + written
+    return tuple(filter(None, read)) + written
 
 
 def place_of_use(node: Node, name: str) -> Place | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -93,6 +93,30 @@ class DoubleListValue:
 
     def __hash__(self) -> int:
         return hash(len(self.values))
+
+
+NumberValue: TypeAlias = IntValue | UIntValue | DoubleValue | BoolValue
+
+
+def number_value(number: float) -> NumberValue:
+    """Return the value of a number or truth value as a program writes it; an integer fits i64 or u64."""
+    if isinstance(number, bool):
+        return BoolValue(number)
+    if isinstance(number, float):
+        return DoubleValue(number)
+    return IntValue(number) if number < 2**63 else UIntValue(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Ref):
+    """A number or truth value in place of a variable: ``0.5`` in ``op mul(x, 0.5) >> y;``.
+
+    Attributes:
+        name: the constant that holds it in a `ResolvedGraph`, where its type is known; empty in a program.
+    """
+
+    name: str = ""
+    value: NumberValue = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

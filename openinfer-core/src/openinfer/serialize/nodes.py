@@ -52,7 +52,7 @@ from openinfer.serialize.forms import (
     wrong_type,
 )
 from openinfer.serialize.objects import Member, object_form, record
-from openinfer.serialize.values import HINTS, VALUE, named_value
+from openinfer.serialize.values import HINTS, INPUT, VALUE, named_value
 from openinfer.symbolic import Const
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ _KINDS: dict[str, Form[Any]] = {
         {
             "op": IDENTIFIER,
             "attrs": _SETTINGS,
-            "inputs": list_of(REFERENCE),
+            "inputs": list_of(INPUT),
             "output": IDENTIFIER,
             "outputs": Member(list_of(IDENTIFIER), load_default=None),
         },

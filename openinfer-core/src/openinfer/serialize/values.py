@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.language import DTYPE_SETTINGS, KNOWN_HINTS
@@ -19,10 +19,12 @@ from openinfer.ir.values import (
     FloatValue,
     IntListValue,
     IntValue,
+    Number,
     Ref,
     StrValue,
     UIntValue,
     VarValue,
+    number_value,
 )
 from openinfer.serialize.forms import (
     BOOLEAN,
@@ -66,6 +68,8 @@ _FORMS: dict[str, Form[Any]] = {tag: form for tag, (_, _, form) in _TAGS.items()
 
 
 def _write(value: AttrValue) -> dict[str, Any]:
+    if isinstance(value, VarValue) and isinstance(value.ref, Number):
+        return _write(value.ref.value)
     tag = _TAG_OF[type(value)]
     _, attribute, form = _TAGS[tag]
     return {tag: form.write(getattr(value, attribute))}
@@ -113,6 +117,23 @@ def named_value(name: str, value: AttrValue) -> AttrValue:
 
 
 VALUE: Form[AttrValue] = Form(_write, _read, {"$ref": "#/$defs/value"})
+
+_NUMBERS = {tag: _FORMS[tag] for tag in ("Int", "UInt", "Double", "Bool")}
+
+
+def _write_input(ref: Ref) -> Any:
+    return _write(ref.value) if isinstance(ref, Number) else REFERENCE.write(ref)
+
+
+def _read_input(value: object) -> Ref:
+    if not isinstance(value, dict):
+        return REFERENCE.read(value)
+    _, number = read_tagged(cast("object", value), _NUMBERS, "a number")
+    return Number(value=number_value(number))
+
+
+INPUT: Form[Ref] = Form(_write_input, _read_input, {"anyOf": [REFERENCE.schema, tagged_schema(_NUMBERS)]})
+"""An input of an operator: a reference, or a number as the value of a setting is written."""
 
 VALUE_SCHEMA = tagged_schema(_FORMS)
 """What the reference in the schema of `VALUE` refers to."""

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheReset, CacheWrite, Op, Slice
 from openinfer.ir.temporaries import undeclared_outputs
 from openinfer.ir.uses import expressions
-from openinfer.ir.values import DoubleListValue, DoubleValue, DTypeListValue, ExprListValue, ExprValue, FloatValue
+from openinfer.ir.values import (
+    DoubleListValue,
+    DoubleValue,
+    DTypeListValue,
+    ExprListValue,
+    ExprValue,
+    FloatValue,
+    Number,
+)
 from openinfer.symbolic import DIVISIONS, BinOp, Const, operations
 
 if TYPE_CHECKING:
@@ -16,7 +24,7 @@ if TYPE_CHECKING:
     from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.symbolic import IntExpr
 
-VERSION = 3
+VERSION = 4
 """The newest version, which this package reads and writes."""
 
 
@@ -29,11 +37,18 @@ def needed_version(graph: Graph) -> int:
     nodes = [node for _, node in graph.nodes()]
     dims = (dim for decl in graph.vars.values() for dim in decl.dims)
     divides = any(map(_divides, dims)) or any(_divides(expr) for node in nodes for expr in expressions(node))
+    if any(map(_has_numbers, nodes)):
+        return 4
     if divides or undeclared_outputs(graph) or any(map(_is_new, nodes)):
         return 3
     if any(isinstance(decl.init, float) and not math.isfinite(decl.init) for decl in graph.vars.values()):
         return 2
     return 2 if any(map(_is_extended, nodes)) else 1
+
+
+def _has_numbers(node: Node) -> bool:
+    """Whether an operator has a number as an input."""
+    return isinstance(node.kind, Op) and any(isinstance(ref, Number) for ref in node.kind.inputs)
 
 
 def _is_new(node: Node) -> bool:

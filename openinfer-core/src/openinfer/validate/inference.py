@@ -23,10 +23,12 @@ from openinfer.ir.temporaries import outputs, undeclared_outputs, with_indices
 from openinfer.ir.text import type_text
 from openinfer.ir.types import TensorType
 from openinfer.ir.uses import reads
+from openinfer.ir.values import Number
 from openinfer.ops.schema import OpTypeError
 from openinfer.symbolic import Const
 from openinfer.validate.caches import symbolic_extents
 from openinfer.validate.inferred_shapes import Statement, integer_settings, of_numbers, results, supplied
+from openinfer.validate.numbers import NumberTypeError, number_constant, number_element, numbers_of
 from openinfer.validate.op_inference import DependsOnDeclarationError, inferred_call
 from openinfer.validate.settings import SettingError
 from openinfer.validate.signature import match_signature
@@ -188,16 +190,19 @@ class _Inference:
             yield InferredType(name, self._visible[name].type.dtype, tuple(self.dims[name]), block.name, node)
 
     def _statements(self, missing: Set[str]) -> Iterator[tuple[Block, Node, tuple[str, ...]]]:
-        for name in sorted(self.graph.blocks, key=lambda n: (n != "entry", n)) if missing else ():
+        numbered = {node.index for _, node in self.graph.nodes() if any(numbers_of(node))}
+        for name in sorted(self.graph.blocks, key=lambda n: (n != "entry", n)) if missing or numbered else ():
             block = self.graph.blocks[name]
             for node, indices in with_indices(block.nodes):
-                if node.index not in self.doubts.nodes and not missing.isdisjoint(outputs(node)):
+                if node.index in self.doubts.nodes:
+                    continue
+                if node.index in numbered or not missing.isdisjoint(outputs(node)):
                     yield block, node, indices
 
     def _take(self, block: Block, node: Node, indices: tuple[str, ...]) -> Sequence[str] | None:
         """Note the types of what a statement yields; return the names, or None where it needs another look."""
         names = outputs(node)
-        if all(name in self._visible for name in names):
+        if all(name in self._visible for name in (*names, *(number.name for number in numbers_of(node)))):
             return ()
         scope = self.scope
         if indices:
@@ -244,7 +249,7 @@ class _Inference:
             case CacheRead(access):
                 return self._read(access.base, node.kind, scope)
             case Op():
-                return self._op(node.kind, node.index, scope)
+                return self._op(node.kind, node, scope)
             case _:
                 return None
 
@@ -267,20 +272,22 @@ class _Inference:
             return None
         return self.dims.get(ref.name, declared.dims)
 
-    def _op(self, op: Op, index: int, scope: Scope) -> Sequence[Result] | None:
+    def _op(self, op: Op, node: Node, scope: Scope) -> Sequence[Result] | None:
         matched = match_signature(op, self.environment, self._unread, lambda ref: scope.type_of(ref.name))
         if matched is None:
             return None
-        self.matched[index] = matched
+        self.matched[node.index] = matched
         try:
             inputs, settings = supplied(matched, scope)
             types = [None if ref is None else scope.type_of(ref.name) for ref in inputs]
+            if not self._type_numbers(matched.schema, inputs, types, node):
+                return None
             if any(kind is None and ref is not None for ref, kind in zip(inputs, types, strict=True)):
                 return None
             dims = [None if ref is None else self._dims_of(ref, scope) for ref in inputs]
             if self.named is None and not any(dims) and not any(map(_is_late, settings.values())):
                 numbers = cast("Mapping[str, SettingValue]", settings)
-                call = self.calls[index] = self._call(matched.schema, types, numbers, len(op.outputs))
+                call = self.calls[node.index] = self._call(matched.schema, types, numbers, len(op.outputs))
                 return of_numbers(call, matched.schema)
             return results(
                 Statement(
@@ -301,6 +308,23 @@ class _Inference:
         except SettingError:
             pass
         return None
+
+    def _type_numbers(
+        self, schema: OpSchema, inputs: Sequence[Ref | None], types: list[TensorType | None], node: Node
+    ) -> bool:
+        """Fill in the types of numbers and keep the constants that hold them; False where an input has no type yet."""
+        missing = [position for position, ref in enumerate(inputs) if ref is not None and types[position] is None]
+        for position in missing:
+            number = inputs[position]
+            if not isinstance(number, Number) or not all(isinstance(inputs[other], Number) for other in missing):
+                return False
+            try:
+                dtype, element = number_element(position, schema, inputs, types)
+            except NumberTypeError:
+                return False
+            constant = self._visible[number.name] = number_constant(number, dtype, element, node)
+            types[position] = constant.type
+        return True
 
     def _call(
         self,

@@ -11,10 +11,11 @@ from openinfer.errors import PluginError
 from openinfer.ir.places import around, part, setting_value_place
 from openinfer.ir.resolved import Mode, ResolvedOp, RuntimeInts, RuntimeScalar, Storage
 from openinfer.ir.text import call_text
-from openinfer.ir.values import VarValue
+from openinfer.ir.values import Number, VarValue
 from openinfer.ops.applying import call_of
 from openinfer.ops.counting import counted_places
 from openinfer.ops.schema import OpTypeError, Required, SettingType
+from openinfer.validate.numbers import NumberTypeError, number_element
 from openinfer.validate.op_inference import DependsOnDeclarationError, stand_in
 from openinfer.validate.references import readable_type
 from openinfer.validate.settings import SettingError, setting_value
@@ -118,11 +119,29 @@ class _Resolution:
         outputs = [type_ for type_ in variable_types if type_ is not None]
         if self.findings.errors_since(before):
             return None
+        self._report_untyped_numbers(inputs, types)
+        if self.findings.errors_since(before):
+            return None
         if self._depends_on_mistake(inputs, types, outputs):
             self._report_cannot_infer(inputs, types, settings)
             return None
         with self._about(inputs):
             return self._checked(inputs, types, settings, outputs)
+
+    def _report_untyped_numbers(self, inputs: Sequence[Ref | None], types: Sequence[TensorType | None]) -> None:
+        """Record why numbers have no type, where all other inputs have one."""
+        numbers = [position for position, ref in enumerate(inputs) if isinstance(ref, Number)]
+        untyped = {position for position, ref in enumerate(inputs) if ref is not None and types[position] is None}
+        if not untyped <= set(numbers):
+            return
+        for position in sorted(untyped):
+            try:
+                number_element(position, self.schema, inputs, types)
+            except NumberTypeError as error:
+                with self._about(inputs):
+                    ref = inputs[position]
+                    place = None if ref is None else self._places.get(ref)
+                    self.findings.error(error.code, str(error), place=place, hint=error.hint)
 
     def _about(self, inputs: Sequence[Ref | None]) -> AbstractContextManager[None]:
         """Have errors name the operator with its inputs."""

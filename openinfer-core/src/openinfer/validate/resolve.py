@@ -23,6 +23,7 @@ from openinfer.validate.declarations import resolve_declaration
 from openinfer.validate.inference import infer_temporaries
 from openinfer.validate.kernels import check_kernels
 from openinfer.validate.missing_data import check_data
+from openinfer.validate.numbers import name_numbers, numbers_of
 from openinfer.validate.scope import Scope
 from openinfer.validate.statements import Walk, temporaries
 from openinfer.validate.stored_scales import scale_tables, scale_variables
@@ -100,6 +101,7 @@ def check_against_model(
     """
     offered = environment or Environment.default()
     doubts = _structure(graph, offered, findings, doubts)
+    graph = name_numbers(graph, offered)
     begin = len(findings.items)
     known_sizes = _sizes(model, sizes or {}, findings)
     findings.sizes = SizeNotes(known_sizes, frozenset(sizes or {}))
@@ -171,6 +173,10 @@ def _sizes(model: Model, overrides: Mapping[str, int], findings: Findings) -> di
     return sizes
 
 
+def _number_names(graph: Graph) -> Set[str]:
+    return {number.name for _, node in graph.nodes() for number in numbers_of(node)}
+
+
 def _declared(
     graph: Graph,
     model: Model,
@@ -192,7 +198,7 @@ def _declared(
         sizes=sizes,
         variables=variables,
         tables=tables,
-        names=findings.variables.union(variables, tables, doubts.names),
+        names=findings.variables.union(variables, tables, doubts.names, _number_names(graph)),
         inferable=frozenset(inferable) - doubts.names,
         indices={},
     )

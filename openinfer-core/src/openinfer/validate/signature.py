@@ -12,7 +12,7 @@ from openinfer.ir.findings import Findings
 from openinfer.ir.nodes import Assign, Op
 from openinfer.ir.places import around, setting_name_place, setting_value_place
 from openinfer.ir.text import call_text, type_text
-from openinfer.ir.values import VarValue
+from openinfer.ir.values import BoolValue, DoubleValue, FloatValue, IntValue, Number, UIntValue, VarValue
 from openinfer.ops.schema import Required
 
 if TYPE_CHECKING:
@@ -112,12 +112,22 @@ def _named_inputs(op: Op, schema: OpSchema, findings: Findings) -> dict[str, Ref
     for name, value in op.settings.items():
         if schema.input(name) is None:
             continue
+        number = as_number(value)
         if isinstance(value, VarValue):
             named[name] = value.ref
+        elif number is not None:
+            named[name] = number
         else:
             place = setting_value_place(findings.places, name)
-            findings.error("arity", f"input `{name}` takes a variable", place=place)
+            findings.error("arity", f"input `{name}` takes a variable or a number", place=place)
     return named
+
+
+def as_number(value: AttrValue) -> Number | None:
+    """Return the number that the value of a setting is, for a setting that gives an input."""
+    if isinstance(value, FloatValue):
+        return Number(value=DoubleValue(value.value))
+    return Number(value=value) if isinstance(value, IntValue | UIntValue | DoubleValue | BoolValue) else None
 
 
 def _inputs(op: Op, schema: OpSchema, named: Mapping[str, Ref], findings: Findings) -> tuple[Ref | None, ...]:

@@ -30,6 +30,7 @@ from openinfer.ir.nodes import (
     Yield,
 )
 from openinfer.ir.places import NOWHERE, around, part
+from openinfer.ir.values import Number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +98,8 @@ def _check_node(context: _Context, node: Node) -> None:  # noqa: C901 - one case
             _check_assign(context, node, name)
         case Op(_, inputs, outputs):
             for position, ref in enumerate(inputs):
-                _check_read(context, node, ref, part(places.reads, position))
+                if not isinstance(ref, Number):
+                    _check_read(context, node, ref, part(places.reads, position))
             before: set[str] = set()
             for position, name in enumerate(outputs):
                 place = part(places.writes, position)
