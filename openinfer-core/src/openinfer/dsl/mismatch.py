@@ -100,7 +100,7 @@ def _named(terminals: frozenset[str]) -> tuple[str, ...]:
     if terminals >= _VALUE:
         return ("a value", *_named(terminals - _VALUE - _EXPRESSION - {"open_bracket", "signed"}))
     if terminals >= {*_NUMBER, "name"}:
-        return ("a number", *_named(terminals - _NUMBER))
+        return tuple(sorted(("a number", *_named(terminals - _NUMBER))))
     return tuple(sorted({words(terminal) for terminal in terminals}))
 
 
