@@ -28,6 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and writ
 
 PROGRAM = "dynamic { x: f32[2]; } volatile { y: f32[2]; } block entry { op neg(x) >> y; return y; }\n"
 RUN = "g.oi --model m.oinf --input x=random"
+RUN_FORM = "usage: openinfer run [OPTIONS] GRAPH; `openinfer run --help` lists the options"
 PRINTING = (
     "openinfer --help",
     "openinfer --version",
@@ -165,14 +166,17 @@ def subcommands(parser: argparse.ArgumentParser) -> list[str]:
 def test_closed_standard_output_is_an_error_of_one_line(folder: Path) -> None:
     before = {each.name for each in folder.iterdir()}
     found = ended([*PRINTING, *FAILING, *SILENT], "output closed")
-    said = {"openinfer": "error[file]: standard output is closed\n", "oinf": "oinf: standard output is closed\n"}
+    said = {
+        "openinfer": "error[file]: standard output is closed\n",
+        "oinf": "error[E_FILE]: standard output is closed\n",
+    }
     assert found == {command: Ended(failed(command), said[command.split()[0]]) for command in found}
     assert {each.name for each in folder.iterdir()} - before == {"runs.json", "results.json", "error.txt"}
 
 
 def test_output_that_cannot_be_written_is_an_error_of_one_line(folder: Path) -> None:
     found = ended(list(PRINTING), "full")
-    said = {"openinfer": "error[file]: No space left on device\n", "oinf": "oinf: No space left on device\n"}
+    said = {"openinfer": "error[file]: No space left on device\n", "oinf": "error[E_FILE]: No space left on device\n"}
     assert found == {command: Ended(failed(command), said[command.split()[0]]) for command in found}
 
 
@@ -180,8 +184,14 @@ def test_a_failure_whose_document_cannot_be_written_is_text(folder: Path) -> Non
     found = ended(list(FAILING), "full")
     assert [(each.code, each.error.splitlines()) for each in found.values()] == [
         (1, ["error[file]: No such file or directory: missing.oi"]),
-        (2, ["error[usage]: No such option '--nonsense'. (Did you mean one of: '--no-feed', '--seed'?)"]),
-        (2, ["oinf: missing.oinf: No such file or directory"]),
+        (
+            2,
+            [
+                "error[usage]: there is no option --nonsense: did you mean `--no-feed` or `--seed`?",
+                f"  help: {RUN_FORM}",
+            ],
+        ),
+        (2, ["error[E_FILE]: No such file or directory: missing.oinf"]),
     ]
 
 

@@ -187,7 +187,7 @@ def is_rude() -> None:
     ("function", "code", "shown"),
     [
         (leaves, 3, ""),
-        (refuses, 1, "Error: not today"),
+        (refuses, 1, "error[usage]: not today"),
         (fails, 1, "error[plugin]: command example raised KeyError: 'oops'"),
         (is_rude, 1, "command example raised Rude: oops"),
     ],
@@ -201,7 +201,7 @@ def test_a_command_of_a_plugin_may_leave_but_not_crash(
 
     assert result.exit_code == code
     assert shown in result.stderr
-    assert ("Traceback" in run("--debug", "example").stderr) == (shown.startswith(("error", "command")))
+    assert ("Traceback" in run("--debug", "example").stderr) == (shown.startswith(("error[plugin]", "command")))
 
 
 def test_the_version_is_printed() -> None:

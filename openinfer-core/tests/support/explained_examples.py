@@ -59,9 +59,9 @@ def _commanded(explained: Explanation) -> None:
     if "example.oinf" in explained.command:
         save_model(_contents(explained), "example.oinf")
     with click.Context(main) as context:
-        _, command, arguments = main.resolve_command(context, shlex.split(explained.command)[1:])
+        name, command, arguments = main.resolve_command(context, shlex.split(explained.command)[1:])
     if command is not None:
-        command.main(arguments, standalone_mode=False)
+        command.main(arguments, prog_name=f"openinfer {name}", standalone_mode=False)
 
 
 def _contents(explained: Explanation) -> ModelContents:

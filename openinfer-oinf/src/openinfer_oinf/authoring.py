@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib
 import logging
@@ -11,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from .argument_parser import ArgumentParser, UsageMistakeError
 from .classify import field_role
 from .contents import SizeVar, TensorSpec, UninitializedTensor
 from .errors import Finding, OinfError
-from .failures import file_failure
+from .failures import Failure, file_failure, invalid_failure
 from .jsonfile import json_file
 from .save import write_oinf
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     `--input` imports and runs the named module: that is code execution, by design.
     """
-    parser = argparse.ArgumentParser(prog="dataclass_to_oinf", description="Write a dataclass as an .oinf file.")
+    parser = ArgumentParser(prog="dataclass_to_oinf", description="Write a dataclass as an .oinf file.")
     parser.add_argument("--input", required=True, metavar="MODULE:NAME", help="an instance, a class, or a function")
     parser.add_argument("--output", required=True, metavar="FILE", help="the .oinf file")
     parser.add_argument("--json", metavar="FILE", help="a JSON object with the fields of the class")
@@ -36,18 +36,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--int-fields", choices=("metadata", "sizevar"), default="metadata", help="what fields of type int become"
     )
-    parsed = parser.parse_args(arguments)
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     try:
+        parsed = parser.parse_args(arguments)
         instance = load_instance(parsed.input, Path(parsed.json) if parsed.json else None)
         write_oinf(instance, parsed.output, version=parsed.format_version, int_fields=parsed.int_fields)
+    except UsageMistakeError as mistake:
+        return _fail(mistake.failure)
     except OinfError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
+        return _fail(invalid_failure(error, 1))
     except OSError as error:
-        sys.stderr.write(f"{file_failure(error, 2).message}\n")
-        return 2
+        return _fail(file_failure(error, 2))
     return 0
+
+
+def _fail(failure: Failure) -> int:
+    sys.stderr.write(f"{failure.text}\n")
+    return failure.exit_status
 
 
 def load_instance(place: str, values: Path | None) -> object:

@@ -13,9 +13,10 @@ import io
 import pkgutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from . import __version__, commands
+from .argument_parser import USAGE_STATUS, ArgumentParser, UsageMistakeError
 from .errors import MISSING_EXTRA, NOT_A_FILE, USAGE, OinfError
 from .failures import Failure, file_failure, invalid_failure
 from .standard_streams import claim_streams, discard_output
@@ -24,29 +25,9 @@ from .suggestions import did_you_mean
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
 
-INVALID, FAILED = 1, 2
+INVALID, FAILED = 1, USAGE_STATUS
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-
-
-class _UsageMistakeError(Exception):
-    """What is wrong with a command line, and the form that it should have."""
-
-    def __init__(self, parser: argparse.ArgumentParser, message: str) -> None:
-        super().__init__(message)
-        self.usage = f"{parser.format_usage()}{parser.prog}: error: "
-        self.message = message
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose mistakes are raised: they may have to be printed as JSON."""
-
-    def error(self, message: str) -> NoReturn:
-        raise _UsageMistakeError(self, message)
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        # argparse ignores that help and version cannot be written.
-        (file or sys.stderr).write(message)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -55,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _parser_and_commands() -> tuple[argparse.ArgumentParser, Sequence[str]]:
-    parser = _Parser(prog="oinf", description="Work with .oinf model containers.")
+    parser = ArgumentParser(prog="oinf", description="Work with .oinf model containers.")
     parser.add_argument("--version", action="version", version=f"oinf {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for module in pkgutil.iter_modules(commands.__path__):
@@ -88,16 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: Sequence[str], *, json: bool) -> int:
     try:
         parsed = _parsed(given)
-    except _UsageMistakeError as mistake:
-        raise SystemExit(_fail(Failure(USAGE, mistake.message, FAILED), json=json, before=mistake.usage)) from None
+    except UsageMistakeError as mistake:
+        raise SystemExit(_fail(mistake.failure, json=json)) from None
     try:
         return int(parsed.run(parsed))
     except OinfError as error:
-        return _fail(
-            invalid_failure(error, status_of(error, getattr(parsed, "invalid_status", INVALID))),
-            json=json,
-            text=str(error),
-        )
+        status = status_of(error, getattr(parsed, "invalid_status", INVALID))
+        return _fail(invalid_failure(error, status), json=json)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -105,7 +83,7 @@ def _run(given: Sequence[str], *, json: bool) -> int:
     except KeyError as error:
         return _fail(Failure(USAGE, str(error.args[0]), FAILED), json=json)
     except KeyboardInterrupt:
-        return _fail(Failure("interrupted", "interrupted", INTERRUPTED), json=json)
+        return _fail(Failure("interrupted", "interrupted", INTERRUPTED, lines=("interrupted",)), json=json)
 
 
 def _escape_unknown_letters() -> None:
@@ -129,8 +107,8 @@ def status_of(error: OinfError, invalid: int = INVALID) -> int:
     return FAILED if error.code in (MISSING_EXTRA, NOT_A_FILE, USAGE) else invalid
 
 
-def _fail(failure: Failure, *, json: bool, before: str = "oinf: ", text: str | None = None) -> int:
-    """Print a failure: as a document on standard output, or on standard error as text (its message unless given).
+def _fail(failure: Failure, *, json: bool) -> int:
+    """Print a failure: as a document on standard output, or on standard error as text.
 
     A document that cannot be written becomes text.
     """
@@ -144,5 +122,5 @@ def _fail(failure: Failure, *, json: bool, before: str = "oinf: ", text: str | N
         discard_output()
         json = False
     if not json:
-        sys.stderr.write(f"{before}{failure.message if text is None else text}\n")
+        sys.stderr.write(f"{failure.text}\n")
     return failure.exit_status

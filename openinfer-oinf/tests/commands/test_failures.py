@@ -80,6 +80,48 @@ def test_failures_are_one_document(folder, capsys, command, code, status):
     assert captured.err
 
 
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("inspect nope", "error[E_FILE]: No such file or directory: nope\n"),
+        ("inspect m.oinf nope", "error[E_USAGE]: no tensor 'nope'\n"),
+        (
+            "diff m.oinf",
+            (
+                "error[E_USAGE]: the following arguments are required: B\n"
+                "  help: usage: oinf diff [OPTIONS] A B; `oinf diff --help` lists the options\n"
+            ),
+        ),
+        (
+            "zzzzz",
+            (
+                "error[E_USAGE]: there is no command 'zzzzz': `oinf --help` lists them\n"
+                "  help: usage: oinf [OPTIONS] COMMAND ...; `oinf --help` lists the options\n"
+            ),
+        ),
+    ],
+)
+def test_failures_are_in_the_style_of_openinfer(folder, capsys, command, text):
+    assert ended(command.split()) == 2
+    assert capsys.readouterr() == ("", text)
+
+
+def test_findings_are_lines_with_severity_code_and_file(folder, capsys):
+    data = bytearray(Path("m.oinf").read_bytes())
+    data[9] = 1  # a flag that no version has
+    Path("flags.oinf").write_bytes(data)
+    assert main(["verify", "broken.oinf", "flags.oinf", "--no-stats"]) == 1
+    assert main(["verify", "flags.oinf", "--compat", "--no-stats"]) == 0
+    assert main(["inspect", "broken.oinf"]) == 1
+    lines = [line.partition(" [")[0].partition(" (")[0] for line in capsys.readouterr().err.splitlines()]
+    assert [line[: line.index("]: ") + 3] + line.split()[1] for line in lines] == [
+        "error[E_MAGIC]: broken.oinf:",
+        "error[E_HEADER_FLAGS]: flags.oinf:",
+        "warning[W_HEADER_FLAGS]: flags.oinf:",
+        "error[E_MAGIC]: broken.oinf:",
+    ]
+
+
 def test_verify_says_of_each_file_what_is_wrong(folder, capsys):
     assert main(["verify", "--json", "nope", "broken.oinf", "m.oinf"]) == 2
     decoder, text, documents = json.JSONDecoder(), capsys.readouterr().out, []
@@ -99,7 +141,7 @@ def test_an_interrupt_is_reported_in_a_line(folder, capsys, monkeypatch):
 
     monkeypatch.setattr("openinfer_oinf.inspection.inspect_text", interrupted)
     assert main(["inspect", "m.oinf"]) == 130
-    assert capsys.readouterr().err == "oinf: interrupted\n"
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 @pytest.mark.parametrize(("wrong", "meant"), [("inspet", "inspect"), ("quantise", "quantize"), ("verfy", "verify")])

@@ -17,7 +17,7 @@ import click
 
 from openinfer.cli.findings import as_json
 from openinfer.cli.terminal import print_document, wants_colour, width_of
-from openinfer.diagnostics import Diagnostic, near_names, render
+from openinfer.diagnostics import Diagnostic, did_you_mean, near_names, render
 from openinfer.errors import DeviceError, MissingDependencyError, OpenInferError
 from openinfer_oinf.standard_streams import discard_output
 
@@ -97,7 +97,7 @@ def findings_of(error: BaseException) -> tuple[Diagnostic, ...]:
     if isinstance(error, KeyboardInterrupt):
         return (Diagnostic(code="interrupted", message="interrupted"),)
     if isinstance(error, click.ClickException):
-        return (Diagnostic(code="usage", message=error.format_message()),)
+        return (Diagnostic(code="usage", message=_mistake(error), hint=_form(error)),)
     if isinstance(error, OSError):
         place = f": {error.filename}" if error.filename else ""
         return (Diagnostic(code="file", message=f"{error.strerror or error}{place}", hint=_near_file(error)),)
@@ -105,6 +105,24 @@ def findings_of(error: BaseException) -> tuple[Diagnostic, ...]:
         f"{type(error).__name__}: {error}; this is a mistake in OpenInfer or a plugin, `openinfer --debug` shows where"
     )
     return (Diagnostic(code="internal", message=message),)
+
+
+def _mistake(error: click.ClickException) -> str:
+    """Return what is wrong with a command line, as other errors say it: without a capital and a full stop."""
+    if isinstance(error, click.NoSuchOption):
+        near = did_you_mean(error.option_name, error.possibilities or ())
+        return f"there is no option {error.option_name}{f': {near}' if near else ''}"
+    message = error.format_message().removesuffix(".")
+    return f"{message[:1].lower()}{message[1:]}" if message[1:2].islower() else message
+
+
+def _form(error: click.ClickException) -> str | None:
+    """Return the form of the command that was called wrongly, and where its options are listed."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return None
+    form = " ".join((context.command_path, *context.command.collect_usage_pieces(context)))
+    return f"usage: {form}; `{context.command_path} {context.help_option_names[-1]}` lists the options"
 
 
 def _near_file(error: OSError) -> str | None:

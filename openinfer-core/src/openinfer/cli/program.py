@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 _JSON = "openinfer.json"
 
+_NAME = "openinfer"
+
+_HELP: tuple[type[click.ClickException], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
+"""What click raises to print help where there is no argument; click 8.1 prints it without."""
+
 
 class Program(click.Group):
     """A group whose subcommands are imported when they are called.
@@ -73,7 +80,8 @@ class Program(click.Group):
             claim_streams()
         except OSError as error:
             sys.exit(failures.report(error, debug=False))
-        return super().main(*arguments, **options)
+        # By this name messages quote commands, however Python was started.
+        return super().main(*arguments, **{"prog_name": _NAME, **options})
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -106,9 +114,9 @@ def _failures_reported(*, debug: bool, json: bool, context: click.Context | None
     try:
         yield
     except click.ClickException as error:
-        if not json:
+        if isinstance(error, _HELP):
             raise
-        raise click.exceptions.Exit(failures.report(error, debug=False, json=True)) from None
+        raise click.exceptions.Exit(failures.report(error, debug=False, json=json)) from None
     except (click.exceptions.Exit, click.Abort):
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the user reads one message
@@ -173,7 +181,7 @@ def _variables_set(values: Mapping[str, str | None]) -> Generator[None]:
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(openinfer.__version__, prog_name="openinfer", message="%(prog)s %(version)s")
+@click.version_option(openinfer.__version__, prog_name=_NAME, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the Python traceback of an error.")
 @click.option("--plugins-block", metavar="NAMES", help="Load none of these plugins (comma-separated).")
 @click.option("--plugins", metavar="NAMES", help="Load only these plugins (comma-separated), and core's own.")

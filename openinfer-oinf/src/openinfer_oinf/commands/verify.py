@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import OinfError, shown
+from ..failures import file_failure, finding_text, invalid_failure
 
 if TYPE_CHECKING:
     from ..cli import Subparsers
@@ -39,7 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _verify_one(path: str, arguments: argparse.Namespace) -> int:
     from ..cli import FAILED, status_of
-    from ..failures import file_failure, invalid_failure
     from ..verify import invalid_json
 
     try:
@@ -53,9 +53,9 @@ def _verify_one(path: str, arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(invalid_json(path, failure) + "\n")
     elif failure.findings:
-        sys.stderr.writelines(f"{shown(path)}: {finding}\n" for finding in failure.findings)
+        sys.stderr.writelines(f"{finding_text(finding, shown(path))}\n" for finding in failure.findings)
     else:
-        sys.stderr.write(f"oinf: {failure.message}\n")
+        sys.stderr.write(f"{failure.text}\n")
     return failure.exit_status
 
 
@@ -65,7 +65,7 @@ def _print(path: str, report: Report, arguments: argparse.Namespace) -> int:
         return 0
     sys.stdout.write(report.text)
     for finding in report.warnings:
-        sys.stderr.write(f"{shown(path)}: {finding}\n")
+        sys.stderr.write(f"{finding_text(finding, shown(path))}\n")
     if arguments.style == "current":
         sys.stdout.write(f"{shown(path)}: valid\n")
     return 0
