@@ -132,11 +132,11 @@ def test_a_program_that_was_edited_in_the_bundle_is_not_replaced(small: Path, tm
 REFUSALS = {
     "a model that has its own weights": (["run", "SMALL", "-m", "x.oinf"], 2, "leave --model out"),
     "a missing program without a model": (["run", "none.oi"], 1, "No such file or directory: none.oi"),
-    "a program without a model": (["run", "p.oi"], 2, "Missing option '--model' / '-m'"),
+    "a program without a model": (["run", "q.oi"], 2, "q.oi takes variable `w` and size `N` from a model"),
     "a program that is quantised without a model": (
-        ["quantize", "p.oi", "--calibrate", "SAMPLES"],
+        ["quantize", "q.oi", "--calibrate", "SAMPLES"],
         2,
-        "Missing option '--model' / '-m'",
+        "give its file with --model (-m)",
     ),
     "a setting of an import": (["run", "p.oi", "-m", "x.oinf", "--set", "a=1"], 2, "p.oi is a program"),
     "a setting of an import that is checked": (["check", "p.oi", "--no-roll"], 2, "p.oi is a program"),
@@ -153,6 +153,7 @@ def test_an_error_says_what_to_do(
 ) -> None:
     monkeypatch.chdir(small.parent)
     Path("p.oi").write_text("dynamic { x: f32[3]; }\nblock entry { return x; }\n")
+    Path("q.oi").write_text("dynamic { x: f32[N]; }\nconstant { w: f32[2]; }\nblock entry { return x; }\n")
     Path("w.safetensors").write_bytes(b"{}")
     Path("net.keras").write_bytes(b"\x89HDF\r\n\x1a\n")
     np.savez("samples.npz", x=np.zeros((1, 3), np.float32))

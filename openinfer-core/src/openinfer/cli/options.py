@@ -6,6 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
+
+from openinfer.cli.project_file import options_of_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,15 +45,36 @@ def size_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def limit_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--limit NAME=N``, which may be given several times; the parameter ``limits`` is a mapping."""
+    """Add ``--limit NAME=N``, which may be given several times; the parameter ``limits`` is a mapping.
+
+    Limits of the project file hold where the option does not name the same.
+    """
     return click.option(
         "--limit",
         "limits",
         multiple=True,
         metavar="NAME=N",
-        callback=_sizes,
+        callback=_limits,
         help="How far index NAME of caches may grow, or CACHE.INDEX of one; how large size NAME of a step may be.",
     )(function)
+
+
+def device_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--device NAME``: by default that of the project file, or cpu."""
+    return click.option(
+        "--device",
+        default="cpu",
+        show_default=True,
+        metavar="NAME",
+        callback=_device,
+        help="Device, such as cpu or vulkan:1.",
+    )(function)
+
+
+def target_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--target NAME``: by default that of the project file; None where it has none."""
+    text = "Synth target; by default that of --arch, or c."
+    return click.option("--target", metavar="NAME", callback=_target, help=text)(function)
 
 
 def strict_order_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,6 +94,19 @@ def _sizes(context: click.Context, parameter: click.Parameter, texts: tuple[str,
         return dict(parse_size(text) for text in texts)
     except click.BadParameter as error:
         raise click.BadParameter(error.message, ctx=context, param=parameter) from error
+
+
+def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
+    return {**options_of_graph(context).limits, **_sizes(context, parameter, texts)}
+
+
+def _device(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    is_default = context.get_parameter_source(parameter.name or "") is ParameterSource.DEFAULT
+    return options_of_graph(context).device or name if is_default else name
+
+
+def _target(context: click.Context, _: click.Parameter, name: str | None) -> str | None:
+    return options_of_graph(context).target if name is None else name
 
 
 def parse_size(text: str) -> tuple[str, int]:

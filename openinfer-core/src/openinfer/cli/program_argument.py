@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,11 @@ import click
 
 from openinfer.cli.graph_argument import STANDARD_INPUT, read_graph
 from openinfer.cli.import_options import import_options
+from openinfer.cli.project_file import options_of_graph
 from openinfer.diagnostics import counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from openinfer.cli.import_options import ImportChoices
     from openinfer.cli.run_values import Input
@@ -62,11 +63,17 @@ class OpenedProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramArgument:
-    """What the command line says about the program: see `program_argument`."""
+    """What the command line says about the program: see `program_argument`.
+
+    Attributes:
+        model: its file; None where none is named.
+        sizes: values of sizes where there is no model: those of ``--size``, or else of ``--limit``.
+    """
 
     graph: str
     model: str | None
     choices: ImportChoices
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @contextmanager
     def opened(self, *, strict: bool = False, written: str | None = None) -> Generator[OpenedProgram]:
@@ -77,7 +84,7 @@ class ProgramArgument:
             written: what becomes of the files of one that is imported, for people.
 
         Raises:
-            UsageError: the model is missing, or is named although the program comes with one.
+            UsageError: a model is needed and missing, or is named although the program comes with one.
             DslSyntaxError, GraphError, SerializationError, OSError: as `openinfer.cli.graph_argument.read_graph`.
             ModelError: the model cannot be opened.
             ModelImportError, MissingDependencyError, PluginError: as `openinfer.importers.load`.
@@ -85,9 +92,9 @@ class ProgramArgument:
         from openinfer.model import ModelLoader
 
         if not is_imported(self.graph):
-            path = self._model_path()
+            self.choices.refuse_for(self.graph)
             program = read_graph(self.graph, strict=strict)
-            with ModelLoader.open(path) as model:
+            with opened_model(self.model, program, self.graph, self.sizes) as model:
                 yield OpenedProgram(graph=program, model=model)
             return
         if self.model is not None:
@@ -99,13 +106,32 @@ class ProgramArgument:
             with ModelLoader.open(files[1]) as model:
                 yield OpenedProgram(graph=imported.graph, model=model, report=imported.report, files=files)
 
-    def _model_path(self) -> str:
-        self.choices.refuse_for(self.graph)
-        if self.model is None:
-            if self.graph != STANDARD_INPUT:
-                Path(self.graph).stat()  # a program that does not exist is the first thing to say
-            raise click.UsageError(f"Missing option '--model' / '-m': the model with the weights of {self.graph}")
-        return self.model
+
+@contextmanager
+def opened_model(path: str | None, graph: Graph, name: str, sizes: Mapping[str, int] | None = None) -> Generator[Model]:
+    """Yield the model of a file; without a path, a model that has sizes only.
+
+    Args:
+        graph: the program that the model is for.
+        name: its file, for messages.
+        sizes: values for the sizes of a model without a file.
+
+    Raises:
+        UsageError: there is no path, and the program has values that only a model gives.
+        ModelError: the file cannot be opened.
+    """
+    from openinfer.model import Model, ModelLoader
+    from openinfer.validate.model_needs import model_needs
+
+    if path is not None:
+        with ModelLoader.open(path) as model:
+            yield model
+        return
+    needs, values = model_needs(graph), sizes or {}
+    missing = needs.without(values)
+    if missing:
+        raise click.UsageError(f"{name} takes {missing} from a model: give its file with --model (-m)")
+    yield Model.from_arrays(sizevars={size: values[size] for size in needs.sizes})
 
 
 def is_imported(argument: str) -> bool:
@@ -120,14 +146,30 @@ def is_imported(argument: str) -> bool:
 def program_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add GRAPH, ``--model`` and the options of an import; the parameter ``program`` is a `ProgramArgument`."""
 
-    @click.argument("graph", metavar="GRAPH")
-    @click.option("--model", "-m", metavar="FILE", help="Model with sizes and weights; not for a GRAPH such as *.onnx.")
+    # Eager, since the callbacks of options look for its project file.
+    @click.argument("graph", metavar="GRAPH", is_eager=True)
+    @model_option
     @import_options("GRAPH such as *.onnx: ")
     @wraps(function)
     def called(*, graph: str, model: str | None, choices: ImportChoices, **arguments: Any) -> Any:
-        return function(**arguments, program=ProgramArgument(graph=graph, model=model, choices=choices))
+        sizes: dict[str, int] = {**arguments.get("limits", {}), **arguments.get("sizes", {})}
+        program = ProgramArgument(graph=graph, model=model, choices=choices, sizes=sizes)
+        return function(**arguments, program=program)
 
     return called
+
+
+def model_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--model FILE``: by default that of the project file, unless GRAPH is imported with its own weights."""
+    text = "Model with sizes and weights, for programs that need one; not for a GRAPH such as *.onnx."
+    return click.option("--model", "-m", metavar="FILE", callback=_model, help=text)(function)
+
+
+def _model(context: click.Context, _: click.Parameter, path: str | None) -> str | None:
+    graph = context.params.get("graph")
+    if path is not None or not isinstance(graph, str) or is_imported(graph):
+        return path
+    return options_of_graph(context).model
 
 
 def _say(graph: str, report: ImportReport, written: str) -> None:

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
+from openinfer.cli.options import device_option
 from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.terminal import print_document, table
 from openinfer.errors import SynthesisError
@@ -49,7 +50,7 @@ class Measured:
 
 @click.command(name="bench", short_help="Measure how long a program and its nodes take on a device.")
 @program_options()
-@click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
+@device_option
 @click.option("--arch", metavar="FILE|NAME", help="Count the instructions of each step on the board of a device.")
 @click.option(
     "--repeat", "repetitions", default=30, show_default=True, type=click.IntRange(1, 1_000_000), help="Repetitions."

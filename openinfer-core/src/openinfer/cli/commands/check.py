@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from openinfer.cli.import_options import import_options
 from openinfer.cli.options import limit_option, size_option
 from openinfer.cli.program_argument import ProgramArgument, is_imported
 from openinfer.cli.program_files import program_files
+from openinfer.cli.project_file import program_options_of
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import Diagnostic, Severity, Source, as_errors, printable, render
 from openinfer.errors import DslSyntaxError, SerializationError
@@ -64,34 +64,29 @@ def command(
 ) -> None:
     """Report all errors and warnings of each GRAPH (a .oi text, a .json graph, or -); exit 1 if one has errors.
 
-    A folder means the .oi texts in it and below, except in hidden folders. One model applies to all of them. A GRAPH
-    such as model.onnx is imported and checked with its own weights; it has to be the only one.
+    A folder means the .oi texts in it and below, except in hidden folders. The model of --model applies to all of them;
+    without it, each program has that of its project file, if any. A GRAPH such as model.onnx is imported and checked
+    with its own weights; it has to be the only one.
 
     The device of --device need not be usable here. Operators that fall back to another device are warnings.
 
     With --explain-types, --json prints an object: `findings` is the list, `types` has an object for each type.
     """
     imported = _imported(graphs)
-    has_model = model is not None or imported is not None
-    if not has_model:
-        _refuse_without_model(device, target, sizes, explain_types=explain_types)
     if limits and device is None and target is None:
         raise click.UsageError("--limit is for a device or a target: name one with --device or --target")
-    with ExitStack() as stack:
-        places = Places(device, target, sizes, limits)
-        if imported is None:
-            choices.refuse_for(", ".join(graphs))
-            opened, read = None if model is None else stack.enter_context(_open(model)), read_program
-        else:
-            argument = ProgramArgument(graph=imported, model=model, choices=choices)
-            program = stack.enter_context(argument.opened(strict=strict))
-            opened, read = program.model, partial(_reading, program.graph)
-        reports = [
-            _report(file, read, opened, places, strict=strict, explain_types=explain_types)
-            for file in program_files(graphs)
-        ]
-        if opened is not None:
-            reports += _unused(reports, opened, model or imported or "")
+    places = Places(device, target, sizes, limits)
+    asked = Asked(places, strict, explain_types)
+    reports: list[Report] = []
+    if imported is None:
+        choices.refuse_for(", ".join(graphs))
+        for path, files in _by_model(program_files(graphs), model).items():
+            reports += _reports(files, path, asked)
+    else:
+        argument = ProgramArgument(graph=imported, model=model, choices=choices)
+        with argument.opened(strict=strict) as program:
+            report = _report(imported, partial(_reading, program.graph, imported), program.model, asked)
+            reports += [report, *_unused([report], program.model, model or imported)]
     if json_wanted:
         findings = [{"file": report.file, **as_json(finding)} for report in reports for finding in report.findings]
         types = [{"file": report.file, **type_as_json(found)} for report in reports for found in report.types]
@@ -100,7 +95,7 @@ def command(
         _print(reports)
         if explain_types:
             _print_types(reports)
-        if not has_model and any(report.is_read for report in reports):
+        if any(report.is_read and not report.has_model for report in reports):
             click.echo("sizes and types were not checked: give a model with --model")
     if any(_errors(report.findings) for report in reports):
         ctx.exit(1)
@@ -118,30 +113,30 @@ def _imported(graphs: Sequence[str]) -> str | None:
     return imported
 
 
-def _refuse_without_model(
-    device: str | None, target: str | None, sizes: Mapping[str, int], *, explain_types: bool
-) -> None:
-    """Refuse options that are about sizes and types.
+def _by_model(files: Sequence[str], model: str | None) -> Mapping[str | None, Sequence[str]]:
+    """Return programs by the model to check them against: that of the command line, or else of their project file."""
+    groups: dict[str | None, list[str]] = {}
+    for file in files:
+        groups.setdefault(model or program_options_of(file).model, []).append(file)
+    return groups
 
-    Raises:
-        UsageError: one was written.
-    """
-    needs = {
-        "--device needs --model: what a device runs depends on sizes and types": device,
-        "--target needs --model: without sizes and types it cannot be known what a target covers": target,
-        "--size needs --model: it takes the place of a size of the model": sizes,
-        "--explain-types needs --model: types follow from sizes and tensors": explain_types,
-    }
-    for message, value in needs.items():
-        if value:
-            raise click.UsageError(message)
+
+def _reports(files: Sequence[str], path: str | None, asked: Asked) -> Sequence[Report]:
+    """Return the reports about programs that share a model, and about the model."""
+    if path is None:
+        return [_report(file, partial(read_program, file), None, asked) for file in files]
+    from openinfer.model import ModelLoader
+
+    with ModelLoader.open(path) as model:
+        reports = [_report(file, partial(read_program, file), model, asked) for file in files]
+        return [*reports, *_unused(reports, model, path)]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """The findings about a file; where it cannot be read, one that says why.
 
-    ``of_model`` is set where the file is the model that programs are checked against.
+    ``of_model`` is set where the file is the model that programs are checked against, ``has_model`` where there is one.
     """
 
     file: str
@@ -150,6 +145,7 @@ class Report:
     types: Sequence[InferredType] = ()
     resolved: ResolvedGraph | None = None
     of_model: bool = False
+    has_model: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +157,36 @@ class Places:
     sizes: Mapping[str, int]
     limits: Mapping[str, int]
 
+    def with_limits(self, limits: Mapping[str, int]) -> Places:
+        """Return these places with limits where they have no others of the same names."""
+        return replace(self, limits={**limits, **self.limits})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is reported about each program."""
+
+    places: Places
+    strict: bool
+    explain_types: bool
+
+    def refuse_without_model(self) -> None:
+        """Refuse options that are about sizes and types.
+
+        Raises:
+            UsageError: one was written.
+        """
+        places = self.places
+        needs = {
+            "--device needs --model: what a device runs depends on sizes and types": places.device,
+            "--target needs --model: without sizes and types it cannot be known what a target covers": places.target,
+            "--size needs --model: it takes the place of a size of the model": places.sizes,
+            "--explain-types needs --model: types follow from sizes and tensors": self.explain_types,
+        }
+        for message, value in needs.items():
+            if value:
+                raise click.UsageError(message)
+
 
 def _reading(graph: Graph, file: str) -> Reading:
     """Return the program that a file was imported as; it has no text that findings could point into."""
@@ -169,29 +195,37 @@ def _reading(graph: Graph, file: str) -> Reading:
     return Reading(source=Source(file, ""), graph=graph)
 
 
-def _report(
-    file: str,
-    read: Callable[[str], Reading],
-    model: Model | None,
-    places: Places,
-    *,
-    strict: bool,
-    explain_types: bool,
-) -> Report:
+def _report(file: str, read: Callable[[], Reading], model: Model | None, asked: Asked) -> Report:
+    """Return the findings about a program; without a model those that need none."""
     try:
-        reading = read(file)
+        reading = read()
     except (DslSyntaxError, SerializationError, OSError) as error:
         # A document that is not a graph has findings of its own; without any, there is no text to point into.
-        return Report(file, findings_of(error), is_read=bool(getattr(error, "diagnostics", ())))
-    found, resolved = _findings(reading, model, places)
-    types = _types(resolved, model) if explain_types and model is not None and resolved is not None else ()
-    return Report(file, as_errors(found) if strict else found, types=types, resolved=resolved)
+        return Report(
+            file, findings_of(error), is_read=bool(getattr(error, "diagnostics", ())), has_model=model is not None
+        )
+    places = asked.places.with_limits(program_options_of(file).limits)
+    known = model or _own_model(reading.graph, places, asked)
+    found, resolved = _findings(reading, known, places)
+    types = _types(resolved, known) if asked.explain_types and known is not None and resolved is not None else ()
+    findings = as_errors(found) if asked.strict else found
+    return Report(file, findings, types=types, resolved=resolved, has_model=known is not None)
 
 
-def _open(model: str) -> Model:
-    from openinfer.model import ModelLoader
+def _own_model(graph: Graph, places: Places, asked: Asked) -> Model | None:
+    """Return a model without tensors for a program that takes nothing from one; None for others.
 
-    return ModelLoader.open(model)
+    Raises:
+        UsageError: there is none, and options are about sizes and types.
+    """
+    from openinfer.model import Model
+    from openinfer.validate.model_needs import model_needs
+
+    needs, values = model_needs(graph), {**places.limits, **places.sizes}
+    if needs.without(values):
+        asked.refuse_without_model()
+        return None
+    return Model.from_arrays(sizevars={name: values[name] for name in needs.sizes})
 
 
 def _types(resolved: ResolvedGraph, model: Model) -> Sequence[InferredType]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import partial
@@ -15,21 +14,21 @@ import click
 
 from openinfer.cli import failures
 from openinfer.cli.graph_argument import STANDARD_INPUT
+from openinfer.cli.program_argument import opened_model
 from openinfer.cli.program_files import program_files
+from openinfer.cli.project_file import program_options_of
 from openinfer.cli.terminal import wants_colour, width_of
 from openinfer.diagnostics import printable
 from openinfer.dsl import decoded, text_of_file
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.upgrade import Change, upgrade
 from openinfer.errors import OpenInferError
-from openinfer.model import ModelLoader
 from openinfer.regular_files import read_bounded
 from openinfer_oinf.atomicfile import AtomicFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from openinfer.model import Model
     from openinfer.validate.inference import InferredType
 
 
@@ -57,8 +56,13 @@ class Outcome:
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not laid out.")
 @click.option("--diff", is_flag=True, help="Change nothing; print what would change as a unified diff.")
 @click.option("--upgrade", "upgrading", is_flag=True, help="Rewrite the earlier syntax where its meaning is clear.")
-@click.option("--assign", "assigning", is_flag=True, help="With a model: add declarations of temporaries.")
-@click.option("--model", "-m", metavar="FILE", help="Model whose sizes and tensors --assign infers from.")
+@click.option("--assign", "assigning", is_flag=True, help="Add declarations of temporaries.")
+@click.option(
+    "--model",
+    "-m",
+    metavar="FILE",
+    help="Model whose sizes and tensors --assign infers from, for programs that need one.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -82,18 +86,15 @@ def command(
     With --assign, each undeclared temporary gets an `assign` with its type, which the model determines. Dimensions
     are written as sizes where possible. A temporary whose shape is known only at run time is reported and not changed.
     """
-    if assigning != (model is not None):
-        raise click.UsageError("--assign and --model come together: types follow from the sizes and tensors of a model")
+    if model is not None and not assigning:
+        raise click.UsageError("--model goes with --assign, which is not given")
     if assigning and upgrading:
         raise click.UsageError("--assign is for programs in today's syntax: run --upgrade first")
-    outcomes: list[Outcome] = []
-    with ExitStack() as stack:
-        opened = None if model is None else stack.enter_context(ModelLoader.open(model))
-        change = _upgraded if upgrading else _laid_out if opened is None else partial(_assigned, model=opened)
-        outcomes += [
-            _report(file, _outcome(file, change), check=check, diff=diff, is_upgrade=upgrading)
-            for file in program_files(files)
-        ]
+    change = _upgraded if upgrading else partial(_assigned, path=model) if assigning else _laid_out
+    outcomes = [
+        _report(file, _outcome(file, change), check=check, diff=diff, is_upgrade=upgrading)
+        for file in program_files(files)
+    ]
     if len(outcomes) != 1:
         _print_counts(outcomes, done=not (check or diff))
     if any(outcome.error is not None or (check and outcome.differs) for outcome in outcomes):
@@ -136,11 +137,15 @@ def _upgraded(text: str, name: str) -> Outcome:
     return Outcome(text, found.text, found.changes, found.error, found.divisions)
 
 
-def _assigned(text: str, name: str, *, model: Model) -> Outcome:
+def _assigned(text: str, name: str, *, path: str | None) -> Outcome:
     """Return a text with the inferred declarations written out.
+
+    Args:
+        path: file of the model, by default that of the project file.
 
     Raises:
         OpenInferError: the program has errors, or does not fit the model.
+        UsageError: the program needs a model, and none is named.
     """
     from openinfer.dsl import graph
     from openinfer.plugins.environment import Environment
@@ -150,8 +155,9 @@ def _assigned(text: str, name: str, *, model: Model) -> Outcome:
 
     plain = formatted(text, name=name)
     program = graph(plain, name=name)
-    resolved = resolve(program, model)
-    found = with_assigns(plain, program, inferred_types(resolved, model, Environment.default()))
+    with opened_model(path or program_options_of(name).model, program, name) as model:
+        types = inferred_types(resolve(program, model), model, Environment.default())
+    found = with_assigns(plain, program, types)
     left = (
         Change(_line(each), f"not declared, its shape is known only when the program runs: {each}")
         for each in found.left

@@ -9,6 +9,7 @@ import click
 from openinfer.cli.graph_argument import read_graph
 from openinfer.cli.import_options import import_options
 from openinfer.cli.program_argument import ProgramArgument, is_imported
+from openinfer.cli.project_file import program_options_of
 from openinfer.output_files import writing
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def command(*, graph: str, model: str | None, output: str | None, choices: Impor
     form = wanted[0] if wanted else "dsl"
     if model is not None and form not in _PICTURES:
         raise click.UsageError(f"--model goes with --mermaid, --dot or --html, not with --{form}")
+    if model is None and form in _PICTURES and not is_imported(graph):
+        model = program_options_of(graph).model
     program = ProgramArgument(graph=graph, model=model, choices=choices)
     if model is not None or is_imported(graph):
         with program.opened() as opened:

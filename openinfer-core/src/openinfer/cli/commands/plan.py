@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from openinfer.cli.findings import print_warnings
-from openinfer.cli.options import limit_option, size_option, strict_order_option
+from openinfer.cli.options import limit_option, size_option, strict_order_option, target_option
 from openinfer.cli.program_argument import program_argument
 from openinfer.cli.terminal import print_document
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command(name="plan", short_help="Show the execution plan of a program, and the reasons for it.")
 @program_argument
 @click.option("--arch", metavar="FILE|NAME", help="Device file, or a name such as host; by default generic.")
-@click.option("--target", metavar="NAME", help="Synth target; by default that of --arch, or c.")
+@target_option
 @click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
 @size_option
 @limit_option

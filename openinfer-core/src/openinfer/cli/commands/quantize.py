@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.import_options import import_options
-from openinfer.cli.program_argument import ProgramArgument
+from openinfer.cli.program_argument import ProgramArgument, is_imported
+from openinfer.cli.project_file import program_options_of
 from openinfer.cli.terminal import print_document
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def command(
 
     if name is not None and ("/" in name or "\\" in name):
         raise click.BadParameter(f"expected a name without a folder, found {name!r}", param_hint="--name")
-    model_path = _model_path(model_argument, model_option)
+    model_path = _model_path(graph, model_argument, model_option)
     arrays = _arrays(data_path)
     classes = arrays.pop(label_name or "labels", None)
     if label_name is not None and classes is None:
@@ -119,12 +120,14 @@ def command(
         click.echo(f"{made.report}\nwritten to {written}, {container}")
 
 
-def _model_path(argument: Path | None, option: Path | None) -> str | None:
-    """Return the model's file, which is named once: after GRAPH or with ``--model``."""
+def _model_path(graph: str, argument: Path | None, option: Path | None) -> str | None:
+    """Return the model's file, which is named once: after GRAPH, with ``--model``, or in the project file."""
     if argument is not None and option is not None:
         raise click.UsageError(f"the model is given twice: {str(argument)!r} and --model {str(option)!r}")
     path = argument or option
-    return None if path is None else str(path)
+    if path is not None:
+        return str(path)
+    return None if is_imported(graph) else program_options_of(graph).model
 
 
 def _arrays(path: Path) -> dict[str, Array]:

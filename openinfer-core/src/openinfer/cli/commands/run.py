@@ -12,6 +12,7 @@ import click
 
 from openinfer.cli.batch_options import batch_options
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
+from openinfer.cli.options import device_option
 from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.run_report import (
     memory_lines,
@@ -73,7 +74,7 @@ class Extras:
 
 @click.command(name="run", short_help="Simulate a program and print its results.")
 @program_options(least_steps=0)
-@click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
+@device_option
 @click.option("--output", "outputs", multiple=True, metavar="NAME[=FILE]", help="Print a variable; save it as .npy.")
 @click.option(
     "--state", "state_path", metavar="FILE", help="Persistent memory: load it if the file exists, save it at the end."

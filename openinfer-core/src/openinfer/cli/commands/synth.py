@@ -11,7 +11,7 @@ import click
 from openinfer.cli.board_report import board_document, board_text
 from openinfer.cli.difference_document import difference_document
 from openinfer.cli.findings import print_warnings
-from openinfer.cli.options import SECONDS, limit_option, seed_option, size_option, strict_order_option
+from openinfer.cli.options import SECONDS, limit_option, seed_option, size_option, strict_order_option, target_option
 from openinfer.cli.program_argument import program_argument
 from openinfer.cli.program_options import give_first_values, initial_option, input_option
 from openinfer.cli.proofs import proof_document, proof_text, refuse_alarms
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @click.command(name="synth", short_help="Generate source code from a program.")
 @program_argument
-@click.option("--target", metavar="NAME", help="Synth target; by default that of --arch, or c.")
+@target_option
 @click.option("--arch", metavar="FILE|NAME", help="What the program is for: a device file, or a name such as host.")
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
 @click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")

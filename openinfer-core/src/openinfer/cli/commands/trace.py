@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.findings import print_unlogged_warnings
+from openinfer.cli.options import device_option
 from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.terminal import wants_colour
 from openinfer.regular_files import read_bounded, read_regular
@@ -24,7 +25,7 @@ PROMPT = "(trace) "
 
 @click.command(name="trace", short_help="Run a program statement by statement.")
 @program_options()
-@click.option("--device", default="cpu", show_default=True, metavar="NAME", help="Device, such as cpu or vulkan:1.")
+@device_option
 @click.option("--break", "breaks", multiple=True, metavar="WHERE", help="Breakpoint, as the command `break` takes it.")
 @click.option("--watch", "watches", multiple=True, metavar="EXPRESSION", help="Report each change of its value.")
 @click.option("--script", metavar="FILE", help="Read commands from a file; - for standard input.")
