@@ -135,6 +135,7 @@ def test_sizes_may_be_overridden(files: Path) -> None:
         (("--input", "x=1", "--device", "cpo"), 1, "did you mean `cpu`"),
         (("--input", "x=1", "--size", "C=3"), 1, "unknown-sizevar"),
         (("--input", "x=1", "--size", "B=-3"), 2, "B=8"),
+        (("--input", "x=1", "--limit", "C=3"), 1, "nor is C a size of this program"),
         pytest.param(("--input", "x=1", "--size", "B=" + "9" * 5000), 2, "5000 digits", id="large size"),
         (("--input", "x=random", "--seed", "-1"), 2, "-1"),
         (("--input", "x=archive.npy"), 1, "extract the array"),

@@ -41,7 +41,8 @@ class Simulator:
         echo: whether `Executor.step` prints the events that it records.
         sizes: named sizes that take the place of the model's.
         limits: how far caches may grow, and how large sizes of steps may be, on a device that reserves memory for them,
-            as the synthesizer takes them; other devices need none. Devices c and vulkan make one plan for all sizes.
+            as the synthesizer takes them; other devices check their names only. Devices c and vulkan make one plan for
+            all sizes.
         environment: what the plugins offer; the installed ones by default.
         placement: whether operators run on the devices that ``with { placement = "…" }`` names, of the operator or of a
             scope, loop or block around it. Off by default, so that no hint changes a result unasked.
@@ -128,10 +129,13 @@ class Simulator:
             ValidationError: the graph does not fit, or there is none.
             DeviceError: a device that a hint names, with ``placement``, is unknown; or such a device, or one that
                 operators fall back to, cannot be used here.
+            SynthesisError: a limit is not positive, or names nothing of the program that may grow.
         """
         resolved = self._resolved if graph is None else self._resolve(graph)
         if resolved is None:
             raise ValidationError("there is no graph to run: give one to Simulator or to make_executor")
+        if self._limits:
+            _check_limits(resolved, self._model, self._limits)
         log(LogKind.TRACE, f"binding {len(resolved.ops)} operators of {self._model.name} to device {self.device}")
         placements = Placements(resolved, self._fallback, self._environment)
         backend, binder = open_device(self._device, self._environment)
@@ -188,6 +192,19 @@ class Simulator:
         for warning in resolved.warnings:
             log(LogKind.WARNING, str(warning))
         return resolved
+
+
+def _check_limits(resolved: ResolvedGraph, model: Model, limits: Mapping[str, int]) -> None:
+    """Check limits on devices that need none, too: a misspelt one would go unnoticed until the program is synthesised.
+
+    Raises:
+        SynthesisError: as `Simulator.make_executor`.
+    """
+    from openinfer.plan import limits_of
+    from openinfer.plan.bounds import CacheBounds
+
+    sizes, caches = limits_of(resolved.graph, model, limits)
+    CacheBounds(resolved, caches, sizes)
 
 
 def _program_and_device(
