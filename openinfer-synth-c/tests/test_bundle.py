@@ -202,6 +202,26 @@ def test_weights_of_more_than_a_mebibyte_are_a_file_of_their_own():
         found.run({"x": x, "at": np.array(2)})
 
 
+@pytest.mark.parametrize("folder", ["", "elsewhere"])
+def test_weights_are_found_next_to_the_program_or_in_the_working_directory(tmp_path, folder):
+    if shutil.which("make") is None or shutil.which("cc") is None:
+        pytest.skip("a C compiler and make are not both installed")
+    directory = large()[1].emit(tmp_path / "out")
+    subprocess.run(["make"], cwd=directory, check=True, capture_output=True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    program = (directory / "model").rename(tmp_path / folder / "model") if folder else directory / "model"
+
+    from_bundle, from_elsewhere = (
+        subprocess.run([program], cwd=cwd, capture_output=True, text=True, check=False).stderr
+        for cwd in (directory, elsewhere)
+    )
+
+    missing = "model: weights: their file cannot be opened\n"
+    assert from_bundle != missing
+    assert (from_elsewhere == missing) == bool(folder)
+
+
 def test_a_file_of_weights_of_another_size_is_refused(tmp_path):
     if shutil.which("make") is None or shutil.which("cc") is None:
         pytest.skip("a C compiler and make are not both installed")
