@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 
 import numpy as np
@@ -73,6 +74,10 @@ def test_the_command(tmp_path, capsys):
     assert head == "2 tensors had other offsets than their index said"
     assert written.startswith(f"written {target} (")
     assert main(["verify", target]) == 0
+    capsys.readouterr()
+    assert main(["salvage", source, target, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document == {"written": {"path": target, "nbytes": (tmp_path / "b.oinf").stat().st_size}, "moved": 2}
     assert main(["salvage", target, source]) == 1
     assert "E_SALVAGE" in capsys.readouterr().err
 

@@ -17,6 +17,7 @@ from openinfer_oinf.cli import build_parser, main
 from openinfer_oinf.errors import shown
 
 FAILURES = {
+    "canonicalize": [(["nope", "out.oinf"], "E_FILE", 2), (["broken.oinf", "out.oinf"], "E_MAGIC", 1)],
     "convert": [
         (["nope.npz", "out.oinf"], "E_FILE", 2),
         (["broken.npz", "out.oinf"], "E_SOURCE", 1),
@@ -24,9 +25,13 @@ FAILURES = {
         (["w.npz", "no/where.oinf"], "E_FILE", 2),
     ],
     "diff": [(["m.oinf", "nope"], "E_FILE", 2), (["m.oinf", "broken.oinf"], "E_MAGIC", 2)],
+    "downgrade": [(["broken.oinf", "out.oinf"], "E_MAGIC", 1), (["m.oinf"], "E_USAGE", 2)],
+    "extract": [(["m.oinf", "nope", "-o", "x.npy"], "E_USAGE", 2), (["m.oinf", "w", "-o", "no/x.npy"], "E_FILE", 2)],
     "hash": [(["nope"], "E_FILE", 2), (["."], "E_NOT_A_FILE", 2)],
     "inspect": [(["m.safetensors"], "E_MAGIC", 1), (["m.oinf", "nope"], "E_USAGE", 2), (["."], "E_NOT_A_FILE", 2)],
     "quantize": [(["m.oinf", "out.oinf", "--dtype", "f8"], "E_DTYPE", 1), (["nope", "out.oinf"], "E_FILE", 2)],
+    "salvage": [(["m.oinf", "out.oinf"], "E_SALVAGE", 1)],
+    "upgrade": [(["nope", "out.oinf"], "E_FILE", 2)],
     "verify": [([], "E_USAGE", 2)],
 }
 
@@ -263,6 +268,22 @@ def test_names_that_the_terminal_cannot_show_are_escaped(folder):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert r"\u6a21\u578b.oinf" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "facts"),
+    [
+        ("extract m.oinf w -o out.npy", {}),
+        ("upgrade m.oinf out.oinf", {"version": 2}),
+        ("downgrade m.oinf out.oinf", {"version": 1}),
+        ("canonicalize m.oinf out.oinf --align 64", {"version": 2}),
+    ],
+)
+def test_with_json_commands_print_what_they_have_written_as_a_document(folder, capsys, command, facts):
+    assert main([*command.split(), "--json"]) == 0
+    target = next(word for word in command.split() if word.startswith("out."))
+    written = {"path": target, "nbytes": (folder / target).stat().st_size}
+    assert json.loads(capsys.readouterr().out) == {"written": written, **facts}
 
 
 @pytest.mark.parametrize(

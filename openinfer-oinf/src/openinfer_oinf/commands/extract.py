@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ def add_to(subparsers: Subparsers) -> None:
     # The name of the output is the user's: names in a file may be "..".
     parser.add_argument("-o", "--output", required=True, metavar="X.npy", help="file to write")
     parser.add_argument("--dequantize", action="store_true", help="write real values as float32")
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     parser.set_defaults(run=run)
 
 
@@ -25,9 +25,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ..extraction import extract_npy
     from ..progress import progress_bar
     from ..reader import open_oinf
-    from ..written import written_text
+    from ..written import print_written
 
     with open_oinf(arguments.file) as file, progress_bar("extracting"):
         extract_npy(file, arguments.name, arguments.output, dequantized=arguments.dequantize)
-    sys.stdout.write(f"{written_text(arguments.output)}\n")
+    print_written(arguments.output, as_json=arguments.json)
     return 0

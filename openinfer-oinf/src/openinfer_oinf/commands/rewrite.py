@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ def _add(subparsers: Subparsers, name: str, text: str, *, version: int | None, c
     parser = subparsers.add_parser(name, help=text)
     parser.add_argument("source", metavar="SRC")
     parser.add_argument("target", metavar="DST", help="replaced in one step when complete; may be SRC")
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     parser.set_defaults(run=run, version=version, check=check, align=8)
     return parser
 
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..progress import progress_bar
     from ..reader import open_oinf
     from ..rewrite import rewrite_oinf
-    from ..written import written_text
+    from ..written import print_written
 
     version = arguments.version
     if version is None:
@@ -46,5 +46,5 @@ def run(arguments: argparse.Namespace) -> int:
             version = file.version
     with progress_bar("writing"):
         rewrite_oinf(arguments.source, arguments.target, version=version, align=arguments.align, check=arguments.check)
-    sys.stdout.write(f"{written_text(arguments.target)}\n")
+    print_written(arguments.target, as_json=arguments.json, version=version)
     return 0
