@@ -27,6 +27,7 @@ FAILURES = {
     ],
     "check": [("net.oi -m broken.oinf", "E_TRUNCATED", 1), ("", "usage", 2)],
     "compare": [("nope.oi -m m.oinf --device cpu --device cpu", "file", 1), ("net.oi -m m.oinf", "usage", 2)],
+    "completion": [("tcsh", "usage", 2)],
     "devices": [("--nope", "usage", 2)],
     "doctor": [("--nope", "usage", 2)],
     "explain": [("nope", "unknown-code", 1), ("", "usage", 2)],

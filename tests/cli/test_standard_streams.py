@@ -37,6 +37,7 @@ PRINTING = (
     "openinfer check g.oi",
     "openinfer check g.oi --json",
     f"openinfer compare {RUN} --device cpu --device cpu",
+    "openinfer completion bash",
     "openinfer devices",
     "openinfer doctor",
     "openinfer explain syntax",

@@ -16,6 +16,7 @@ import openinfer
 from openinfer.boundary import DEBUG
 from openinfer.cli import commands, failures
 from openinfer.cli.plugin_commands import opened_command
+from openinfer.cli.shell_completion import VARIABLE, offer_files
 from openinfer.cli.terminal import has_printed_document
 from openinfer.diagnostics import Diagnostic, Severity, did_you_mean, render
 from openinfer.plugins import discovery, switches
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 _JSON = "openinfer.json"
 
 _NAME = "openinfer"
+
+_WIDEST_HELP = 120
+"""Columns of help on a terminal that has as many; longer lines are hard to read."""
 
 _HELP: tuple[type[click.ClickException], ...] = tuple(
     filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
@@ -80,6 +84,8 @@ class Program(click.Group):
             claim_streams()
         except OSError as error:
             sys.exit(failures.report(error, debug=False))
+        if VARIABLE in os.environ:
+            offer_files()
         # By this name messages quote commands, however Python was started.
         return super().main(*arguments, **{"prog_name": _NAME, **options})
 
@@ -180,7 +186,7 @@ def _variables_set(values: Mapping[str, str | None]) -> Generator[None]:
                 os.environ[name] = value
 
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _WIDEST_HELP})
 @click.version_option(openinfer.__version__, prog_name=_NAME, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the Python traceback of an error.")
 @click.option("--plugins-block", metavar="NAMES", help="Load none of these plugins (comma-separated).")
