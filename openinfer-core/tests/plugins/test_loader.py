@@ -13,7 +13,7 @@ from openinfer.ops.schema import InputSpec
 from openinfer.plugins.environment import Environment, Status
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.loader import default_environment, load_environment
-from openinfer.plugins.types import API_VERSION, CommandSpec, DeviceSpec, load_object
+from openinfer.plugins.types import API_VERSION, CommandSpec, DeviceSpec, PassSpec, load_object
 
 GOOD = plugin(devices(device("good_device")))
 
@@ -136,6 +136,30 @@ def test_an_operator_for_an_element_type_that_does_not_exist_fails_its_plugin() 
     assert [info(environment, name).reason for name in ("own", "then")] == ["", ""]
     assert {"of_own", "of_another"} <= set(environment.ops)
     assert not {"misspelt", "of_input"} & set(environment.ops)
+
+
+def passes(*pairs: tuple[str, str]) -> Any:
+    @hookimpl
+    def openinfer_passes() -> Iterator[PassSpec]:
+        for name, stage in pairs:
+            yield PassSpec(name=name, stage=stage, run="json:loads")
+
+    return openinfer_passes
+
+
+def test_a_hook_that_leaves_the_stage_out_offers_each_of_its_passes_once() -> None:
+    environment = load(("tidy", plugin(passes(("first", "lowered"), ("second", "plan")))))
+
+    assert info(environment, "tidy").reason == ""
+    assert {name: spec.stage for name, spec in environment.passes.items()} == {"first": "lowered", "second": "plan"}
+
+
+def test_two_passes_of_one_name_are_a_duplicate_and_an_unknown_stage_is_refused() -> None:
+    twice = load(("twice", plugin(passes(("same", "lowered"), ("same", "plan")))))
+    late = load(("late", plugin(passes(("last", "emitted")))))
+
+    assert info(twice, "twice").status is Status.DUPLICATE
+    assert "stage is 'emitted', expected one of lowered, plan" in info(late, "late").reason
 
 
 def test_the_reason_says_where_the_plugin_raised() -> None:

@@ -89,10 +89,14 @@ def offers_of(manager: pluggy.PluginManager, candidate: Candidate, plugin: objec
         PluginError: a hook raised, or yielded something else than its description.
     """
     for kind in KINDS:
-        offered = [v for given in kind.arguments for v in _values(manager, candidate, plugin, kind.hook, given)]
-        # A hook that ignores its arguments yields the same objects for each of them.
-        for value in {id(value): value for value in offered}.values():
-            yield _offer(candidate, kind, value)
+        offers: list[Offer] = []
+        for arguments in kind.arguments:
+            values = _values(manager, candidate, plugin, kind.hook, arguments)
+            fresh = [_offer(candidate, kind, value) for value in {id(value): value for value in values}.values()]
+            # A hook that ignores its arguments yields equal objects for each of them. Within one call, two of a name
+            # are a mistake of the plugin.
+            offers += [offer for offer in fresh if all(offer.value != other.value for other in offers)]
+        yield from offers
 
 
 def _values(
