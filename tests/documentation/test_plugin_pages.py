@@ -1,5 +1,6 @@
 """docs/plugins.md says what is: every hook with its exact signature, every status and switch, every listing."""
 
+import builtins
 import importlib.util
 import inspect
 import re
@@ -9,6 +10,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+import openinfer
+from openinfer import plugin
 from openinfer.cli import main
 from openinfer.dtypes import F32
 from openinfer.ir.types import TensorType
@@ -29,6 +32,13 @@ def test_every_hook_has_a_section_with_its_exact_signature(hook: object) -> None
     signature = str(inspect.signature(hook)).replace("'", "")
 
     assert f"\n### `{hook.__name__}{signature}`\n" in PAGE
+
+
+def test_classes_that_the_page_names_can_be_imported_by_plugins() -> None:
+    named = set(re.findall(r"`([A-Z][A-Za-z]*[a-z][A-Za-z]*)(?:\(.*?\))?`", PAGE)) - set(dir(builtins))
+
+    assert {"DeviceSpec", "Original", "Environment"} <= named
+    assert named <= {*plugin.__all__, *openinfer.__all__}
 
 
 def test_no_section_mentions_a_hook_that_does_not_exist() -> None:

@@ -14,25 +14,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from openinfer import codegen, loops
+    from openinfer import codegen, dims, loops
     from openinfer.affine import Index, Quotient, Remainder, Var, Within
     from openinfer.batch import Job, Runner, Session, Worker, WorkerLostError
     from openinfer.codegen import Notation, integer_text, loop_program, operands_of
     from openinfer.compute import Builder, Computation, Stage
     from openinfer.compute import Operand as StageOperand
     from openinfer.compute import Value as StageValue
+    from openinfer.dims import Space
     from openinfer.dtypes import BF16, BOOL, BUILTIN, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType, Kind
     from openinfer.errors import (
         DeviceError,
+        ExecutionError,
         FeatureMissingError,
+        KernelMissingError,
         MissingDependencyError,
+        ModelError,
+        ModelImportError,
         OpenInferError,
+        PluginError,
+        PluginStepError,
         SynthesisError,
+        UnsupportedError,
     )
     from openinfer.events import TraceEvent
     from openinfer.expr import Expr, Instruction, Program, linearise, tree
     from openinfer.expr.numpy_renderer import compile_program
     from openinfer.importers import ImportedModel, ImportOptions, ImportReport
+    from openinfer.importers.original import DoubtedOriginal, Original
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
     from openinfer.loops import Kernel
@@ -59,7 +68,10 @@ if TYPE_CHECKING:
     from openinfer.ops.schema import Decomposer
     from openinfer.plan import ExecutionPlan, steps, values
     from openinfer.plan.passes import Pass
+    from openinfer.plugins.crossing import PluginWarning
+    from openinfer.plugins.environment import Environment
     from openinfer.plugins.hookspecs import hookimpl
+    from openinfer.plugins.loader import load_environment
     from openinfer.plugins.types import (
         API_VERSION,
         AttributeSpec,
@@ -111,7 +123,10 @@ __all__ = [
     "DeviceBackend",
     "DeviceError",
     "DeviceSpec",
+    "DoubtedOriginal",
     "Elementwise",
+    "Environment",
+    "ExecutionError",
     "ExecutionPlan",
     "Expr",
     "F16",
@@ -134,6 +149,7 @@ __all__ = [
     "Instruction",
     "Job",
     "Kernel",
+    "KernelMissingError",
     "KernelSpec",
     "Kind",
     "LendingBackend",
@@ -141,7 +157,9 @@ __all__ = [
     "Loops",
     "MissingDependencyError",
     "ModelContents",
+    "ModelError",
     "ModelFormatSpec",
+    "ModelImportError",
     "ModelStore",
     "Notation",
     "Observer",
@@ -152,8 +170,12 @@ __all__ = [
     "OpTypeError",
     "OpenInferError",
     "Operand",
+    "Original",
     "Pass",
     "PassSpec",
+    "PluginError",
+    "PluginStepError",
+    "PluginWarning",
     "Primitive",
     "Program",
     "ProgramBackend",
@@ -170,6 +192,7 @@ __all__ = [
     "SettingSpec",
     "SettingType",
     "SettingValue",
+    "Space",
     "Stage",
     "StageOperand",
     "StageValue",
@@ -185,6 +208,7 @@ __all__ = [
     "U32",
     "U64",
     "U8",
+    "UnsupportedError",
     "Var",
     "Within",
     "Worker",
@@ -192,6 +216,7 @@ __all__ = [
     "codegen",
     "comment",
     "compile_program",
+    "dims",
     "encode_bits",
     "file_form",
     "from_bytes",
@@ -199,6 +224,7 @@ __all__ = [
     "hookimpl",
     "integer_text",
     "linearise",
+    "load_environment",
     "load_object",
     "loop_program",
     "loops",
@@ -228,7 +254,10 @@ _MODULES = {
     "DeviceBackend": "openinfer.simulate.devices.backend",
     "DeviceError": "openinfer.errors",
     "DeviceSpec": "openinfer.plugins.types",
+    "DoubtedOriginal": "openinfer.importers.original",
     "Elementwise": "openinfer.ops",
+    "Environment": "openinfer.plugins.environment",
+    "ExecutionError": "openinfer.errors",
     "ExecutionPlan": "openinfer.plan",
     "Expr": "openinfer.expr",
     "F16": "openinfer.dtypes",
@@ -251,6 +280,7 @@ _MODULES = {
     "Instruction": "openinfer.expr",
     "Job": "openinfer.batch",
     "Kernel": "openinfer.loops",
+    "KernelMissingError": "openinfer.errors",
     "KernelSpec": "openinfer.plugins.types",
     "Kind": "openinfer.dtypes",
     "LendingBackend": "openinfer.simulate.devices.backend",
@@ -258,7 +288,9 @@ _MODULES = {
     "Loops": "openinfer.ops",
     "MissingDependencyError": "openinfer.errors",
     "ModelContents": "openinfer.model",
+    "ModelError": "openinfer.errors",
     "ModelFormatSpec": "openinfer.plugins.types",
+    "ModelImportError": "openinfer.errors",
     "ModelStore": "openinfer.model",
     "Notation": "openinfer.codegen",
     "Observer": "openinfer.simulate.execute.observers",
@@ -269,8 +301,12 @@ _MODULES = {
     "OpTypeError": "openinfer.ops",
     "OpenInferError": "openinfer.errors",
     "Operand": "openinfer.ops",
+    "Original": "openinfer.importers.original",
     "Pass": "openinfer.plan.passes",
     "PassSpec": "openinfer.plugins.types",
+    "PluginError": "openinfer.errors",
+    "PluginStepError": "openinfer.errors",
+    "PluginWarning": "openinfer.plugins.crossing",
     "Primitive": "openinfer.ops",
     "Program": "openinfer.expr",
     "ProgramBackend": "openinfer.simulate.devices.programs",
@@ -287,6 +323,7 @@ _MODULES = {
     "SettingSpec": "openinfer.ops",
     "SettingType": "openinfer.ops",
     "SettingValue": "openinfer.ir.resolved",
+    "Space": "openinfer.dims",
     "Stage": "openinfer.compute",
     "StateBackend": "openinfer.simulate.devices.programs",
     "StateProgram": "openinfer.simulate.devices.programs",
@@ -300,6 +337,7 @@ _MODULES = {
     "U32": "openinfer.dtypes",
     "U64": "openinfer.dtypes",
     "U8": "openinfer.dtypes",
+    "UnsupportedError": "openinfer.errors",
     "Var": "openinfer.affine",
     "Within": "openinfer.affine",
     "Worker": "openinfer.batch",
@@ -313,6 +351,7 @@ _MODULES = {
     "hookimpl": "openinfer.plugins.hookspecs",
     "integer_text": "openinfer.codegen",
     "linearise": "openinfer.expr",
+    "load_environment": "openinfer.plugins.loader",
     "load_object": "openinfer.plugins.types",
     "loop_program": "openinfer.codegen",
     "operands_of": "openinfer.codegen",
@@ -326,6 +365,7 @@ _RENAMED = {
 
 _WHOLE = {
     "codegen": "openinfer.codegen",
+    "dims": "openinfer.dims",
     "loops": "openinfer.loops",
     "steps": "openinfer.plan.steps",
     "tree": "openinfer.expr.tree",

@@ -1,7 +1,9 @@
-"""Which importer reads a file: by its first bytes, then by the ending of its name."""
+"""The importer of a file: by the ending of its name and by its contents, third parties before core."""
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,14 +14,13 @@ from openinfer.errors import ModelImportError
 from openinfer.importers.guarded_importer import GuardedOriginal, checked_import
 from openinfer.importers.imported import REQUANTIZATIONS, ImportOptions
 from openinfer.importers.planned import in_less_memory
-from openinfer.plugins.crossing import crossing
+from openinfer.plugins.crossing import crossing, fault, wrong
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import load_object
 from openinfer.regular_files import head_of
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from openinfer.importers.imported import ImportedModel
     from openinfer.importers.original import Original
@@ -42,7 +43,10 @@ _KERAS = (
     "returns the bytes of a .tflite file"
 )
 
-_SAVED_MODEL = "convert it with TensorFlow: `tf.lite.TFLiteConverter.from_saved_model(folder).convert()`"
+_SAVED_MODEL = (
+    "convert it with TensorFlow: `tf.lite.TFLiteConverter.from_saved_model(folder).convert()` "
+    "returns the bytes of a .tflite file"
+)
 
 
 @public
@@ -77,7 +81,7 @@ def load(
         PluginError: the plugin of its format failed.
     """
     file, offered = Path(path), environment or Environment.default()
-    spec = _importer_of(file, offered.importers)
+    spec = _importer_of(file, offered)
     _check_requantization(requantize, spec)
     options = ImportOptions(
         values=values or {},
@@ -170,7 +174,7 @@ def _original(file: Path, imported: ImportedModel, options: ImportOptions, envir
     Raises:
         ModelImportError: nothing runs it.
     """
-    spec = _importer_of(file, environment.importers)
+    spec = _importer_of(file, environment)
     if spec.original is None:
         raise ModelImportError(f"nothing runs the original of {str(file)!r} to compare with", code="import-format")
     owner = environment.owner("importer", spec.name)
@@ -187,16 +191,17 @@ def is_for_importers(path: str | os.PathLike[str], environment: Environment | No
 
     A missing file is one by its ending. A container of weights is not: the reader of programs says what it is.
     """
-    file, importers = Path(path), (environment or Environment.default()).importers.values()
+    file, offered = Path(path), environment or Environment.default()
+    importers = offered.importers.values()
     if (file / "saved_model.pb").is_file() or any(file.suffix.lower() in spec.suffixes for spec in importers):
         return True
     try:
-        head = head_of(file, _HEAD_NBYTES)
+        head = _head_of(file)
     except OSError:
         return False
     if head.startswith(_CONTAINER):
         return False
-    return any(spec.magic and head.startswith(spec.magic) for spec in importers) or _recipe(file, head) is not None
+    return _recipe(file, head) is not None or any(_recognises(spec, file, head, offered) for spec in importers)
 
 
 def _check_requantization(requantize: str, spec: ImporterSpec) -> None:
@@ -209,32 +214,79 @@ def _check_requantization(requantize: str, spec: ImporterSpec) -> None:
         raise ModelImportError(message, code="import-value")
 
 
-def _importer_of(file: Path, importers: Mapping[str, ImporterSpec]) -> ImporterSpec:
-    if (file / "saved_model.pb").is_file():
-        message = f"{str(file)!r} is a SavedModel of TensorFlow: {_SAVED_MODEL}"
-        raise ModelImportError(f"{message} returns the bytes of a .tflite file", code="import-format")
+def _importer_of(file: Path, environment: Environment) -> ImporterSpec:
+    """Return the importer of a file: one of a third party, else one of this repository.
+
+    Advice about files that core cannot import comes between the two: a plugin may import what core cannot.
+    """
     try:
-        head = head_of(file, _HEAD_NBYTES)
+        head = _head_of(file)
     except OSError as error:
         message = f"cannot read {str(file)!r}: {error.strerror or error}"
         raise ModelImportError(message, code="import-file") from error
-    by_magic = [spec for spec in importers.values() if spec.magic and head.startswith(spec.magic)]
-    if by_magic:
-        return by_magic[0]
+    importers = environment.importers.values()
+    foreign = [spec for spec in importers if environment.owner("importer", spec.name).is_foreign]
+    spec = _claimant(foreign, file, head, environment)
+    if spec is not None:
+        return spec
     recipe = _recipe(file, head)
     if recipe is not None:
         raise ModelImportError(f"{str(file)!r} is {recipe}", code="import-format")
-    by_suffix = [spec for spec in importers.values() if file.suffix.lower() in spec.suffixes]
-    if by_suffix:
-        return by_suffix[0]
-    known = ", ".join(f"{spec.name} ({', '.join(spec.suffixes)})" for spec in importers.values()) or "none installed"
+    spec = _claimant([spec for spec in importers if spec not in foreign], file, head, environment)
+    if spec is not None and not file.is_dir():
+        return spec
+    if file.is_dir():
+        raise ModelImportError(f"cannot read {str(file)!r}: {os.strerror(errno.EISDIR)}", code="import-file")
+    known = ", ".join(f"{spec.name} ({', '.join(spec.suffixes)})" for spec in importers) or "none installed"
     message = f"{str(file)!r} is of no format that can be imported; known: {known}"
     raise ModelImportError(message, code="import-format")
+
+
+def _head_of(file: Path) -> bytes:
+    """Return the first bytes of a file; of a folder, none.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return b"" if file.is_dir() else head_of(file, _HEAD_NBYTES)
+
+
+def _claimant(specs: Sequence[ImporterSpec], file: Path, head: bytes, environment: Environment) -> ImporterSpec | None:
+    """Return the importer that claims the suffix of a file, or else recognises its contents; None if there is none.
+
+    Where several do, the contents decide between claims of a suffix, and then the order in which plugins load.
+    """
+    by_suffix = [spec for spec in specs if file.suffix.lower() in spec.suffixes]
+    if len(by_suffix) == 1:
+        return by_suffix[0]
+    recognised = (spec for spec in by_suffix or specs if _recognises(spec, file, head, environment))
+    return next(recognised, next(iter(by_suffix), None))
+
+
+def _recognises(spec: ImporterSpec, file: Path, head: bytes, environment: Environment) -> bool:
+    """Return whether the contents of a file are of an importer's format, as far as the importer can say.
+
+    Raises:
+        PluginError: its ``sniff`` failed, or returned something other than a bool.
+    """
+    if spec.magic and head.startswith(spec.magic):
+        return True
+    if spec.sniff is None:
+        return False
+    owner = environment.owner("importer", spec.name)
+    sniff = load_object(spec.sniff, owner)
+    with crossing(owner, f"sniffing {str(file)!r} as {spec.name}"):
+        answer: object = sniff(file)
+    if not isinstance(answer, bool):
+        raise fault(owner, f"sniff of importer {spec.name} {wrong(answer, 'a bool')}")
+    return answer
 
 
 def _recipe(file: Path, head: bytes) -> str | None:
     """Return the kind of an unsupported file and how to convert it; None if the kind is unknown."""
     suffix = file.suffix.lower()
+    if (file / "saved_model.pb").is_file():
+        return f"a SavedModel of TensorFlow: {_SAVED_MODEL}"
     if head.startswith(_CONTAINER):
         return "a container of weights without a program: run it with a program of yours (`openinfer run`)"
     if head.startswith(b"PK\x03\x04") and suffix in (".pt", ".pth", ".torchscript", ".jit"):

@@ -11,6 +11,7 @@ from openinfer.dtypes import DType
 from openinfer.importers.imported import ImportedModel, ImportReport
 from openinfer.importers.original import Original
 from openinfer.ir.graph import Graph
+from openinfer.ir.nodes import Return
 from openinfer.model import Model
 from openinfer.model.guarded_store import GuardedStore
 from openinfer.plugins.crossing import crossing, fault, guarded_methods, members, shown, wrong
@@ -42,9 +43,16 @@ def checked_import(owner: Owner, what: str, found: Any) -> ImportedModel:
     with crossing(owner, f"checking the program that {what} returned", passing=()):
         imported.graph.check()
         declared = frozenset(imported.graph.vars)
+        returned = {
+            name for _, node in imported.graph.nodes() if isinstance(node.kind, Return) for name in node.kind.names
+        }
     report = imported.report
-    named = {*report.inputs.values(), *report.outputs.values(), *report.states.values()}
-    strangers = [*sorted(named - declared), *sorted({*report.feeds} - {*report.outputs})]
+    declared_there = {*report.inputs.values(), *report.states.values()}
+    strangers = [
+        *sorted(declared_there - declared),
+        *sorted({*report.outputs.values()} - declared - returned),
+        *sorted({*report.feeds} - {*report.outputs}),
+    ]
     strangers += sorted({*report.feeds.values()} - {*report.inputs, *report.starts})
     strangers += sorted({*report.states} - {*report.starts})
     if strangers:

@@ -270,8 +270,10 @@ class ImporterSpec:
 
     Attributes:
         summary: what it reads, one line.
-        suffixes: file name endings, with the point.
+        suffixes: file name endings, with the point. A suffix that one importer of a third party claims decides.
         magic: first bytes of a file; empty when it has none.
+        sniff: ``"module:function"`` from a path to whether the file, or folder, is of the format, for formats that no
+            prefix identifies; called where suffixes do not decide. None where ``magic`` and suffixes are enough.
         load: ``"module:function"`` from a path and `openinfer.importers.ImportOptions` to an
             `openinfer.importers.ImportedModel`.
         original: ``"module:function"`` from a path and `ImportOptions` to an
@@ -286,6 +288,7 @@ class ImporterSpec:
     load: str
     original: str | None = None
     magic: bytes = b""
+    sniff: str | None = None
     requantizes: bool = False
     replaces: str | None = None
 
