@@ -1,5 +1,7 @@
 """Plugins are found by entry point, in a defined order, also where an installation is damaged."""
 
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,45 @@ def test_a_damaged_installation_is_listed(folder: Path, metadata: str | None) ->
     (damaged,) = (plugin for plugin in load_environment(allow=[]).plugins if plugin.name == "damaged")
 
     assert (damaged.distribution, damaged.version, damaged.status) == ("(unnamed)", "", Status.BLOCKED)
+
+
+NEWER = (
+    "from openinfer.plugin import DeviceSpec, hookimpl{extra}\nOPENINFER_API = 1\n@hookimpl\ndef openinfer_devices():\n"
+)
+NEWER += "    yield DeviceSpec(name='d', summary='s', probe='a:b', backend='a:B', expression_dtypes=None{field})\n"
+REQUIRING = (
+    "Metadata-Version: 2.1\nName: dist-a\nVersion: 1.0\nRequires-Dist: numpy\nRequires-Dist: openinfer-core>=9.5\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("extra", "field", "metadata", "reason"),
+    [
+        (
+            "",
+            ", telepathy=True",
+            REQUIRING,
+            "DeviceSpec has no field 'telepathy' in openinfer-core {}: needs openinfer-core >=9.5",
+        ),
+        ("", ", telepathy=True", None, "needs openinfer-core > {}, unless 'telepathy' is a mistake"),
+        ("", ", fallbck=None", REQUIRING, "DeviceSpec has no field 'fallbck': did you mean `fallback`?"),
+        (
+            ", Telepathy",
+            "",
+            REQUIRING,
+            "openinfer.plugin has no 'Telepathy' in openinfer-core {}: needs openinfer-core >=9.5",
+        ),
+    ],
+)
+def test_a_field_or_name_of_a_newer_core_says_which_core_the_plugin_needs(
+    folder: Path, extra: str, field: str, metadata: str | None, reason: str
+) -> None:
+    (folder / "newer_plugin.py").write_text(NEWER.format(extra=extra, field=field), encoding="utf-8")
+    install(folder, "dist-a", "newer = newer_plugin", metadata)
+
+    environment = load_environment(allow=["newer"])
+    sys.modules.pop("newer_plugin", None)
+
+    (info,) = (info for info in environment.plugins if info.name == "newer")
+    assert info.status is Status.FAILED
+    assert reason.format(version("openinfer-core")) in info.reason

@@ -1,6 +1,6 @@
 """Loading plugins one by one: states, reasons, and that a broken plugin takes nothing else with it."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -136,6 +136,19 @@ def test_an_operator_for_an_element_type_that_does_not_exist_fails_its_plugin() 
     assert [info(environment, name).reason for name in ("own", "then")] == ["", ""]
     assert {"of_own", "of_another"} <= set(environment.ops)
     assert not {"misspelt", "of_input"} & set(environment.ops)
+
+
+@pytest.mark.parametrize("is_generator", [False, True])
+def test_an_async_hook_is_named(is_generator: bool) -> None:
+    async def returns() -> tuple[object, ...]:
+        return ()
+
+    async def yields() -> AsyncIterator[object]:
+        yield device("never")
+
+    environment = load(("late", plugin(openinfer_devices=hookimpl(yields if is_generator else returns))))
+
+    assert "openinfer_devices is an async function" in info(environment, "late").reason
 
 
 def passes(*pairs: tuple[str, str]) -> Any:

@@ -22,6 +22,7 @@ from openinfer.diagnostics import Diagnostic, Severity, did_you_mean, render
 from openinfer.plugins import discovery, switches
 from openinfer.plugins.crossing import PluginWarning
 from openinfer.plugins.environment import Environment
+from openinfer.plugins.waiting import naming_threads_left
 from openinfer_oinf.standard_streams import claim_streams
 
 if TYPE_CHECKING:
@@ -86,8 +87,9 @@ class Program(click.Group):
             sys.exit(failures.report(error, debug=False))
         if VARIABLE in os.environ:
             offer_files()
-        # By this name messages quote commands, however Python was started.
-        return super().main(*arguments, **{"prog_name": _NAME, **options})
+        with naming_threads_left():
+            # By this name messages quote commands, however Python was started.
+            return super().main(*arguments, **{"prog_name": _NAME, **options})
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

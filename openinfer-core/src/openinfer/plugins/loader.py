@@ -19,6 +19,7 @@ from openinfer.plugins import discovery
 from openinfer.plugins.catalogue import Catalogue
 from openinfer.plugins.environment import Environment, PluginInfo, Status
 from openinfer.plugins.kernels import KernelSources, kernel_choice, kernel_source
+from openinfer.plugins.newer_core import newer_core
 from openinfer.plugins.offers import offers_of
 from openinfer.plugins.output import diverted_output
 from openinfer.plugins.registration import failure, new_manager, register
@@ -126,7 +127,9 @@ def _load_one(loading: _Loading, switches: Switches, candidate: Candidate) -> Pl
         _take(loading, candidate, plugin, offers)
     except PluginError as error:
         withheld = tuple((offer.kind.noun, name) for offer in offers for name in offer.names)
-        return replace(_info(candidate, Status(error.status), str(error)), withheld=withheld)
+        newer = newer_core(error.__cause__, candidate.distribution)
+        reason = str(error) if newer is None else f"{error}; {newer}"
+        return replace(_info(candidate, Status(error.status), reason), withheld=withheld)
     return _info(candidate, Status.OK, "")
 
 

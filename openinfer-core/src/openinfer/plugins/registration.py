@@ -14,6 +14,7 @@ from openinfer.plugins import hookspecs
 from openinfer.plugins.crossing import failed, loading, shown
 from openinfer.plugins.environment import Status
 from openinfer.plugins.types import API_VERSION
+from openinfer.plugins.waiting import naming_slow_import
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +56,8 @@ def register(manager: pluggy.PluginManager, candidate: Candidate) -> Registered:
         PluginError: it cannot be imported, asks for another version of the hooks, or implements one wrongly. Nothing
             of it is registered then.
     """
-    with loading(candidate.owner, f"import of {candidate.value}"):
+    action = f"import of {candidate.value}"
+    with loading(candidate.owner, action), naming_slow_import(candidate.owner, action):
         plugin = candidate.load()
     _check_identity(manager, candidate, plugin)
     _check_api(candidate, plugin)
@@ -102,6 +104,9 @@ def _hooks(manager: pluggy.PluginManager, candidate: Candidate, plugin: object) 
             _check_undecorated(candidate, name, attributes[name], specs)
             continue
         hook = options.get("specname") or name
+        if inspect.iscoroutinefunction(attributes[name]) or inspect.isasyncgenfunction(attributes[name]):
+            message = f"{name} is an async function, and hooks are called without an event loop: write `def {name}`"
+            raise failure(candidate, message, hook=hook)
         if hook in specs:
             _check_signature(candidate, hook, attributes[name], specs[hook])
         elif not options.get("optionalhook"):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from openinfer.errors import PluginError
 from openinfer.plugins.crossing import Owner, crossing, fault, guarded_in_steps, shown
 from openinfer.plugins.process import kept_process
+from openinfer.plugins.waiting import naming_slow_import
 
 if TYPE_CHECKING:
     from openinfer.ops.calls import OpCall
@@ -37,7 +38,8 @@ def load_object(path: str, owner: Owner | None = None) -> Any:
     if owner is None:
         return _imported(path)
     try:
-        with kept_process(), crossing(owner, f"import of {path!r}"):
+        action = f"import of {path!r}"
+        with kept_process(), crossing(owner, action), naming_slow_import(owner, action):
             return _imported(path)
     except PluginError as error:
         if error.plugin is not None:
