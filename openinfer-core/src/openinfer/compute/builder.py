@@ -176,7 +176,7 @@ class Builder:
         self._name = name
         self._given = tuple(tensor for tensor in inputs if tensor is not None)
         self._written = tuple(outputs)
-        self.inputs = tuple(tensor and Operand(self, tensor) for tensor in inputs)
+        self.inputs = tuple(None if tensor is None else Operand(self, tensor) for tensor in inputs)
         self.given = tuple(operand for operand in self.inputs if operand is not None)
         self.outputs = tuple(Operand(self, tensor) for tensor in outputs)
         self._temporaries: list[Tensor] = []

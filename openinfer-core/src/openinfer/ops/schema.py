@@ -130,6 +130,7 @@ class InferTypes(Protocol):
         inputs: Sequence[TensorType | None],
         settings: Mapping[str, SettingValue],
         declared: Sequence[TensorType],
+        /,
     ) -> tuple[TensorType, ...]: ...
 
 
@@ -140,19 +141,19 @@ class BuildScalar(Protocol):
     compute type of the output: the result must have it.
     """
 
-    def __call__(self, inputs: Sequence[Expr], settings: Mapping[str, SettingValue], out: DType) -> Expr: ...
+    def __call__(self, inputs: Sequence[Expr], settings: Mapping[str, SettingValue], out: DType, /) -> Expr: ...
 
 
 class ReducedAxes(Protocol):
     """Returns the axes that a reduction folds, ascending and non-negative."""
 
-    def __call__(self, rank: int, settings: Mapping[str, SettingValue]) -> tuple[int, ...]: ...
+    def __call__(self, rank: int, settings: Mapping[str, SettingValue], /) -> tuple[int, ...]: ...
 
 
 class BuildFold(Protocol):
     """Builds the fold for an element of compute type ``element`` and a result of compute type ``out``."""
 
-    def __call__(self, element: DType, settings: Mapping[str, SettingValue], out: DType) -> Fold: ...
+    def __call__(self, element: DType, settings: Mapping[str, SettingValue], out: DType, /) -> Fold: ...
 
 
 class Decompose(Protocol):
@@ -166,6 +167,7 @@ class Decompose(Protocol):
         steps: Decomposer,
         inputs: Sequence[int | None],
         settings: Mapping[str, SettingValue],
+        /,
     ) -> tuple[int, ...]: ...
 
 
@@ -198,7 +200,7 @@ class Decomposer(Protocol):
 class BuildRefusal(Protocol):
     """Builds the test whether an element is refused, over inputs as for `BuildScalar`; None where none is."""
 
-    def __call__(self, inputs: Sequence[Expr], settings: Mapping[str, SettingValue]) -> Expr | None: ...
+    def __call__(self, inputs: Sequence[Expr], settings: Mapping[str, SettingValue], /) -> Expr | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,7 @@ class Composite:
 class DefineStages(Protocol):
     """Writes the stages of a call with a builder, whose inputs and outputs are those of the call."""
 
-    def __call__(self, k: Builder, call: OpCall) -> None: ...
+    def __call__(self, k: Builder, call: OpCall, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +291,7 @@ class DefineLoops(Protocol):
     types and sizes that the call says.
     """
 
-    def __call__(self, call: OpCall) -> Kernel: ...
+    def __call__(self, call: OpCall, /) -> Kernel: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from openinfer.plugin import Expr, Fold, KernelSpec, OpCall, Scalar, TensorType
 
     Array = npt.NDArray[Any]
+    Bind = Callable[[OpCall, Sequence[Array | None], Sequence[Array | None]], Callable[[], None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +60,12 @@ class AbacusBackend:
     def bind_kernel(
         self, kernel: KernelSpec, call: OpCall, inputs: Sequence[Beads | None], outputs: Sequence[Beads]
     ) -> Callable[[], None]:
-        bind = load_object(kernel.kernel)
-        return bind(call, [beads and beads.array for beads in inputs], [beads.array for beads in outputs])
+        bind: Bind = load_object(kernel.kernel)
+        return bind(call, _arrays(inputs), _arrays(outputs))
 
     def bind_expression(self, expr: Expr, inputs: Sequence[Beads | None], output: Beads) -> Callable[[], None]:
         evaluate = compile_program(linearise(expr))
-        arrays = [beads and beads.array for beads in inputs]
+        arrays = _arrays(inputs)
         return lambda: evaluate(arrays, output.array)
 
     def bind_fold(self, axes: tuple[int, ...], fold: Fold, source: Beads, output: Beads) -> Callable[[], None]:
@@ -94,6 +95,10 @@ class AbacusBackend:
 
     def close(self) -> None:
         """Memory goes with its last user."""
+
+
+def _arrays(buffers: Sequence[Beads | None]) -> list[Array | None]:
+    return [None if beads is None else beads.array for beads in buffers]
 
 
 def _function(expr: Expr) -> Callable[[list[Array], tuple[int, ...]], Array]:

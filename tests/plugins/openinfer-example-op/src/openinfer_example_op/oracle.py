@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 def leaky_square(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
     """Return the result in double precision; the kit rounds it to the type of the output."""
     (x,) = inputs
+    slope = call.settings["slope"]
     assert x is not None
-    return (np.where(x >= 0, x * x, call.settings["slope"] * x),)
+    assert isinstance(slope, float)
+    return (np.where(x >= 0, x * x, slope * x),)
 
 
 def row_products(inputs: Sequence[Exact | None], call: OpCall) -> tuple[Exact, ...]:
