@@ -13,6 +13,7 @@ import pytest
 import openinfer
 from openinfer import plugin
 from openinfer.cli import main
+from openinfer.cli.skeletons import kinds
 from openinfer.dtypes import F32
 from openinfer.ir.types import TensorType
 from openinfer.ops.applying import call_of
@@ -57,6 +58,11 @@ def test_every_switch_is_listed_with_its_option() -> None:
     assert set(rows) == options
     for variable in (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT):
         assert f"`{variable}=" in PAGE
+
+
+def test_every_kind_of_skeleton_is_listed() -> None:
+    for name, kind in kinds().items():
+        assert f"\n| `{name}` | {kind.summary} |\n" in PAGE
 
 
 def test_listings_are_the_files_that_they_name() -> None:

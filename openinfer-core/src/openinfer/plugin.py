@@ -45,7 +45,16 @@ if TYPE_CHECKING:
     from openinfer.ir.resolved import SettingValue
     from openinfer.ir.types import TensorType
     from openinfer.loops import Kernel
-    from openinfer.model import ModelContents, ModelStore
+    from openinfer.loops.reading import parse_kernel
+    from openinfer.model import (
+        MetadataValue,
+        ModelContents,
+        ModelStore,
+        Quantisation,
+        QuantisedStore,
+        VarInfo,
+        save_model,
+    )
     from openinfer.ops import (
         Composite,
         Compute,
@@ -155,6 +164,7 @@ __all__ = [
     "LendingBackend",
     "LoopBackend",
     "Loops",
+    "MetadataValue",
     "MissingDependencyError",
     "ModelContents",
     "ModelError",
@@ -179,6 +189,8 @@ __all__ = [
     "Primitive",
     "Program",
     "ProgramBackend",
+    "Quantisation",
+    "QuantisedStore",
     "Quotient",
     "Reduction",
     "Refusal",
@@ -210,6 +222,7 @@ __all__ = [
     "U8",
     "UnsupportedError",
     "Var",
+    "VarInfo",
     "Within",
     "Worker",
     "WorkerLostError",
@@ -229,6 +242,8 @@ __all__ = [
     "loop_program",
     "loops",
     "operands_of",
+    "parse_kernel",
+    "save_model",
     "steps",
     "tree",
     "values",
@@ -286,6 +301,7 @@ _MODULES = {
     "LendingBackend": "openinfer.simulate.devices.backend",
     "LoopBackend": "openinfer.simulate.devices.backend",
     "Loops": "openinfer.ops",
+    "MetadataValue": "openinfer.model",
     "MissingDependencyError": "openinfer.errors",
     "ModelContents": "openinfer.model",
     "ModelError": "openinfer.errors",
@@ -310,6 +326,8 @@ _MODULES = {
     "Primitive": "openinfer.ops",
     "Program": "openinfer.expr",
     "ProgramBackend": "openinfer.simulate.devices.programs",
+    "Quantisation": "openinfer.model",
+    "QuantisedStore": "openinfer.model",
     "Quotient": "openinfer.affine",
     "Reduction": "openinfer.ops",
     "Refusal": "openinfer.ops",
@@ -339,6 +357,7 @@ _MODULES = {
     "U8": "openinfer.dtypes",
     "UnsupportedError": "openinfer.errors",
     "Var": "openinfer.affine",
+    "VarInfo": "openinfer.model",
     "Within": "openinfer.affine",
     "Worker": "openinfer.batch",
     "WorkerLostError": "openinfer.batch",
@@ -355,6 +374,8 @@ _MODULES = {
     "load_object": "openinfer.plugins.types",
     "loop_program": "openinfer.codegen",
     "operands_of": "openinfer.codegen",
+    "parse_kernel": "openinfer.loops.reading",
+    "save_model": "openinfer.model",
 }
 
 _RENAMED = {

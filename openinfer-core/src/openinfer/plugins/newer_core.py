@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING
 
@@ -53,10 +54,10 @@ def _missing_name(error: BaseException | None) -> tuple[str, str, Iterable[str]]
     found = _NAME.search(str(error)) if isinstance(error, ImportError | AttributeError) else None
     if not found:
         return None
-    from openinfer import plugin
-
     name = found[1] or found[4]
-    return f"openinfer.plugin has no {name!r}", name, plugin.__all__
+    # It is imported, since the plugin tried it; an import here would be one from above this layer.
+    known: list[str] = sys.modules["openinfer.plugin"].__all__
+    return f"openinfer.plugin has no {name!r}", name, known
 
 
 def _descriptions() -> dict[str, type]:

@@ -1,8 +1,9 @@
-"""`openinfer plugins`: which plugins are installed, and what became of each."""
+"""`openinfer plugins`: which plugins are installed, and what became of each; `plugins new` writes one."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
@@ -12,10 +13,16 @@ from openinfer.plugins import switches
 from openinfer.plugins.environment import Environment, PluginInfo, Status
 
 
-@click.command(name="plugins", short_help="List the installed plugins with their state.")
+@click.group(name="plugins", short_help="List the installed plugins with their state.", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
-def command(*, as_json: bool) -> None:
-    """List the installed plugins with their state, and why one does not work."""
+@click.pass_context
+def command(context: click.Context, *, as_json: bool) -> None:
+    """List the installed plugins with their state, and why one does not work.
+
+    `openinfer plugins new` writes the package of a plugin.
+    """
+    if context.invoked_subcommand is not None:
+        return
     plugins = Environment.default().plugins
     _warn_of_unmatched(plugins)
     rows = [_fields(plugin) for plugin in plugins]
@@ -42,3 +49,47 @@ def _warn_of_unmatched(plugins: tuple[PluginInfo, ...]) -> None:
     for name in switches.unmatched(switches.from_variables(os.environ), plugins):
         hint = did_you_mean(name, [plugin.name for plugin in plugins]) or "it has no effect"
         click.echo(printable(f"a switch names the plugin {name!r}, which is not installed: {hint}"), err=True)
+
+
+def _list_kinds(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from openinfer.cli.skeletons import kinds
+
+        click.echo(table(("kind", "what it adds"), [(name, kind.summary) for name, kind in kinds().items()]))
+        context.exit()
+
+
+@command.command(name="new", short_help="Write the package of a plugin.")
+@click.argument("name")
+@click.option("--kind", "chosen", multiple=True, required=True, metavar="KIND", help="What it offers; repeatable.")
+@click.option("-o", "--output", "folder", default=".", metavar="DIR", help="Folder for the folder NAME (.).")
+@click.option(
+    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_kinds, help="List the kinds and stop."
+)
+def new(*, name: str, chosen: tuple[str, ...], folder: str) -> None:
+    """Write a package NAME that offers an example of each KIND, with tests and a tox.ini that runs the conformance kit.
+
+    It builds, installs and passes its tests as it is: change the examples into parts of your own.
+
+    \b
+    openinfer plugins new --list
+    openinfer plugins new acme-tools --kind elementwise --kind observer
+    """
+    from openinfer.cli.skeletons import kinds, package
+
+    known = kinds()
+    for kind in chosen:
+        if kind not in known:
+            hint = did_you_mean(kind, known) or f"the kinds are {', '.join(known)}"
+            raise click.UsageError(f"there is no kind {kind!r}: {hint}")
+    target = Path(folder) / name
+    texts = package(name, [known[kind] for kind in dict.fromkeys(chosen)])
+    # A folder that is there may hold work of the user.
+    target.mkdir(parents=True)
+    for path, text in texts.items():
+        file = target / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", newline="\n")
+        click.echo(printable(str(file)))
+    click.echo()
+    click.echo(printable(f"next: pip install -e {target}[test], then pytest {target}"))
