@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from given_plugins import device, devices, info, load, operator, ops, plugin
 
-from openinfer.dtypes import F32, DType
+from openinfer.dtypes import F32, I4, I8, U4, DType
 from openinfer.errors import DeviceError, PluginError
-from openinfer.ops.schema import InputSpec
+from openinfer.expr import tree
+from openinfer.ops.schema import Composite, Elementwise, InputSpec
 from openinfer.plugins.environment import Environment, Status
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.loader import default_environment, load_environment
@@ -136,6 +137,46 @@ def test_an_operator_for_an_element_type_that_does_not_exist_fails_its_plugin() 
     assert [info(environment, name).reason for name in ("own", "then")] == ["", ""]
     assert {"of_own", "of_another"} <= set(environment.ops)
     assert not {"misspelt", "of_input"} & set(environment.ops)
+
+
+def composite(decompose: Any, **changes: Any) -> Any:
+    return ops(operator("theirs", definition=Composite(decompose), **changes))
+
+
+def test_a_decomposition_is_checked_when_its_plugin_loads() -> None:
+    environment = load(
+        ("right", plugin(ops(operator("ours", definition=Composite(lambda s, i, _: (s.op("neg", i[0]),)))))),
+        ("misspelt", plugin(composite(lambda s, i, _: (s.op("soft_max", i[0]),)))),
+        ("shapeless", plugin(composite(lambda s, i, _: (s.op("sum", i[0]),)))),
+        ("another", plugin(composite(lambda s, i, _: (s.op("ours", i[0]),)))),
+    )
+
+    assert info(environment, "right").reason == ""
+    assert info(environment, "another").reason == ""
+    misspelt, shapeless = (info(environment, name).reason for name in ("misspelt", "shapeless"))
+    assert (
+        "its decomposition calls 'soft_max', which is not an operator: did you mean `softmax` or `log_softmax`?"
+        in misspelt
+    )
+    assert "OpSchema 'theirs' for f32: the decomposition of theirs yields f32[], expected f32[2,2]" in shapeless
+
+
+def test_an_expression_that_computes_in_a_packed_type_or_low_float_is_refused_when_its_plugin_loads() -> None:
+    def nibbles(build: Any, dtype: str = "i4") -> Any:
+        return plugin(ops(operator("theirs", dtypes=frozenset({dtype}), definition=Elementwise(build))))
+
+    environment = load(
+        ("added", nibbles(lambda inputs, *_: tree.Apply("neg", (inputs[0],), I4))),
+        ("within", nibbles(lambda inputs, *_: tree.cast(tree.cast(tree.cast(inputs[0], U4), I8), I4))),
+        ("cast", nibbles(lambda inputs, *_: tree.cast(tree.neg(tree.cast(inputs[0], I8)), I4))),
+    )
+
+    assert (
+        "the expression of theirs has a neg of i4: cast the input first, such as to i8"
+        in info(environment, "added").reason
+    )
+    assert "has a cast to u4 within: only its result may be u4" in info(environment, "within").reason
+    assert info(environment, "cast").reason == ""
 
 
 @pytest.mark.parametrize("is_generator", [False, True])

@@ -217,13 +217,17 @@ def _check_given(schema: OpSchema, inputs: Sequence[int | None]) -> None:
             raise OpTypeError(f"needs the input {spec.name}", of=schema.name, code="arity", position=position)
 
 
+class DecompositionError(OpTypeError):
+    """A composite yields other types than its operator infers: a mistake in the operator's definition."""
+
+
 def decomposition(schema: OpSchema, call: OpCall, schemas: Callable[[str], OpSchema]) -> Decomposition:
     """Return a composite call in terms of others; these may be composite themselves.
 
     ``schemas`` finds an operator by name.
 
     Raises:
-        OpTypeError: the operator is not composite, or its definition does not yield the inferred types.
+        OpTypeError: the operator is not composite; `DecompositionError`: it does not yield the inferred types.
     """
     if not isinstance(schema.definition, Composite):
         raise OpTypeError("has no decomposition", of=schema.name)
@@ -234,5 +238,6 @@ def decomposition(schema: OpSchema, call: OpCall, schemas: Callable[[str], OpSch
     outputs = schema.definition.decompose(recorder, inputs, call.settings)
     found = tuple(recorder.values[o] for o in outputs)
     if found != call.outputs:
-        raise OpTypeError(f"the decomposition of {schema.name} yields {found}, expected {call.outputs}")
+        yielded, expected = (", ".join(map(str, types)) for types in (found, call.outputs))
+        raise DecompositionError(f"the decomposition of {schema.name} yields {yielded}, expected {expected}")
     return Decomposition(tuple(recorder.values), inputs, outputs, tuple(recorder.steps))

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BOOL, I64
+from openinfer.dtypes import BOOL, F32, I8, I64, U8, Kind
 from openinfer.expr.linear import linearise
 from openinfer.expr.tree import Apply, ExprError, Input, Literal, Size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from openinfer.dtypes import DType
+    from openinfer.expr.linear import Instruction
     from openinfer.expr.tree import Expr
     from openinfer.ops.schema import Fold
 
@@ -65,8 +66,34 @@ def _check_part(what: str, built: object, inputs: Mapping[int, DType], expected:
     expr = _expression(what, built)
     if expr.dtype is not expected:
         raise ExprError(f"{what} yields {expr.dtype}, expected {expected}")
-    for read in linearise(expr).instructions:
+    program = linearise(expr)
+    for read in program.instructions:
         if read.function != "input" or inputs.get(read.index) is read.dtype:
             continue
         there = ", ".join(f"{number} ({dtype})" for number, dtype in inputs.items()) or "none"
         raise ExprError(f"{what} reads input {read.index} as {read.dtype}, expected one of its inputs: {there}")
+    _check_narrow(what, program.instructions)
+
+
+def _check_narrow(what: str, instructions: Sequence[Instruction]) -> None:
+    """Check that packed types and low floats are cast where they are read, and result only from the last step.
+
+    Renderers have no arithmetic of these types.
+    """
+    last = len(instructions) - 1
+    for number, step in enumerate(instructions):
+        if step.function != "input" and number != last and _is_narrow(step.dtype):
+            raise ExprError(f"{what} has a {step.function} to {step.dtype} within: only its result may be {step.dtype}")
+        narrow = [instructions[operand].dtype for operand in step.operands if _is_narrow(instructions[operand].dtype)]
+        if narrow and step.function != "cast":
+            wider = _computed_in(narrow[0])
+            raise ExprError(f"{what} has a {step.function} of {narrow[0]}: cast the input first, such as to {wider}")
+
+
+def _is_narrow(dtype: DType) -> bool:
+    return dtype.is_low_float or (dtype.is_packed and dtype is not BOOL)
+
+
+def _computed_in(dtype: DType) -> DType:
+    """Return a type that holds every element of a narrow one, in which expressions compute."""
+    return F32 if dtype.is_float else U8 if dtype.kind is Kind.UNSIGNED else I8

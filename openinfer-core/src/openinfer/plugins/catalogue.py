@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.diagnostics import near_or_known
 from openinfer.dtypes import BY_NAME
-from openinfer.ops.schema import OpSchema
+from openinfer.ops.schema import Composite, OpSchema
+from openinfer.plugins.definitions import composite_misfit
 from openinfer.plugins.environment import Status
 from openinfer.plugins.offers import KINDS
 from openinfer.plugins.registration import failure
@@ -60,6 +61,7 @@ class Catalogue:
                 replaced.add((offer.kind.field, rival.offer.names[0], rival.owner.name))
             for name in offer.names:
                 merged[offer.kind.field, name] = _Owned(offer, candidate)
+        _check_composites(candidate, offers, merged)
         self.owned, self.replaced = merged, replaced
 
     def mappings(self) -> dict[str, Mapping[str, Any]]:
@@ -115,6 +117,22 @@ def _check_dtypes(candidate: Candidate, offers: Sequence[Offer], owned: Mapping[
             hint = near_or_known(unknown, sorted(known), "the element types")
             message = f"OpSchema {schema.name!r}: dtypes names {unknown!r}, which is not an element type: {hint}"
             raise failure(candidate, message, hook="openinfer_ops")
+
+
+def _check_composites(candidate: Candidate, offers: Sequence[Offer], owned: Mapping[tuple[str, str], _Owned]) -> None:
+    """Check the decompositions that a third party offers, which call operators of plugins that are loaded so far."""
+    composites = [offer.value for offer in offers if _is_composite(offer.value)]
+    if not composites or not candidate.owner.is_foreign:
+        return
+    ops = {name: found.offer.value for (kind, name), found in owned.items() if kind == "ops"}
+    for schema in composites:
+        unfit = composite_misfit(candidate.owner, schema, ops)
+        if unfit is not None:
+            raise failure(candidate, f"hook openinfer_ops yielded {unfit}", hook="openinfer_ops")
+
+
+def _is_composite(value: object) -> bool:
+    return isinstance(value, OpSchema) and isinstance(value.definition, Composite)
 
 
 def _rivals(owned: Mapping[tuple[str, str], _Owned], offer: Offer) -> list[_Owned]:

@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.compute import ComputationError
+from openinfer.diagnostics import did_you_mean
 from openinfer.dtypes import BUILTIN, BY_NAME
 from openinfer.errors import OpenInferError
 from openinfer.expr.tree import ExprError
 from openinfer.loops import LoopProgramError
-from openinfer.ops.applying import fold_expression, refused_expression, scalar_expression
+from openinfer.ops.applying import (
+    DecompositionError,
+    decomposition,
+    fold_expression,
+    refused_expression,
+    scalar_expression,
+)
 from openinfer.ops.computations import computation_of
 from openinfer.ops.loop_programs import loop_program_of
 from openinfer.ops.schema import Compute, Elementwise, Loops, Reduction, Required
@@ -17,6 +24,8 @@ from openinfer.ops.small_calls import small_call
 from openinfer.plugins.crossing import crossing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from openinfer.dtypes import DType
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.crossing import Owner
@@ -36,6 +45,39 @@ def definition_misfit(owner: Owner, schema: OpSchema) -> str | None:
     if not isinstance(schema.definition, Elementwise | Reduction | Compute | Loops):
         return None
     return next((wrong for dtype in BUILTIN if (wrong := _misfit_for(owner, schema, dtype)) is not None), None)
+
+
+def composite_misfit(owner: Owner, schema: OpSchema, ops: Mapping[str, OpSchema]) -> str | None:
+    """Return what is wrong with the decomposition of an operator, tried like other definitions, or None.
+
+    Args:
+        ops: the operators that it may call, by their names and aliases.
+    """
+    tried = (dtype for dtype in BUILTIN if dtype.name in schema.dtypes and _has_own_settings(schema, dtype))
+    return next((wrong for dtype in tried if (wrong := _decomposed(owner, schema, dtype, ops)) is not None), None)
+
+
+def _decomposed(owner: Owner, schema: OpSchema, dtype: DType, ops: Mapping[str, OpSchema]) -> str | None:
+    unknown: list[str] = []
+
+    def operator(name: str) -> OpSchema:
+        if name not in ops:
+            unknown.append(name)
+            raise OpenInferError(f"unknown operator {name!r}", code="unknown-op")
+        return ops[name]
+
+    try:
+        with crossing(owner, f"the definition of operator {schema.name}"):
+            call = small_call(schema, dtype, BY_NAME)
+            if call is not None:
+                decomposition(schema, call, operator)
+    except DecompositionError as error:
+        return f"OpSchema {schema.name!r} for {dtype}: {error}"
+    except OpenInferError:
+        if unknown and type(unknown[0]) is str:
+            hint = did_you_mean(unknown[0], ops) or "operators of plugins that load later cannot be used"
+            return f"OpSchema {schema.name!r}: its decomposition calls {unknown[0]!r}, which is not an operator: {hint}"
+    return None
 
 
 def _misfit_for(owner: Owner, schema: OpSchema, dtype: DType) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openinfer import dims
-from openinfer.dtypes import BOOL, U2, U4, U8, U16, U32, U64, DType
+from openinfer.dtypes import BOOL, U8, U16, U32, U64, DType, Kind
 from openinfer.expr import tree
 from openinfer.expr.sizes import number
 from openinfer.ops.dtype_sets import BITSETS, BOOLS, INTEGERS, PACKED_SIGNED, PACKED_UNSIGNED
@@ -29,7 +29,7 @@ _SHIFTED = INTEGERS | BITSETS | {"i2", "i4", "u2", "u4"}
 _PLACES = tuple(example(_SHIFTED, bits=bits) for bits in (1, 0, -3, 7, 64))
 
 _BITS = SettingSpec(name="bits", type=SettingType.INT, doc="places to shift by; below 0 acts as 0")
-_UNSIGNED_OF = {2: U2, 4: U4, 8: U8, 16: U16, 32: U32, 64: U64}
+_UNSIGNED_OF = {8: U8, 16: U16, 32: U32, 64: U64}
 
 
 def _either(bits: Callable[..., Expr], logic: Callable[..., Expr]) -> BuildScalar:
@@ -53,7 +53,10 @@ def _popcount(inputs: Sequence[Expr], settings: Settings, out: DType) -> Expr:
     del settings, out
     element = inputs[0].dtype
     unsigned = _UNSIGNED_OF[max(element.bits, 8)]
-    total = tree.cast(tree.cast(inputs[0], _UNSIGNED_OF[element.bits]), unsigned)
+    total = tree.cast(inputs[0], unsigned)
+    if element.is_packed and element.kind is Kind.SIGNED:
+        # The cast repeats the sign in the bits above the element's own.
+        total = tree.bit_and(total, tree.literal((1 << element.bits) - 1, unsigned))
     field = 1
     while field < unsigned.bits:
         mask = tree.literal(_field_mask(unsigned.bits, field), unsigned)
