@@ -1,6 +1,7 @@
 """docs/plugins.md says what is: every hook with its exact signature, every status and switch, every listing."""
 
 import builtins
+import dataclasses
 import importlib.util
 import inspect
 import re
@@ -16,8 +17,9 @@ from openinfer.cli import main
 from openinfer.cli.skeletons import kinds
 from openinfer.dtypes import F32
 from openinfer.ir.types import TensorType
+from openinfer.ops import schema
 from openinfer.ops.applying import call_of
-from openinfer.plugins import hookspecs, switches
+from openinfer.plugins import hookspecs, switches, types
 from openinfer.plugins.environment import Environment, Status
 from openinfer.testing.pytest_plugin import pytest_addoption
 
@@ -56,8 +58,23 @@ def test_every_switch_is_listed_with_its_option() -> None:
     options = {option for parameter in main.params for option in parameter.opts if "plugins" in option}
 
     assert set(rows) == options
-    for variable in (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT):
+    for variable in (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT, switches.OFF):
         assert f"`{variable}=" in PAGE
+
+
+def described() -> set[tuple[str, str]]:
+    """Return the descriptions that plugins make, each with each of its fields."""
+    values = [value for name, value in inspect.getmembers(plugin, inspect.isclass) if name in plugin.__all__]
+    modules = (types.__name__, schema.__name__)
+    classes = [value for value in values if value.__module__ in modules and dataclasses.is_dataclass(value)]
+    # What the loader fills in is not set by plugins.
+    return {(c.__name__, f.name) for c in classes for f in dataclasses.fields(c) if f.name != "owner"}
+
+
+def test_every_field_of_a_description_is_listed_with_the_core_that_has_it() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\d+\.\d+\.\d+) \| (.*) \|$", PAGE, re.MULTILINE)
+
+    assert {(name, field) for name, _, fields in rows for field in re.findall(r"`(\w+)`", fields)} == described()
 
 
 def test_every_kind_of_skeleton_is_listed() -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from openinfer.cli import main
+from openinfer.cli import diagnosis, main
+from openinfer.plugin import Availability, Environment, SynthTargetSpec
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +127,19 @@ def test_a_launcher_in_front_of_the_compiler_is_started_with_it(private: Path, m
     launcher.chmod(0o755)
     monkeypatch.setenv("CC", f"{launcher} gcc")
     assert facts()["compilers"]["C"]["detail"] == f"{launcher} gcc: launched gcc --version"
+
+
+def test_a_target_whose_tools_are_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("board_tools")
+    vars(module)["probe"] = lambda: Availability(available=False, detail="install board-gcc")
+    monkeypatch.setitem(sys.modules, "board_tools", module)
+    board = SynthTargetSpec(
+        name="board", summary="a board", target="a:b", expression_dtypes=None, probe="board_tools:probe"
+    )
+
+    (fact,) = diagnosis.targets(Environment(targets={"board": board}))
+
+    assert (fact.state, fact.detail, fact.problem) == ("missing", "a board; install board-gcc", "")
 
 
 def test_a_compiler_in_cc_that_is_not_there_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

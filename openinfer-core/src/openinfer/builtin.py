@@ -6,7 +6,6 @@ import pkgutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openinfer.dtypes import BUILTIN
 from openinfer.ops import catalog
 from openinfer.ops.schema import OpSchema
 from openinfer.plugins.hookspecs import hookimpl
@@ -16,14 +15,7 @@ from openinfer.scanning import modules_in
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from openinfer.dtypes import DType
-
 OPENINFER_API = 1
-
-
-@hookimpl
-def openinfer_dtypes() -> Iterable[DType]:
-    return BUILTIN
 
 
 @hookimpl

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ from openinfer.plugins.loader import load_environment
 from openinfer.plugins.types import (
     API_VERSION,
     Availability,
+    CodeSpec,
     CommandSpec,
     DeviceSpec,
     Fallback,
@@ -426,6 +428,16 @@ def test_codes_of_model_formats_are_explained_by_their_packages() -> None:
     assert result.exit_code == 0
     assert result.output.startswith("E_MAGIC: found when a model file is read or written\n\nThe file does not start")
     assert "did you mean `E_MAGIC`" in run("explain", "e_magic").output
+
+
+def test_codes_of_plugins_are_explained_and_do_not_replace_those_of_openinfer(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = {name: CodeSpec(name=name, text="It is theirs.") for name in ("acme-shape", "syntax")}
+    environment = replace(Environment.default(), codes=offered)
+    monkeypatch.setattr(Environment, "default", staticmethod(lambda: environment))
+
+    assert run("explain", "acme-shape").output == "acme-shape: found by a plugin\n\nIt is theirs.\n"
+    assert "It is theirs." not in run("explain", "syntax").output
+    assert "acme-shape" in run("explain", "--list").output
 
 
 def test_an_unknown_code_gets_a_near_one() -> None:

@@ -100,7 +100,7 @@ REQUIRING = (
             "DeviceSpec has no field 'telepathy' in openinfer-core {}: needs openinfer-core >=9.5",
         ),
         ("", ", telepathy=True", None, "needs openinfer-core > {}, unless 'telepathy' is a mistake"),
-        ("", ", fallbck=None", REQUIRING, "DeviceSpec has no field 'fallbck': did you mean `fallback`?"),
+        ("", ", fallbackk=None", REQUIRING, "DeviceSpec has no field 'fallbackk': did you mean `fallback`?"),
         (
             ", Telepathy",
             "",

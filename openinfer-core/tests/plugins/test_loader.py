@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from given_plugins import device, devices, info, load, operator, ops, plugin
 
-from openinfer.dtypes import F32, I4, I8, U4, DType
+from openinfer.dtypes import I4, I8, U4
 from openinfer.errors import DeviceError, PluginError
 from openinfer.expr import tree
 from openinfer.ops.schema import Composite, Elementwise, InputSpec
 from openinfer.plugins.environment import Environment, Status
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.loader import default_environment, load_environment
-from openinfer.plugins.types import API_VERSION, CommandSpec, DeviceSpec, PassSpec, load_object
+from openinfer.plugins.types import API_VERSION, CommandSpec, DeviceSpec, ObserverSpec, PassSpec, load_object
 
 GOOD = plugin(devices(device("good_device")))
 
@@ -115,27 +115,17 @@ def test_a_broken_hook_fails_its_plugin_and_nothing_of_it_stays(hook: Any, reaso
 
 
 def test_an_operator_for_an_element_type_that_does_not_exist_fails_its_plugin() -> None:
-    own = DType(name="f33", kind=F32.kind, bits=32, oinf_tag=99, storage="float32")
-
-    @hookimpl
-    def openinfer_dtypes() -> tuple[DType, ...]:
-        return (own,)
-
     misspelt = ops(operator("misspelt", dtypes=frozenset({"f32", "float32"})))
     of_input = ops(operator("of_input", inputs=(InputSpec(name="x", dtypes=frozenset({"f34"})),)))
     environment = load(
         ("misspelt", plugin(misspelt)),
         ("of_input", plugin(of_input)),
-        ("own", plugin(openinfer_dtypes, ops(operator("of_own", dtypes=frozenset({"f33"}))))),
-        ("then", plugin(ops(operator("of_another", dtypes=frozenset({"f33"}))))),
     )
 
     assert info(environment, "misspelt").status is Status.FAILED
     reason = info(environment, "misspelt").reason
     assert "OpSchema 'misspelt': dtypes names 'float32', which is not an element type" in reason
     assert "dtypes names 'f34', which is not an element type: did you mean" in info(environment, "of_input").reason
-    assert [info(environment, name).reason for name in ("own", "then")] == ["", ""]
-    assert {"of_own", "of_another"} <= set(environment.ops)
     assert not {"misspelt", "of_input"} & set(environment.ops)
 
 
@@ -177,6 +167,24 @@ def test_an_expression_that_computes_in_a_packed_type_or_low_float_is_refused_wh
     )
     assert "has a cast to u4 within: only its result may be u4" in info(environment, "within").reason
     assert info(environment, "cast").reason == ""
+
+
+@hookimpl
+def openinfer_observers() -> tuple[ObserverSpec, ...]:
+    return (ObserverSpec(name="watching", summary="s", observer="example:Watching"),)
+
+
+@pytest.mark.parametrize("off", [[], ["watching"], ["watching", "first"]])
+def test_passes_and_observers_can_be_switched_off(off: list[str]) -> None:
+    environment = load(("busy", plugin(openinfer_observers, passes(("first", "plan"), ("second", "plan")))), off=off)
+
+    assert info(environment, "busy").reason == ""
+    assert {*environment.observers, *environment.passes} == {"watching", "first", "second"} - {*off}
+
+
+def test_a_switch_for_a_pass_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(PluginError, match="'firsst', which is not a pass or observer: did you mean `first`"):
+        load(("busy", plugin(passes(("first", "plan")))), off=["firsst"])
 
 
 @pytest.mark.parametrize("is_generator", [False, True])

@@ -9,7 +9,6 @@ import pytest
 
 import openinfer as oi
 from openinfer.dsl import read_program
-from openinfer.dtypes import F32, DType
 from openinfer.expr import tree
 from openinfer.ops.schema import Elementwise, InputSpec, OpSchema
 from openinfer.plugins import discovery, types
@@ -19,7 +18,7 @@ from openinfer.plugins.loader import load_environment
 from openinfer.plugins.offers import KINDS
 from openinfer.validate import program_findings
 
-NAMES = ("probe", "backend", "target", "run", "open", "load", "runner", "observer", "command")
+NAMES = ("probe", "backend", "target", "run", "open", "load", "runner", "observer", "command", "document")
 
 
 def operator(name: str, **changes: Any) -> OpSchema:
@@ -40,6 +39,7 @@ def made(kind: type[Any], **changes: Any) -> Any:
     if kind is OpSchema:
         return operator(**changes)
     fields: dict[str, Any] = {"summary": "x", "expression_dtypes": frozenset({"f32"}), "stage": "plan"}
+    fields |= {"synth_target": "c", "text": "x"}
     fields |= {"suffixes": (".x",), "magic": b"", **dict.fromkeys(NAMES, "example:part")}
     known = {name: value for name, value in fields.items() if name in kind.__dataclass_fields__}
     return kind(**{**known, **changes})
@@ -62,11 +62,8 @@ def info(environment: Environment, name: str) -> PluginInfo:
     return found
 
 
-REPLACEABLE = [kind for kind in KINDS if kind.replaceable]
-
-
 @pytest.mark.parametrize("order", [("first", "second"), ("second", "first")])
-@pytest.mark.parametrize("kind", REPLACEABLE, ids=lambda kind: kind.noun)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.noun)
 def test_every_kind_of_offer_is_replaced_by_whoever_says_so(kind: Any, order: tuple[str, str]) -> None:
     first = made(kind.type, name="one")
     second = made(kind.type, name="one", replaces="first")
@@ -80,7 +77,7 @@ def test_every_kind_of_offer_is_replaced_by_whoever_says_so(kind: Any, order: tu
     assert environment.owner(kind.noun, "one").plugin == "second"
 
 
-@pytest.mark.parametrize("kind", REPLACEABLE, ids=lambda kind: kind.noun)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.noun)
 def test_names_are_replaced_on_request_only(kind: Any) -> None:
     first, second = (made(kind.type, name="one") for _ in range(2))
 
@@ -99,16 +96,6 @@ def test_what_core_offers_can_be_replaced(noun: str, name: str, offer: Any) -> N
     environment = load(("theirs", plugin(hook, make(name, replaces="core"))))
 
     assert environment.providers[noun, name] == "theirs"
-
-
-def test_element_types_cannot_be_replaced() -> None:
-    other = DType(name="f32", kind=F32.kind, bits=32, oinf_tag=0, storage="float32")
-
-    environment = load(("theirs", plugin("openinfer_dtypes", other)))
-
-    assert info(environment, "theirs").status is Status.DUPLICATE
-    assert "replaces" not in info(environment, "theirs").reason
-    assert environment.dtypes["f32"] is F32
 
 
 KERNEL = types.KernelSpec(op="relu", kernel="example:kernel")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from openinfer.arch import DeviceArch
 from openinfer.errors import PluginError, SynthesisError
 from openinfer.plugins.environment import Environment
-from openinfer.plugins.types import SynthTargetSpec
+from openinfer.plugins.types import ProfileSpec, SynthTargetSpec
 from openinfer.synth.profiles import device_of, profiles
 
 
@@ -47,6 +48,16 @@ def test_a_name_is_looked_up_among_the_profiles_of_the_target(environment: Envir
 def test_without_a_target_the_first_that_has_the_name_counts(environment: Environment) -> None:
     assert list(profiles(None, environment)) == ["both", "small"]
     assert getattr(device_of("both", None, environment), "api", None) == "a"
+
+
+def test_another_plugin_adds_a_profile_to_a_target(environment: Environment) -> None:
+    vars(sys.modules["offered"])["third"] = lambda: document("board", "a")
+    board = ProfileSpec(name="board", synth_target="a", document="offered:third")
+    more = replace(environment, profiles={"board": board})
+
+    assert list(profiles("a", more)) == ["small", "both", "board"]
+    assert "board" not in profiles("b", more)
+    assert getattr(device_of("board", "a", more), "name", None) == "board"
 
 
 @pytest.mark.parametrize(("target", "message"), [("b", "there are both"), ("none", "there are none")])

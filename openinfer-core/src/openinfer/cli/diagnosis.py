@@ -37,6 +37,7 @@ SWITCHES: Mapping[str, tuple[str, ...]] = {
     switches.ALLOW: (),
     switches.AUTOLOAD: (),
     switches.STRICT: (),
+    switches.OFF: (),
     DEBUG: (),
     "OPENINFER_TRACE": ("1", "full"),
     "OPENINFER_VULKAN_TRACE": ("1", "full"),
@@ -117,7 +118,9 @@ def left_to_another(spec: DeviceSpec, environment: Environment) -> str:
 def targets(environment: Environment) -> Iterator[Fact]:
     """Yield the synth targets."""
     for name, spec in sorted(environment.targets.items()):
-        yield Fact(name, "ok", spec.summary)
+        found = probe(spec, environment.owner("synth target", name))
+        detail = "; ".join(part for part in (spec.summary, found.detail) if part)
+        yield Fact(name, "ok" if found.available else "missing", detail)
 
 
 def compilers() -> Iterator[Fact]:

@@ -45,10 +45,10 @@ class Catalogue:
         of loading, an offer that is already replaced is left out.
 
         Raises:
-            PluginError: a name is taken (status duplicate), or an operator names an element type that nobody has
-                offered before.
+            PluginError: a name is taken (status duplicate), or an operator names an element type that does not
+                exist.
         """
-        _check_dtypes(candidate, offers, self.owned)
+        _check_dtypes(candidate, offers)
         merged, replaced = dict(self.owned), set(self.replaced)
         for offer in offers:
             rivals = _rivals(merged, offer)
@@ -107,14 +107,12 @@ _PLACES = frozenset({"devices", "targets"})
 """Kinds of offers that kernels are made for."""
 
 
-def _check_dtypes(candidate: Candidate, offers: Sequence[Offer], owned: Mapping[tuple[str, str], _Owned]) -> None:
-    offered = {name for offer in offers if offer.kind.field == "dtypes" for name in offer.names}
-    known = {*BY_NAME, *offered, *(name for kind, name in owned if kind == "dtypes")}
+def _check_dtypes(candidate: Candidate, offers: Sequence[Offer]) -> None:
     for schema in (offer.value for offer in offers if isinstance(offer.value, OpSchema)):
         named = {*schema.dtypes, *(name for spec in schema.inputs for name in spec.dtypes or ())}
-        unknown = min(named - known, default=None)
+        unknown = min(named - BY_NAME.keys(), default=None)
         if unknown is not None:
-            hint = near_or_known(unknown, sorted(known), "the element types")
+            hint = near_or_known(unknown, sorted(BY_NAME), "the element types")
             message = f"OpSchema {schema.name!r}: dtypes names {unknown!r}, which is not an element type: {hint}"
             raise failure(candidate, message, hook="openinfer_ops")
 
@@ -141,15 +139,14 @@ def _rivals(owned: Mapping[tuple[str, str], _Owned], offer: Offer) -> list[_Owne
 
 
 def _check_replaces(candidate: Candidate, offer: Offer, rival: _Owned) -> None:
-    if rival.owner is not candidate and offer.kind.replaceable and offer.replaces == rival.owner.name:
+    if rival.owner is not candidate and offer.replaces == rival.owner.name:
         return
     name = next(name for name in offer.names if name in rival.offer.names)
     message = (
         f"{offer.kind.noun} {name!r} of distribution {candidate.distribution} is already provided by plugin "
-        f"{rival.owner.name!r} of distribution {rival.owner.distribution}: rename it"
+        f"{rival.owner.name!r} of distribution {rival.owner.distribution}: rename it, "
+        f"or declare replaces={rival.owner.name!r}"
     )
-    if offer.kind.replaceable:
-        message += f", or declare replaces={rival.owner.name!r}"
     raise failure(candidate, message, hook=offer.kind.hook, status=Status.DUPLICATE)
 
 

@@ -190,15 +190,16 @@ def _is_range(found: object) -> bool:
 _FORMS: dict[str, tuple[Callable[[object], bool], str]] = {
     "name": (_is_name, "an identifier"),
     "device": (_is_name, "an identifier"),
+    "synth_target": (_is_name, "an identifier"),
     "aliases": (_are_names, "a tuple of identifiers"),
     "stage": (lambda found: found in types.PASS_STAGES, f"one of {', '.join(types.PASS_STAGES)}"),
     "domain": (_are_ranges, "a mapping from names of inputs to (least, greatest)"),
     **dict.fromkeys(
-        ("probe", "backend", "target", "run", "open", "load", "runner", "observer", "command"),
+        ("backend", "target", "run", "open", "load", "runner", "observer", "command", "document"),
         (_is_reference, "'module:attribute'"),
     ),
     **dict.fromkeys(
-        ("save", "codes", "oracle", "original", "sniff", "functions", "profiles"),
+        ("save", "codes", "oracle", "original", "sniff", "functions", "profiles", "probe"),
         (lambda found: found is None or _is_reference(found), "'module:attribute' or None"),
     ),
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from openinfer.boundary import public_methods
 from openinfer.diagnostics import counted, did_you_mean
+from openinfer.dtypes import BUILTIN
 from openinfer.errors import DeviceError, OpenInferError, SynthesisError
 from openinfer.ops.other_names import other_name_hint
 from openinfer.plugins.crossing import UNKNOWN, Owner
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.types import (
         AttributeSpec,
+        CodeSpec,
         CommandSpec,
         DeviceSpec,
         ImporterSpec,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         ModelFormatSpec,
         ObserverSpec,
         PassSpec,
+        ProfileSpec,
         RunnerSpec,
         SynthTargetSpec,
     )
@@ -83,16 +86,18 @@ class Environment:
 
     plugins: tuple[PluginInfo, ...] = ()
     providers: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
-    dtypes: Mapping[str, DType] = field(default_factory=_none)
+    dtypes: Mapping[str, DType] = field(default_factory=lambda: MappingProxyType({d.name: d for d in BUILTIN}))
     ops: Mapping[str, OpSchema] = field(default_factory=_none)
     devices: Mapping[str, DeviceSpec] = field(default_factory=_none)
     targets: Mapping[str, SynthTargetSpec] = field(default_factory=_none)
+    profiles: Mapping[str, ProfileSpec] = field(default_factory=_none)
     passes: Mapping[str, PassSpec] = field(default_factory=_none)
     model_formats: Mapping[str, ModelFormatSpec] = field(default_factory=_none)
     importers: Mapping[str, ImporterSpec] = field(default_factory=_none)
     attributes: Mapping[str, AttributeSpec] = field(default_factory=_none)
     runners: Mapping[str, RunnerSpec] = field(default_factory=_none)
     observers: Mapping[str, ObserverSpec] = field(default_factory=_none)
+    codes: Mapping[str, CodeSpec] = field(default_factory=_none)
     commands: Mapping[str, CommandSpec] = field(default_factory=_none)
     op_aliases: Mapping[str, str] = field(default_factory=_none)
     kernel_source: Callable[[str], Sequence[KernelSpec]] = lambda _target: ()

@@ -13,11 +13,11 @@ import pluggy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from openinfer.dtypes import DType
     from openinfer.ops.calls import OpCall
     from openinfer.ops.schema import OpSchema
     from openinfer.plugins.types import (
         AttributeSpec,
+        CodeSpec,
         CommandSpec,
         DeviceSpec,
         ImporterSpec,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ModelFormatSpec,
         ObserverSpec,
         PassSpec,
+        ProfileSpec,
         RunnerSpec,
         SynthTargetSpec,
     )
@@ -34,12 +35,6 @@ PROJECT = "openinfer"
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
-
-
-@hookspec
-def openinfer_dtypes() -> Iterable[DType]:
-    """Element types."""
-    return ()
 
 
 @hookspec
@@ -69,6 +64,12 @@ def openinfer_devices() -> Iterable[DeviceSpec]:
 @hookspec
 def openinfer_synth_targets() -> Iterable[SynthTargetSpec]:
     """Synth targets."""
+    return ()
+
+
+@hookspec
+def openinfer_profiles() -> Iterable[ProfileSpec]:
+    """Profiles of devices for synth targets."""
     return ()
 
 
@@ -105,6 +106,12 @@ def openinfer_runners() -> Iterable[RunnerSpec]:
 @hookspec
 def openinfer_observers() -> Iterable[ObserverSpec]:
     """Trace observers."""
+    return ()
+
+
+@hookspec
+def openinfer_codes() -> Iterable[CodeSpec]:
+    """Codes of errors and warnings."""
     return ()
 
 

@@ -23,7 +23,7 @@ from openinfer.plugins.newer_core import newer_core
 from openinfer.plugins.offers import offers_of
 from openinfer.plugins.output import diverted_output
 from openinfer.plugins.registration import failure, new_manager, register
-from openinfer.plugins.switches import Switches, from_variables, kept_out
+from openinfer.plugins.switches import Switches, from_variables, kept_out, without_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,6 +56,7 @@ def load_environment(
     allow: Iterable[str] | None = None,
     autoload: bool = True,
     strict: bool = False,
+    off: Iterable[str] = (),
     extra: Iterable[tuple[str, object]] = (),
 ) -> Environment:
     """Load the installed plugins afresh, whatever the environment variables say.
@@ -65,6 +66,7 @@ def load_environment(
         allow: when given, only these load, and core's own.
         autoload: whether installed plugins load that ``allow`` does not name; core's own do anyway.
         strict: whether a plugin that does not load is an error.
+        off: passes and observers that do not run, by name.
         extra: further plugins as (name, module); they load after the installed ones, unless blocked.
 
     Raises:
@@ -75,6 +77,7 @@ def load_environment(
         allow=None if allow is None else frozenset(allow),
         autoload=autoload,
         strict=strict,
+        off=frozenset(off),
     )
     return _load([*discovery.installed(), *discovery.given(extra)], switches)
 
@@ -112,7 +115,7 @@ def _load(candidates: Iterable[Candidate], switches: Switches) -> Environment:
         op_aliases=aliases,
         kernel_source=kernel_source(sources),
         kernel_choice=kernel_choice(sources),
-        **offered,
+        **without_parts(offered, switches.off),
     )
 
 

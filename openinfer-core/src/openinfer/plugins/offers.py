@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from openinfer.dtypes import DType
 from openinfer.ops.schema import OpSchema
 from openinfer.plugins import types
 from openinfer.plugins.crossing import loading, shown
@@ -35,7 +34,6 @@ class OfferKind:
         field: where `Environment` keeps it.
         noun: kind in messages and in ``Environment.providers``.
         arguments: what the hook is called with, one call for each entry.
-        replaceable: whether ``replaces`` of an object may name the plugin whose object it takes the place of.
     """
 
     hook: str
@@ -43,15 +41,13 @@ class OfferKind:
     noun: str
     type: type[Any]
     arguments: tuple[Mapping[str, str], ...] = ({},)
-    replaceable: bool = True
 
 
 KINDS = (
-    # The parts of OpenInfer know element types by identity: another object of the name would be another type.
-    OfferKind(hook="openinfer_dtypes", field="dtypes", noun="dtype", type=DType, replaceable=False),
     OfferKind(hook="openinfer_ops", field="ops", noun="op", type=OpSchema),
     OfferKind(hook="openinfer_devices", field="devices", noun="device", type=types.DeviceSpec),
     OfferKind(hook="openinfer_synth_targets", field="targets", noun="synth target", type=types.SynthTargetSpec),
+    OfferKind(hook="openinfer_profiles", field="profiles", noun="profile", type=types.ProfileSpec),
     OfferKind(
         hook="openinfer_passes",
         field="passes",
@@ -64,6 +60,7 @@ KINDS = (
     OfferKind(hook="openinfer_attributes", field="attributes", noun="attribute", type=types.AttributeSpec),
     OfferKind(hook="openinfer_runners", field="runners", noun="runner", type=types.RunnerSpec),
     OfferKind(hook="openinfer_observers", field="observers", noun="observer", type=types.ObserverSpec),
+    OfferKind(hook="openinfer_codes", field="codes", noun="code", type=types.CodeSpec),
     OfferKind(hook="openinfer_commands", field="commands", noun="command", type=types.CommandSpec),
 )
 """Hooks whose objects are collected when plugins load, one for each mapping of `Environment`."""

@@ -1,4 +1,4 @@
-"""Asks a device whether it can be used here, whatever its probe does."""
+"""Asks whether a device or target can be used here, whatever its probe does."""
 
 from __future__ import annotations
 
@@ -10,22 +10,28 @@ from openinfer.plugins.types import Availability, load_object
 
 if TYPE_CHECKING:
     from openinfer.plugins.crossing import Owner
-    from openinfer.plugins.types import DeviceSpec
+    from openinfer.plugins.types import DeviceSpec, SynthTargetSpec
 
 
-def probe(spec: DeviceSpec, owner: Owner = UNKNOWN) -> Availability:
-    """Return whether a device is available, and what it is or what to do; a probe that raises is reported so."""
+def probe(spec: DeviceSpec | SynthTargetSpec, owner: Owner = UNKNOWN) -> Availability:
+    """Return whether a device or target is available, and what it is or what to do; a probe that raises is reported so.
+
+    A target without a probe is available.
+    """
+    path = spec.probe
+    if path is None:
+        return Availability(available=True, detail="")
     try:
-        with crossing(owner, f"probe {spec.probe}"):
-            found: object = load_object(spec.probe, owner)()
+        with crossing(owner, f"probe {path}"):
+            found: object = load_object(path, owner)()
     except OpenInferError as error:
-        detail = f"its probe {spec.probe} {raised(error.__cause__ or error)}; report this to its author"
+        detail = f"its probe {path} {raised(error.__cause__ or error)}; report this to its author"
         return Availability(available=False, detail=detail)
     if type(found) is not Availability or type(found.available) is not bool or type(found.detail) is not str:
-        detail = f"its probe {spec.probe} {wrong(found, 'an Availability of a bool and a str')}; report this"
+        detail = f"its probe {path} {wrong(found, 'an Availability of a bool and a str')}; report this"
         return Availability(available=False, detail=detail)
     if not _are_facts(found.hardware):
-        detail = f"its probe {spec.probe} returned hardware that is not facts by name; report this"
+        detail = f"its probe {path} returned hardware that is not facts by name; report this"
         return Availability(available=False, detail=detail)
     return found
 

@@ -214,6 +214,8 @@ class SynthTargetSpec:
         profiles: ``"module:mapping"`` from names of devices to functions without arguments, each of which returns the
             document of a device file (`openinfer.DeviceArch`); None where the target has none.
         functions: as for a device.
+        probe: ``"module:function"`` returning `Availability`: whether the tools are here that build what the target
+            writes, for ``openinfer doctor``; None where it needs none.
     """
 
     name: str
@@ -225,6 +227,37 @@ class SynthTargetSpec:
     state: bool = False
     profiles: str | None = None
     functions: str | None = None
+    probe: str | None = None
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileSpec:
+    """A profile of a device for a synth target, which may be another plugin's.
+
+    Attributes:
+        name: name in ``--arch``.
+        synth_target: name of the synth target.
+        document: ``"module:function"`` without arguments that returns the document of a device file.
+    """
+
+    name: str
+    synth_target: str
+    document: str
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeSpec:
+    """A code of the errors and warnings of a plugin.
+
+    Attributes:
+        name: the code, in lower case with hyphens, as its errors carry it.
+        text: what it means and what to do, in prose, for ``openinfer explain``.
+    """
+
+    name: str
+    text: str
     replaces: str | None = None
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from openinfer.plugins.crossing import Owner
     from openinfer.plugins.environment import Environment
+    from openinfer.plugins.types import ProfileSpec
 
 
 def device_of(
@@ -68,7 +69,16 @@ def profiles(target: str | None, environment: Environment) -> dict[str, Callable
         if not isinstance(given, Mapping) or not is_right:
             raise fault(owner, f"profiles of synth target {name} {wrong(given, 'a mapping from names to functions')}")
         found = {**{key: partial(_made, owner, key, make) for key, make in known.items()}, **found}
+    for spec in environment.profiles.values():
+        if spec.synth_target in names:
+            owner = environment.owner("profile", spec.name)
+            found.setdefault(spec.name, partial(_made, owner, spec.name, partial(_document, spec, owner)))
     return found
+
+
+def _document(spec: ProfileSpec, owner: Owner) -> Any:
+    """Return the document of a profile, whose module is imported here."""
+    return load_object(spec.document, owner)()
 
 
 def _made(owner: Owner, name: str, make: Callable[[], Any]) -> DeviceArch:

@@ -34,6 +34,7 @@ class Phase(Enum):
     OPENING = "O"
     SYNTHESIS = "Y"
     FILE = "F"
+    PLUGIN = "U"
 
     @property
     def title(self) -> str:
@@ -50,6 +51,7 @@ _TITLES = {
     Phase.OPENING: "when files, devices and plugins are opened",
     Phase.SYNTHESIS: "while a program is synthesised",
     Phase.FILE: "when a model file is read or written",
+    Phase.PLUGIN: "by a plugin",
 }
 
 
@@ -105,6 +107,14 @@ def format_codes() -> Mapping[str, str]:
     return dict(sorted(found.items()))
 
 
+def plugin_codes() -> Mapping[str, str]:
+    """Return the codes that plugins explain, by name, and what they mean; those of OpenInfer itself are not theirs."""
+    from openinfer.plugins.environment import Environment
+
+    own = _files()
+    return {name: spec.text for name, spec in sorted(Environment.default().codes.items()) if name not in own}
+
+
 def _codes_of(spec: ModelFormatSpec, owner: Owner) -> Mapping[str, str]:
     if spec.codes is None:
         return {}
@@ -123,9 +133,11 @@ def explanation(code: str) -> Explanation:
     """
     if code in _files():
         return _explained(code)
-    others = format_codes()
+    plugin_texts, others = plugin_codes(), format_codes()
+    if code in plugin_texts:
+        return Explanation(code=code, phase=Phase.PLUGIN, text=f"{plugin_texts[code]}\n")
     if code not in others:
-        hint = did_you_mean(code, [*_files(), *others]) or "`openinfer explain --list` lists them"
+        hint = did_you_mean(code, [*_files(), *plugin_texts, *others]) or "`openinfer explain --list` lists them"
         raise OpenInferError(f"there is no code {code!r}: {hint}", code="unknown-code")
     return Explanation(code=code, phase=Phase.FILE, text=f"{others[code]}\n")
 

@@ -52,7 +52,8 @@ def _contents(known: list[Explanation]) -> Iterator[str]:
     yield "|---|---|"
     for phase in Phase:
         links = ", ".join(f"[{one.code}](#{one.code.lower()})" for one in known if one.phase is phase)
-        yield f"| {phase.title} | {links} |"
+        if links:
+            yield f"| {phase.title} | {links} |"
     yield ""
 
 
