@@ -54,7 +54,10 @@ class Client:
             self._received.put(json.loads(stream.read(int(value))))
 
     def send(self, method: str, **message: Any) -> None:
-        body = json.dumps({"jsonrpc": "2.0", "method": method, **message}).encode()
+        self.write(json.dumps({"jsonrpc": "2.0", "method": method, **message}).encode())
+
+    def write(self, body: bytes) -> None:
+        """Send a message as it is."""
         assert self.process.stdin is not None
         self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         self.process.stdin.flush()
@@ -64,6 +67,11 @@ class Client:
         self._count += 1
         self.send(method, id=self._count, params=params)
         return self._wait(lambda message: message.get("id") == self._count and "method" not in message)
+
+    def answer_to(self, body: bytes, number: int | None) -> dict[str, Any]:
+        """Return the answer that has the id ``number`` to a message sent as it is."""
+        self.write(body)
+        return self._wait(lambda message: "id" in message and message["id"] == number and "method" not in message)
 
     def ask(self, method: str, **params: Any) -> Any:
         """Return the result of a request."""
@@ -288,6 +296,62 @@ def test_nonsense_is_answered_and_does_not_end_the_server(client: Client) -> Non
     assert "error" in client.request("textDocument/nothing")
 
     assert client.change(PROGRAM, 9)["diagnostics"] == []
+
+
+INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, PARSE_ERROR, NOT_INITIALIZED = -32600, -32601, -32602, -32700, -32002
+
+MALFORMED = {
+    "parameters are missing": (
+        b'{"jsonrpc":"2.0","id":900,"method":"textDocument/hover"}', 900, INVALID_PARAMS, "are missing"
+    ),
+    "a parameter is missing": (
+        b'{"jsonrpc":"2.0","id":901,"method":"textDocument/hover","params":{"position":{}}}', 901, INVALID_PARAMS,
+        "`textDocument/hover`",
+    ),
+    "an unknown method without parameters": (
+        b'{"jsonrpc":"2.0","id":902,"method":"textDocument/nothing"}', 902, METHOD_NOT_FOUND, "nothing"
+    ),
+    "no version": (b'{"id":903,"method":"shutdown"}', 903, INVALID_REQUEST, "`jsonrpc`"),
+    "another version": (b'{"jsonrpc":"1.0","id":904,"method":"shutdown"}', 904, INVALID_REQUEST, "found '1.0'"),
+    "an id that is an object": (b'{"jsonrpc":"2.0","id":{},"method":"shutdown"}', None, INVALID_REQUEST, "an id"),
+    "a method that is a number": (b'{"jsonrpc":"2.0","id":905,"method":1}', 905, INVALID_REQUEST, "a method"),
+    "a batch": (b'[{"jsonrpc":"2.0","id":906,"method":"shutdown"}]', None, INVALID_REQUEST, "no batches"),
+    "text that is not JSON": (b'{"jsonrpc":', None, PARSE_ERROR, "not JSON"),
+    "bytes that are not text": (b'{"\xff', None, PARSE_ERROR, "not JSON"),
+    "brackets without end": (b"[" * 100_000, None, PARSE_ERROR, "not JSON"),
+    "a second initialize": (
+        b'{"jsonrpc":"2.0","id":907,"method":"initialize","params":{"capabilities":{}}}', 907, INVALID_REQUEST,
+        "only once",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "number", "code", "words"), MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_request_is_answered(
+    client: Client, body: bytes, number: int | None, code: int, words: str
+) -> None:
+    error = client.answer_to(body, number)["error"]
+
+    assert error["code"] == code
+    assert words in error["message"]
+    assert client.open(PROGRAM)["diagnostics"] == []
+
+
+def test_requests_before_the_first_and_after_the_last_are_answered() -> None:
+    client = Client()
+    try:
+        early = client.request("textDocument/hover", **client.at(3, 10))
+        assert early["error"]["code"] == NOT_INITIALIZED
+        assert client.request("initialize")["error"]["code"] == INVALID_PARAMS
+        client.initialize({})
+        assert client.request("shutdown")["result"] is None
+        late = client.request("textDocument/hover", **client.at(3, 10))
+        assert (late["error"]["code"], "shut down" in late["error"]["message"]) == (INVALID_REQUEST, True)
+        client.send("exit")
+        assert client.process.wait(limit_s(20)) == 0
+    finally:
+        client.process.kill()
+        client.process.communicate()
 
 
 def test_a_long_program_is_answered_within_seconds(client: Client) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, PyglsError
 from pygls.lsp.server import LanguageServer
 
 from openinfer.diagnostics import Severity
@@ -19,6 +19,7 @@ from openinfer.editors.hover import hover
 from openinfer.editors.inlay import inlay_hints
 from openinfer.editors.outline import Sort
 from openinfer.editors.places import Places
+from openinfer.editors.protocol import AnsweringProtocol
 from openinfer.editors.rename import RenameError, definition_to_rename, renamed
 from openinfer.errors import DslSyntaxError, OpenInferError
 from openinfer.plugins.environment import Environment
@@ -76,7 +77,9 @@ class Server(LanguageServer):
 
     def __init__(self, version: str, model: Model | None = None) -> None:
         # Whole texts: columns of changes would have to be counted by the rules of whoever applies them.
-        super().__init__("openinfer", version, types.TextDocumentSyncKind.Full)  # pyright: ignore[reportUnknownMemberType] -- pygls leaves one of its types open
+        super().__init__(  # pyright: ignore[reportUnknownMemberType] -- pygls leaves one of its types open
+            "openinfer", version, types.TextDocumentSyncKind.Full, protocol_cls=AnsweringProtocol
+        )
         self.environment = Environment.default()
         self.model = model
         self._opened: dict[str, Opened] = {}
@@ -98,6 +101,14 @@ class Server(LanguageServer):
     def forget(self, uri: str) -> None:
         """Drop a document that was closed."""
         self._opened.pop(uri, None)
+
+    def report_server_error(self, error: Exception, source: type[PyglsError | JsonRpcException]) -> None:
+        """Answer a message that is not JSON; anything else is reported as pygls does it."""
+        is_of_text = source is JsonRpcException and isinstance(error, (ValueError, RecursionError))
+        if is_of_text and isinstance(self.protocol, AnsweringProtocol):
+            self.protocol.refuse_text(error)
+        else:
+            super().report_server_error(error, source)
 
     def publish(self, uri: str) -> None:
         """Send the findings of a document."""
