@@ -257,6 +257,12 @@ def test_graph_and_device_are_told_apart_by_type() -> None:
         Simulator(MODEL, cast("Any", 3))
 
 
+def test_the_names_of_devices_may_be_written_as_classes_are() -> None:
+    assert (Device.Cpu, Device.Vulkan) == (Device.CPU, Device.VULKAN) == ("cpu", "vulkan")
+    assert [device.name for device in Device] == ["CPU", "VULKAN", "C"]
+    assert Simulator(MODEL, Device.Cpu, PROGRAM).device == "cpu"
+
+
 @pytest.mark.rule("runtime.host.1")
 @pytest.mark.parametrize(
     ("device", "found"), [("cpo", "did you mean `cpu`"), ("cpu:x", "cpu:1"), ("", "unknown device")]

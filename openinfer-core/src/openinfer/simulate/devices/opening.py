@@ -23,11 +23,16 @@ MOST_DIGITS = 9
 
 
 class Device(StrEnum):
-    """Names of the built-in devices; the device of a plugin is given by its name."""
+    """Names of the built-in devices; the device of a plugin is given by its name.
+
+    ``Device.Cpu`` and ``Device.Vulkan`` are other names of the same members.
+    """
 
     CPU = "cpu"
     VULKAN = "vulkan"
     C = "c"
+    Cpu = CPU
+    Vulkan = VULKAN
 
 
 @dataclass(frozen=True, slots=True)
