@@ -234,4 +234,5 @@ def test_without_ray_the_command_says_what_to_install(files: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "ray", None)
     result = run("--batch", "x.npz", "--runner", "ray")
     assert result.exit_code == 3
-    assert result.stderr.startswith("error[environment]: the runner ray needs Ray, which is not installed: pip install")
+    assert result.stderr.startswith("error[environment]: the runner ray needs Ray, which is not installed: ")
+    assert 'install "openinfer-core[ray]"' in result.stderr

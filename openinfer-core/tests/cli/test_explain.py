@@ -216,6 +216,8 @@ def environment() -> Environment:
 
 def without_pygls(patch: pytest.MonkeyPatch, _: Path) -> None:
     patch.setattr(lsp, "find_spec", lambda _: None)
+    # As in an active environment; another one names the path of its interpreter.
+    patch.setattr(lsp, "install_command", lambda requirement: f'python -m pip install "{requirement}"')
 
 
 def with_a_mistake(patch: pytest.MonkeyPatch, _: Path) -> None:

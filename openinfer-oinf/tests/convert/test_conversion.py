@@ -406,7 +406,7 @@ def test_an_absent_extra_is_named(package, name, head, tmp_path, monkeypatch, ca
     monkeypatch.setitem(__import__("sys").modules, package, None)
     (tmp_path / name).write_bytes(head)
     assert main(["convert", str(tmp_path / name), str(tmp_path / "m.oinf")]) == 2
-    assert f"pip install 'openinfer-oinf[{package}]'" in capsys.readouterr().err
+    assert f'install "openinfer-oinf[{package}]"' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz"])

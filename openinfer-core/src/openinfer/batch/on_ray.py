@@ -14,6 +14,7 @@ from openinfer.batch.runner import WorkerLostError
 from openinfer.batch.session import opened
 from openinfer.errors import MissingDependencyError, OpenInferError
 from openinfer.plugins import switches
+from openinfer_oinf.installing import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -275,5 +276,6 @@ def _imported() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError as error:
-        message = "the runner ray needs Ray, which is not installed: pip install 'openinfer-core[ray]'"
+        command = install_command("openinfer-core[ray]")
+        message = f"the runner ray needs Ray, which is not installed: {command}"
         raise MissingDependencyError(message) from error

@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from openinfer.errors import MissingDependencyError
+from openinfer_oinf.installing import install_command
 
 
 def module_of(package: str, name: str, purpose: str) -> Any:
@@ -22,5 +23,6 @@ def module_of(package: str, name: str, purpose: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        message = f"{purpose} needs the package {package} ({error}): install it with"
-        raise MissingDependencyError(f"{message} `pip install openinfer-core[{package}]`") from error
+        command = install_command(f"openinfer-core[{package}]")
+        message = f"{purpose} needs the package {package} ({error}): install it with `{command}`"
+        raise MissingDependencyError(message) from error

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MISSING_EXTRA, Finding, OinfError, printable
+from ..installing import install_command
 from ..quant import QuantParams
 from ..valuetypes import ValueType
 
@@ -106,7 +107,7 @@ def optional_module(name: str, purpose: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        message = f"{purpose} needs the package {name}: pip install 'openinfer-oinf[{name}]'"
+        message = f"{purpose} needs the package {name}: {install_command(f'openinfer-oinf[{name}]')}"
         raise OinfError(Finding(code=MISSING_EXTRA, message=message)) from error
 
 

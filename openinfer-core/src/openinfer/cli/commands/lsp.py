@@ -8,6 +8,7 @@ import click
 
 import openinfer
 from openinfer.errors import MissingDependencyError
+from openinfer_oinf.installing import install_command
 from openinfer_oinf.standard_streams import check_input
 
 
@@ -18,9 +19,8 @@ def command(*, model: str | None, stdio: bool) -> None:
     """Answer an editor on standard input and output: diagnostics, hover, definitions, completion, rename."""
     del stdio  # There is no other way to speak.
     if find_spec("pygls") is None:
-        raise MissingDependencyError(
-            "`openinfer lsp` needs pygls, which is not installed: pip install 'openinfer-core[lsp]'"
-        )
+        how = install_command("openinfer-core[lsp]")
+        raise MissingDependencyError(f"`openinfer lsp` needs pygls, which is not installed: {how}")
     check_input()
     from openinfer.editors.server import serve
 

@@ -12,6 +12,7 @@ from openinfer.importers.given_values import given_array
 from openinfer.importers.tflite_files.micro_originals import MicroOriginal, micro_runtime
 from openinfer.importers.tflite_files.reading import read_model
 from openinfer.importers.tflite_files.replays import Replays
+from openinfer_oinf.installing import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,7 +41,7 @@ def opened(path: Path, options: ImportOptions) -> LiteRtOriginal | MicroOriginal
         runtime = importlib.import_module("ai_edge_litert.interpreter")
     except ImportError as error:
         message = f"running TFLite models needs the package ai-edge-litert ({error})"
-        raise MissingDependencyError(f"{message}: install it with `pip install ai-edge-litert`") from error
+        raise MissingDependencyError(f"{message}: install it with `{install_command('ai-edge-litert')}`") from error
     return LiteRtOriginal(path, options, runtime)
 
 
