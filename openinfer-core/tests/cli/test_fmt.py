@@ -14,11 +14,12 @@ from openinfer.dsl import graph
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.upgrade import upgraded
 from openinfer.errors import DslSyntaxError
-from openinfer.model import Model
+from openinfer.model import Model, ModelLoader
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Simulator
 from openinfer.validate import resolve
 from openinfer.validate.inference import inferred_types
+from openinfer_oinf import SizeVar, write_oinf
 
 CROWDED = """\
 // head
@@ -426,3 +427,83 @@ def test_an_upgrade_says_what_it_could_not(file: Path) -> None:
     assert file.read_text(encoding="utf-8") == text
     assert f"{file}: not upgraded, errors are left\n  line 1: renamed the section `inputs`" in result.stderr
     assert 'nothing is declared for model["scale"]' in result.stderr
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    path = tmp_path / "weights.oinf"
+    arrays = {"scale": np.ones(4, np.float32), "fc.b": np.zeros(4, np.float32)}
+    arrays |= {f"w.{layer}": np.eye(4, dtype=np.float32) for layer in range(3)}
+    arrays |= {"odd.0": np.ones(1, np.float32), "odd.1": np.ones(2, np.float32)}
+    write_oinf({"D": SizeVar(4), **arrays}, path)
+    return path
+
+
+EARLIER_WEIGHTS = """\
+graph! {
+  inputs { x: f32[D]; }
+  outputs { y: f32[D]; }
+  block entry {
+    h = op mul(x, model["scale"]);
+    h2 = op add(h, model["fc.b"]);
+    loop layers (l in 0..3) { h2 = op matmul(model[fmt("w.{l}")], h2); }
+    y = op relu(h2);
+    return y;
+  }
+}
+"""
+
+
+@pytest.mark.rule("language.earlier.2")
+def test_an_upgrade_with_a_model_declares_its_data_and_temporaries(file: Path, weights: Path) -> None:
+    file.write_text(EARLIER_WEIGHTS, encoding="utf-8")
+    result = run("--upgrade", "--model", str(weights), str(file))
+    upgraded_text = file.read_text(encoding="utf-8")
+
+    assert result.exit_code == 0, result.output
+    assert upgraded_text.startswith(
+        'constant {\n  scale: f32[4];\n  fc_b: f32[4] @ref("fc.b");\n  w(l): f32[4, 4] @pattern("w.{l}");\n}\n'
+    )
+    assert "  op mul(x, scale) >> h;\n" in upgraded_text
+    assert "matmul(w[l], h2) >> h2;" in upgraded_text
+    assert "  assign h: f32[4];\n" in upgraded_text
+    assert "declared `scale`, `fc_b`, `w` for data of the model" in result.stdout
+    assert "assign h: f32[4];" in result.stdout
+    # It runs, and there is nothing more to do.
+    assert run("--upgrade", "--model", str(weights), str(file)).stdout.endswith("has no earlier syntax\n")
+    with ModelLoader.open(weights) as model:
+        resolve(graph(upgraded_text), model)
+
+
+def test_an_added_declaration_takes_no_name_of_the_text(file: Path, weights: Path) -> None:
+    file.write_text("inputs { scale: f32[D]; }\n" + block('y = op mul(scale, model["scale"]);'), encoding="utf-8")
+    run("--upgrade", "--model", str(weights), str(file))
+
+    # `scale` is an input here, which the upgrade takes for the declaration of the data.
+    assert "op mul(scale, scale) >> y;" in file.read_text(encoding="utf-8")
+    file.write_text("inputs { x: f32[D]; }\n" + block('fc_b = op mul(x, model["fc.b"]);'), encoding="utf-8")
+    run("--upgrade", "--model", str(weights), str(file))
+    assert 'fc_b_: f32[4] @ref("fc.b");' in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("use", ['model["nothing"]', 'model[fmt("odd.{l}")]', 'model[fmt("none.{l}")]'])
+def test_data_without_one_type_in_the_model_are_still_an_error(file: Path, weights: Path, use: str) -> None:
+    text = "inputs { x: f32[D]; }\n" + block(f"loop i (l in 0..2) {{ y = op mul(x, {use}); }}")
+    file.write_text(text, encoding="utf-8")
+    result = run("--upgrade", "--model", str(weights), str(file))
+
+    assert (result.exit_code, file.read_text(encoding="utf-8")) == (1, text)
+    assert f"nothing is declared for {use}" in result.stderr
+
+
+def test_an_upgrade_that_does_not_fit_the_model_is_kept_and_says_so(file: Path, weights: Path) -> None:
+    file.write_text("inputs { x: f32[D + 1]; }\n" + block('h = op mul(x, model["scale"]);'), encoding="utf-8")
+    result = run("--upgrade", "--model", str(weights), str(file))
+
+    assert result.exit_code == 0
+    assert "op mul(x, scale) >> h;" in file.read_text(encoding="utf-8")
+    assert "temporaries stay undeclared, the program does not fit the model" in result.stdout
+
+
+def test_a_model_alone_formats_nothing(file: Path, weights: Path) -> None:
+    assert "--model goes with --assign or --upgrade" in run("--model", str(weights), str(file)).stderr

@@ -15,11 +15,22 @@ from openinfer.diagnostics import Source
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.positions import Positions
 from openinfer.dsl.tokens import Token, scan
-from openinfer.dsl.upgrade_model import ModelUse, by_shape, linked, model_uses, replacement, undeclared
+from openinfer.dsl.upgrade_model import (
+    Declared,
+    ModelUse,
+    by_shape,
+    declared,
+    linked,
+    model_uses,
+    replacement,
+    undeclared,
+)
 from openinfer.errors import OpenInferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from openinfer.dsl.upgrade_model import TypeOf
 
 _SECTIONS = {"inputs": "dynamic", "outputs": "volatile", "state": "persistent"}
 _STATEMENT_START = ("", ";", "{", "}")
@@ -56,13 +67,18 @@ class Upgrade:
     divisions: tuple[int, ...] = ()
 
 
-def upgrade(text: str, *, name: str = "<text>") -> Upgrade:
-    """Return the text in the language of today, laid out as `formatted` does, and what had to be rewritten for it."""
+def upgrade(text: str, *, name: str = "<text>", type_of: TypeOf | None = None) -> Upgrade:
+    """Return the text in the language of today, laid out as `formatted` does, and what had to be rewritten for it.
+
+    Args:
+        type_of: the type of model data, such as ``"f32[3, 4]"``, for data that nothing is declared for: a name, or a
+            pattern such as ``"w.{l}"`` if the second argument is true. By default such data are an error.
+    """
     found = scan(text).tokens()
     words = [token for token in found if token.kind != "comment"]
     ends = _ends(words)
     edits = [edit for rule in _RULES for edit in rule(words, ends)]
-    named, missing = _model_data(words)
+    named, missing = _model_data(words, type_of)
     edits += named
     masks = _masks(words, ends)
     # A text without earlier syntax may mean the result of today.
@@ -92,9 +108,15 @@ def upgraded(text: str, *, name: str = "<text>") -> str:
     return found.text or ""
 
 
-def _model_data(words: Sequence[Token]) -> tuple[list[_Edit], list[ModelUse]]:
+def _model_data(words: Sequence[Token], type_of: TypeOf | None) -> tuple[list[_Edit], list[ModelUse]]:
     """Return the names of the variables that are declared for model data, and the uses that nothing is declared for."""
     variables = linked(words)
+    added: dict[str, tuple[Declared, str]] = {}
+    if type_of is not None:
+        patterns = by_shape(variables)
+        missing = [use for use in model_uses(words) if replacement(use, variables, patterns) is None]
+        added = declared(missing, {word.text for word in words if word.kind == "name"}, type_of)
+        variables |= {data: variable for data, (variable, _) in added.items()}
     patterns = by_shape(variables)
     named = [(use, replacement(use, variables, patterns)) for use in model_uses(words)]
     edits = [
@@ -102,7 +124,18 @@ def _model_data(words: Sequence[Token]) -> tuple[list[_Edit], list[ModelUse]]:
         for use, written in named
         if written is not None
     ]
+    if added:
+        lines = "".join(f"{line} " for _, line in added.values())
+        names = ", ".join(f"`{variable.name}`" for variable, _ in added.values())
+        start = _program_start(words)
+        edits.append(_Edit(start, start, f"declared {names} for data of the model", f"constant {{ {lines}}}\n"))
     return edits, [use for use, written in named if written is None]
+
+
+def _program_start(words: Sequence[Token]) -> int:
+    """Return the offset of the first section or block, inside of ``graph! {`` if that is there."""
+    wrapped = (place + 3 for place in range(min(4, len(words))) if _texts(words, place, 3) == ("graph", "!", "{"))
+    return words[next(wrapped, 0)].start
 
 
 @dataclass(frozen=True, slots=True, order=True)

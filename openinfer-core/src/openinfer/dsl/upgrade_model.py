@@ -1,7 +1,8 @@
 """Model data of the earlier syntax, ``model["name"]`` and ``model[fmt("name{index}")]``, by the variables of today.
 
 A use becomes the name of the variable that is declared for these data: one of that name, or one with an ``@ref`` or a
-``@pattern`` to it. Without a declaration, a finding names the one to write: its type is in the model alone.
+``@pattern`` to it. Without a declaration, one is added if the model is there, which alone knows the type; else a
+finding names the one to write.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from openinfer.errors import DslSyntaxError
 from openinfer.ir.strings import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from typing import TypeAlias
 
     from openinfer.dsl.tokens import Token
+
+    TypeOf: TypeAlias = Callable[[str, bool], str | None]
+    """Model data, by name or (if true) by a pattern with braces, to the type that a declaration states, or None."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -107,6 +112,40 @@ def replacement(
     return None
 
 
+def declared(uses: Iterable[ModelUse], taken: Collection[str], type_of: TypeOf) -> dict[str, tuple[Declared, str]]:
+    """Return variables for model data that nothing is declared for, each with its declaration as text.
+
+    Args:
+        taken: names that the text uses.
+        type_of: the type of data of the model by name, or of all data that a pattern with braces names.
+    """
+    made: dict[str, tuple[Declared, str]] = {}
+    names = set(taken)
+    for use in uses:
+        type_ = None if use.data in made else type_of(use.data, use.is_pattern)
+        if type_ is None:
+            continue
+        formals = tuple(dict.fromkeys(_BRACES.findall(use.data))) if use.is_pattern else ()
+        name = _variable_name(_BRACES.sub("", use.data) if use.is_pattern else use.data)
+        while name in names:
+            name += "_"
+        names.add(name)
+        made[use.data] = (Declared(name, formals), _declaration(name, formals, type_, use))
+    return made
+
+
+def _declaration(name: str, formals: Sequence[str], type_: str, use: ModelUse) -> str:
+    if use.is_pattern:
+        return f"{name}({', '.join(formals)}): {type_} @pattern({quoted(use.data)});"
+    return f"{name}: {type_};" if name == use.data else f"{name}: {type_} @ref({quoted(use.data)});"
+
+
+def _variable_name(data: str) -> str:
+    """Return a name like that of model data: other characters than those of names become ``_``."""
+    name = re.sub(r"\W+", "_", data, flags=re.ASCII).strip("_") or "data"
+    return f"_{name}" if name[:1].isdigit() else name
+
+
 def undeclared(uses: Sequence[ModelUse], text: str, name: str) -> DslSyntaxError:
     """Return the error for uses of model data without a declaration."""
     positions = Positions(Source(name, text))
@@ -125,8 +164,9 @@ def undeclared(uses: Sequence[ModelUse], text: str, name: str) -> DslSyntaxError
 def _advice(use: ModelUse) -> str:
     if not use.is_pattern:
         own = _NAME.fullmatch(use.data) is not None
-        declared = use.data if own else re.sub(r"\W", "_", f"_{use.data}" if use.data[:1].isdigit() else use.data)
+        name = use.data if own else re.sub(r"\W", "_", f"_{use.data}" if use.data[:1].isdigit() else use.data)
         link = "" if own else f" @ref({quoted(use.data)})"
-        return f"declare `constant {{ {declared}: DTYPE[DIMS]{link}; }}` and run this again"
+        return f"declare `constant {{ {name}: DTYPE[DIMS]{link}; }}` and run this again, or add --model"
     formals = ", ".join(dict.fromkeys(_BRACES.findall(use.data))) or "i"
-    return f"declare `constant {{ W({formals}): DTYPE[DIMS] @pattern({quoted(use.data)}); }}` and run this again"
+    line = f"W({formals}): DTYPE[DIMS] @pattern({quoted(use.data)});"
+    return f"declare `constant {{ {line} }}` and run this again, or add --model"

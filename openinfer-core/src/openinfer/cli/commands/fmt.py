@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -23,12 +24,14 @@ from openinfer.dsl import decoded, text_of_file
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.upgrade import Change, upgrade
 from openinfer.errors import OpenInferError
+from openinfer.model import ModelLoader
 from openinfer.regular_files import read_bounded
 from openinfer_oinf.atomicfile import AtomicFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from openinfer.model import Model
     from openinfer.validate.inference import InferredType
 
 
@@ -61,7 +64,7 @@ class Outcome:
     "--model",
     "-m",
     metavar="FILE",
-    help="Model whose sizes and tensors --assign infers from, for programs that need one.",
+    help="Model whose sizes and tensors --assign and --upgrade infer from, for programs that need one.",
 )
 @click.pass_context
 def command(
@@ -83,14 +86,17 @@ def command(
     inside a statement moves in front of it. With --upgrade, each change is reported with its line, and so is each
     division that may be old enough to have had another result for a divisor of 0.
 
+    With --upgrade and --model, data of the model that nothing is declared for get a declaration with their type, and
+    temporaries get one as with --assign, where the rewritten program fits the model.
+
     With --assign, each undeclared temporary gets an `assign` with its type, which the model determines. Dimensions
     are written as sizes where possible. A temporary whose shape is known only at run time is reported and not changed.
     """
-    if model is not None and not assigning:
-        raise click.UsageError("--model goes with --assign, which is not given")
+    if model is not None and not (assigning or upgrading):
+        raise click.UsageError("--model goes with --assign or --upgrade, and neither is given")
     if assigning and upgrading:
-        raise click.UsageError("--assign is for programs in today's syntax: run --upgrade first")
-    change = _upgraded if upgrading else partial(_assigned, path=model) if assigning else _laid_out
+        raise click.UsageError("--upgrade with --model declares temporaries too: leave --assign out")
+    change = partial(_upgraded, path=model) if upgrading else partial(_assigned, path=model) if assigning else _laid_out
     outcomes = [
         _report(file, _outcome(file, change), check=check, diff=diff, is_upgrade=upgrading)
         for file in program_files(files)
@@ -132,9 +138,39 @@ def _laid_out(text: str, name: str) -> Outcome:
     return Outcome(text, formatted(text, name=name))
 
 
-def _upgraded(text: str, name: str) -> Outcome:
-    found = upgrade(text, name=name)
-    return Outcome(text, found.text, found.changes, found.error, found.divisions)
+def _upgraded(text: str, name: str, *, path: str | None) -> Outcome:
+    """Return a text without earlier syntax; with the file of a model, also with the declarations that it determines.
+
+    Raises:
+        ModelError: the model cannot be opened.
+    """
+    if path is None:
+        found = upgrade(text, name=name)
+        return Outcome(text, found.text, found.changes, found.error, found.divisions)
+    with ModelLoader.open(path) as model:
+        found = upgrade(text, name=name, type_of=partial(_type_of, model))
+    changes, after = found.changes, found.text
+    if after is not None and changes:
+        try:
+            assigned = _assigned(after, name, path=path)
+        except OpenInferError as error:
+            why = str(error).partition("\n")[0]
+            changes = (*changes, Change(0, f"temporaries stay undeclared, the program does not fit the model: {why}"))
+        else:
+            after, changes = assigned.after, (*changes, *assigned.changes)
+    return Outcome(text, after, changes, found.error, found.divisions)
+
+
+def _type_of(model: Model, data: str, is_pattern: bool) -> str | None:
+    """Return the type of model data: of a pattern, the one that all data of such names have."""
+    if not is_pattern:
+        names = [data] if data in model.tensors else []
+    else:
+        numbered = re.sub(r"\\\{\w+\\\}", "[0-9]+", re.escape(data))
+        names = [name for name in model.tensors if re.fullmatch(numbered, name)]
+    tensors = [model.tensors[name] for name in names]
+    types = {f"{tensor.dtype.name}{list(tensor.shape) if tensor.shape else ''}" for tensor in tensors}
+    return types.pop() if len(types) == 1 else None
 
 
 def _assigned(text: str, name: str, *, path: str | None) -> Outcome:
@@ -197,7 +233,9 @@ def _print_changes(file: str, outcome: Outcome, *, done: bool) -> None:
     """Report the rewritings of an upgrade: to standard error where standard output has a text or a diff."""
     is_done = done and outcome.error is None
     head = "upgraded" if is_done else "would be upgraded" if outcome.error is None else "not upgraded, errors are left"
-    lines = (f"  line {change.line}: {change.text}" for change in outcome.changes)
+    lines = (
+        f"  line {change.line}: {change.text}" if change.line else f"  {change.text}" for change in outcome.changes
+    )
     text = [f"{_name(file)}: {head if outcome.changes else 'has no earlier syntax'}", *lines]
     text += [f"  line {line}: note: {_DIVIDED}" for line in outcome.divisions]
     click.echo("\n".join(map(printable, text)), err=not done or file == STANDARD_INPUT or outcome.error is not None)
