@@ -143,6 +143,23 @@ def test_the_document_is_what_the_format_asks_for() -> None:
     assert add["dur"] > 0
 
 
+def test_a_program_adds_lines_types_and_bytes_of_results() -> None:
+    text = (
+        "dynamic { x: f32[2]; }\npersistent { n: i32; K(t): f32[2] @table; }\nvolatile { y: f32[2]; }\nblock entry {\n"
+    )
+    text += "  op relu(x) >> y;\n  cache.read K[0..n] >> k;\n  return y;\n}"
+    simulator = oi.Simulator(oi.Model.from_arrays({}), oi.graph(text), trace=True, echo=False)
+    executor = simulator.make_executor()
+    executor.step(x=np.ones(2, np.float32))
+    document = oi.trace_to_perfetto(executor.trace(), program=executor.program)
+    facts = {each["name"]: each["args"] for each in document["traceEvents"] if "node" in each.get("args", {})}
+
+    assert (facts["op relu(x) >> y"]["line"], facts["op relu(x) >> y"]["results"]) == (5, {"y": "f32[2], 8 bytes"})
+    read = facts["cache.read K[0..n] >> k"]
+    assert (read["line"], read["results"]) == (6, {"k": "f32, the shape varies"})
+    assert "results" not in facts["return y"]
+
+
 def test_nodes_that_were_not_timed_are_instants() -> None:
     simulator = oi.Simulator(oi.Model.from_arrays({}), oi.graph(PROGRAM), trace=True, timer=False, echo=False)
     executor = simulator.make_executor()

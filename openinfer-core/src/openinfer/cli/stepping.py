@@ -197,9 +197,9 @@ class Dialogue:
 
     def _export(self, text: str) -> None:
         file = self._needed(text, "export")
-        events = self._inspector.executor.trace()
-        write_trace(file, None, events)
-        self._show([f"{len(events)} events are in {file}"])
+        executor = self._inspector.executor
+        write_trace(file, None, executor)
+        self._show([f"{len(executor.trace())} events are in {file}"])
 
     def _save(self, text: str) -> None:
         name, _, file = self._needed(text, "save").rpartition(" ")

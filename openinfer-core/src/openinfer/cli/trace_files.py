@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from openinfer.events import MemoryUse, TraceEvent
+    from openinfer.events import MemoryUse
+    from openinfer.simulate import Executor
 
 JSON, PERFETTO = "json", "perfetto"
 
@@ -35,16 +36,17 @@ def format_of(path: str, wanted: str | None) -> str:
     return wanted or (PERFETTO if path.endswith(PERFETTO_SUFFIXES) else JSON)
 
 
-def write_trace(path: str, wanted: str | None, events: Sequence[TraceEvent], memory: Sequence[MemoryUse] = ()) -> None:
-    """Write events to a file; Perfetto's form with live bytes as counters.
+def write_trace(path: str, wanted: str | None, executor: Executor, memory: Sequence[MemoryUse] = ()) -> None:
+    """Write the events of an executor to a file; Perfetto's form with lines, types, and live bytes as counters.
 
     Raises:
         OSError: the file cannot be written.
     """
     from openinfer.serialize import trace_to_json, trace_to_perfetto
 
+    events = executor.trace()
     perfetto = format_of(path, wanted) == PERFETTO
-    document = trace_to_perfetto(events, memory) if perfetto else trace_to_json(events)
+    document = trace_to_perfetto(events, memory, executor.program) if perfetto else trace_to_json(events)
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     with writing(path) as write:
         write(text.encode("utf-8"))

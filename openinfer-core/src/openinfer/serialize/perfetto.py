@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING, Any
 from openinfer.boundary import public
 from openinfer.diagnostics import printable
 from openinfer.errors import SerializationError
+from openinfer.ir.uses import writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from openinfer.events import MemoryUse, Scope, TraceEvent
+    from openinfer.ir.resolved import ResolvedGraph, ResolvedVar
 
 PROCESS = 1
 """The process id of all tracks."""
 
 
 @public
-def trace_to_perfetto(events: Iterable[TraceEvent], memory: Iterable[MemoryUse] = ()) -> dict[str, Any]:
+def trace_to_perfetto(
+    events: Iterable[TraceEvent], memory: Iterable[MemoryUse] = (), program: ResolvedGraph | None = None
+) -> dict[str, Any]:
     """Return a trace as a document that Perfetto and ``chrome://tracing`` open.
 
     ``entry`` and every consumer block are tracks, each followed by that of the device where operators were timed by the
@@ -33,6 +37,7 @@ def trace_to_perfetto(events: Iterable[TraceEvent], memory: Iterable[MemoryUse] 
     Args:
         events: of an executor, as `Executor.trace` returns them.
         memory: live bytes, as `memory_over_time` returns them: one counter for each kind of memory.
+        program: `Executor.program`: each node then has its line, and the type and bytes of each of its results.
 
     Raises:
         SerializationError: the events have no times: they come from the JSON form, which keeps none.
@@ -49,7 +54,30 @@ def trace_to_perfetto(events: Iterable[TraceEvent], memory: Iterable[MemoryUse] 
             number += 1
             slices += [_metadata("thread_name", number, f"{name}: device"), *_on_device(number, track)]
     slices += [_counter(use) for use in memory]
+    if program is not None:
+        _add_facts(slices, program)
     return {"displayTimeUnit": "ns", "traceEvents": slices}
+
+
+def _add_facts(slices: Iterable[dict[str, Any]], program: ResolvedGraph) -> None:
+    """Add what the program says of the nodes of slices: lines, and types and bytes of results."""
+    nodes = {node.index: node for _, node in program.graph.nodes()}
+    for each in slices:
+        node = nodes.get(each.get("args", {}).get("node", -1))
+        if node is None:
+            continue
+        if node.span is not None:
+            each["args"]["line"] = node.span.line
+        results = [program.variables[name] for name in sorted(writes(node)) if name in program.variables]
+        if results:
+            each["args"]["results"] = {result.name: _result(result) for result in results}
+
+
+def _result(variable: ResolvedVar) -> str:
+    """Return type and bytes; the shape of a variable that varies is known only while the program runs."""
+    if variable.varying:
+        return f"{variable.type.dtype.name}, the shape varies"
+    return f"{variable.type}, {variable.type.nbytes} bytes"
 
 
 @dataclass(slots=True)

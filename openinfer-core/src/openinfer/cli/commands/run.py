@@ -229,7 +229,7 @@ def _run_with_state(
             _run(executor, inputs, steps, quiet=watched.verbose, watchers=watchers)
     finally:
         if watched.trace_path is not None:
-            write_trace(watched.trace_path, watched.trace_format, executor.trace(), memory)
+            write_trace(watched.trace_path, watched.trace_format, executor, memory)
     if state_path is not None:
         executor.snapshot().save(state_path)
     return memory
