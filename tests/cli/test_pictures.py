@@ -11,8 +11,10 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from forked_commands import run_forked
 
+from openinfer.cli.commands.graph import command
 from openinfer.testing.waiting import limit_s
 
 ROOT = Path(__file__).parents[2]
@@ -112,12 +114,12 @@ def test_a_model_without_a_picture_is_a_mistake_of_usage() -> None:
     finished = openinfer("graph", str(DIGITS / "digits.oi"), "--json", "--model", "x.oinf")
 
     assert finished.returncode == 2
-    assert "--model goes with --mermaid, --dot or --html" in finished.stdout
+    assert "--model goes with --mermaid, --dot, --svg or --html" in finished.stdout
 
 
 def test_an_output_file_has_what_is_printed_otherwise(tmp_path: Path) -> None:
     program = str(DIGITS / "digits.oi")
-    for form in ("--dsl", "--json", "--mermaid", "--dot", "--html"):
+    for form in ("--dsl", "--json", "--mermaid", "--dot", "--svg", "--html"):
         written = openinfer("graph", program, form, "-o", str(tmp_path / "out"))
         printed = openinfer("graph", program, form)
 
@@ -125,15 +127,27 @@ def test_an_output_file_has_what_is_printed_otherwise(tmp_path: Path) -> None:
         assert (tmp_path / "out").read_text(encoding="utf-8") == printed.stdout
 
 
+@pytest.mark.parametrize("form", ["svg", "html"])
+def test_a_terminal_gets_no_page_and_no_picture(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def on_a_terminal(_: object) -> bool:
+        return True
+
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", on_a_terminal, raising=False)
+    result = CliRunner().invoke(command, [str(DIGITS / "digits.oi"), f"--{form}"])
+
+    assert result.exit_code == 2
+    assert f"add -o FILE.{form}" in result.output
+
+
 def test_the_commands_of_the_documentation_work(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "pictures-and-editors.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^openinfer (graph .*)$", text, re.MULTILINE)
+    lines = re.findall(r"^openinfer (graph .*)$", text, re.MULTILINE)
     shutil.copytree(DIGITS, tmp_path / "examples" / "digits")
 
-    assert len(commands) == 4
-    for command in commands:
-        run_forked(["-m", "openinfer", *command.split()], tmp_path).check_returncode()
-        assert (tmp_path / command.split()[-1]).stat().st_size > 500
+    assert len(lines) == 5
+    for line in lines:
+        run_forked(["-m", "openinfer", *line.split()], tmp_path).check_returncode()
+        assert (tmp_path / line.split()[-1]).stat().st_size > 500
 
 
 # The page in a browser

@@ -38,6 +38,7 @@ def rich(graph: oi.Graph, model: oi.Model) -> dict[str, object]:
         "Executor": simulator.make_executor(),
         "Synthesis": synthesis,
         "ExecutionPlan": synthesis.plan,
+        "Model": model,
     }
 
 
@@ -56,7 +57,6 @@ def builder() -> oi.GraphBuilder:
 RICH = rich(GRAPH, MODEL)
 SHOWN = {
     **RICH,
-    "Model": MODEL,
     "Simulator without a program": oi.Simulator(MODEL),
     "Synthesizer": oi.Synthesizer("c"),
     "Bundle": RICH["Synthesis"].bundle,
@@ -166,8 +166,10 @@ def test_a_notebook_cuts_what_is_long():
     work = "".join(f"op cumsum(v{i}, axis=0) >> v{i + 1}; " for i in range(1999))
     graph = oi.graph(f"dynamic {{ v0: f32[3]; }} volatile {{ {many} }} block entry {{ {work} return v1999; }}")
 
-    for shown in rich(graph, oi.Model.from_arrays({})).values():
+    model = oi.Model.from_arrays({f"a{i}": np.zeros(1, np.float32) for i in range(200)})
+
+    for shown in rich(graph, model).values():
         text = shown._repr_html_()
         assert len(repr(shown)) <= LONGEST
         assert len(text) < HTML_LONGEST
-        assert re.search(r"and [\d,]+ more (lines|declarations)", text)
+        assert re.search(r"and [\d,]+ more (lines|declarations|tensors)", text)

@@ -1,9 +1,10 @@
-"""Pictures of a graph: Mermaid and Graphviz text, one self-contained HTML page, and what a notebook shows."""
+"""Pictures of a graph: Mermaid and Graphviz text, a self-contained HTML page or SVG, and what a notebook shows."""
 
 from openinfer.draw.dot_text import dot
 from openinfer.draw.html_page import html
 from openinfer.draw.mermaid_text import mermaid
-from openinfer.draw.notebook import Folded, Picture, Table, fragment, graph_parts, notebook_html
+from openinfer.draw.notebook import Folded, Picture, Table, fragment, graph_parts, model_html, notebook_html
+from openinfer.draw.svg_picture import svg
 
 __all__ = [
     "Folded",
@@ -14,5 +15,7 @@ __all__ = [
     "graph_parts",
     "html",
     "mermaid",
+    "model_html",
     "notebook_html",
+    "svg",
 ]

@@ -7,13 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from openinfer.draw.memory import memory_rows
-from openinfer.draw.statements import shown
+from openinfer.draw.statements import elided, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.ir.graph import Graph
     from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.model import Model
 
 MAX_LINES = 200
 """Lines of a text that are shown; a notebook keeps every output in its file."""
@@ -67,6 +68,33 @@ def notebook_html(graph: Graph, resolved: ResolvedGraph | None = None) -> str:
         resolved: the graph with its sizes, whose shapes are shown in place of the declared ones.
     """
     return fragment("Graph", graph.counts(), *graph_parts(graph, resolved))
+
+
+def model_html(model: Model) -> str:
+    """Return counts of a model, and tables of its sizes, metadata and tensors; no payload is read."""
+    sizes = [(name, str(value)) for name, value in model.sizevars.items()]
+    metadata = [(name, item.dtype, _brief(item.value)) for name, item in model.typed_metadata.items()]
+    tensors = [
+        (
+            tensor.name,
+            f"{tensor.dtype.name}{list(tensor.shape)}" if tensor.shape else tensor.dtype.name,
+            f"{tensor.nbytes:,}{', quantised' if tensor.quantised else ''}" if tensor.has_data else "no data",
+        )
+        for tensor in model.tensors.values()
+    ]
+    return fragment(
+        f"Model {model.name}",
+        model.counts(),
+        Table(("size", "value"), sizes, "sizes"),
+        Table(("metadata", "type", "value"), metadata, "metadata"),
+        Table(("tensor", "type", "bytes"), tensors, "tensors"),
+    )
+
+
+def _brief(value: object) -> str:
+    """Return a value in a few words: an array as its shape."""
+    shape = getattr(value, "shape", ())
+    return f"array of shape {list(shape)}" if shape else elided(str(value))
 
 
 def graph_parts(graph: Graph, resolved: ResolvedGraph | None = None) -> tuple[Table, Folded]:

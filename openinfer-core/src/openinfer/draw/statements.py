@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import printable
+from openinfer.draw.accesses import access_type
 from openinfer.ir.nodes import Assign, CacheRead, CacheWrite, Loop, Op, Transfer
 from openinfer.ir.strings import quoted
 from openinfer.ir.text import node_desc, ref_text, type_text, value_text
@@ -25,6 +26,7 @@ class Labels:
 
     def __init__(self, graph: Graph, resolved: ResolvedGraph | None = None) -> None:
         self._resolved = resolved is not None
+        self._vars = graph.vars
         self.types = dict(_declared_types(graph) if resolved is None else _resolved_types(resolved))
         indices = {node.kind.index for _, node in graph.nodes() if isinstance(node.kind, Loop)}
         taken = indices | set(graph.vars) | set(self.types)
@@ -49,6 +51,10 @@ class Labels:
         kind = node.kind
         if isinstance(kind, Loop):
             return self._times(kind)
+        if isinstance(kind, CacheRead | CacheWrite):
+            access = kind.src if isinstance(kind, CacheRead) else kind.dst
+            decl = self._vars.get(access.base)
+            return "" if decl is None else access_type(access, decl, self._value)
         return ", ".join(filter(None, (self.types.get(name, "") for name in _outputs(node))))
 
     def detail(self, node: Node) -> str:
@@ -81,20 +87,23 @@ def _outputs(node: Node) -> tuple[str, ...]:
     match node.kind:
         case Op(_, _, outputs):
             return outputs
-        case Transfer(_, dst) | CacheRead(_, dst):
+        case Transfer(_, dst):
             return (dst,)
-        case CacheWrite(_, access):
-            return (access.base,)
         case _:
             return ()
 
 
 def _declared_types(graph: Graph) -> Iterator[tuple[str, str]]:
-    for decl in graph.vars.values():
-        yield decl.name, type_text(decl.dtype, decl.dims)
-    for _, node in graph.nodes():
-        if isinstance(node.kind, Assign):
-            yield node.kind.name, type_text(node.kind.dtype, node.kind.dims)
+    """Yield the types that the text states, and those of temporaries that are copies of something with such a type."""
+    types = {decl.name: type_text(decl.dtype, decl.dims) for decl in graph.vars.values()}
+    nodes = [node.kind for _, node in graph.nodes()]
+    types |= {kind.name: type_text(kind.dtype, kind.dims) for kind in nodes if isinstance(kind, Assign)}
+    for kind in nodes:
+        if isinstance(kind, CacheRead) and kind.src.base in graph.vars:
+            types.setdefault(kind.dst, access_type(kind.src, graph.vars[kind.src.base], lambda _: None))
+        elif isinstance(kind, Transfer) and kind.src.name in types:
+            types.setdefault(kind.dst, types[kind.src.name])
+    yield from types.items()
 
 
 def _resolved_types(resolved: ResolvedGraph) -> Iterator[tuple[str, str]]:

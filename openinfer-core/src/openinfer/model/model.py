@@ -233,10 +233,18 @@ class Model:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
+    def counts(self) -> str:
+        """Return how many tensors, sizes and values of metadata there are."""
         counts = f"{counted(len(self.tensors), 'tensor')}, {counted(len(self.sizevars), 'size')}"
-        counts = f"{counts}, {len(self.typed_metadata)} metadata"
-        return f"<Model {self.name}: {counts}>"
+        return f"{counts}, {len(self.typed_metadata)} metadata"
+
+    def __repr__(self) -> str:
+        return f"<Model {self.name}: {self.counts()}>"
+
+    def _repr_html_(self) -> str:
+        from openinfer.draw import model_html
+
+        return model_html(self)
 
 
 def _checked(array: Array, info: VarInfo, model: str) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
     from openinfer.ir.graph import Graph
     from openinfer.model import Model
 
-_PICTURES = ("mermaid", "dot", "html")
+_PICTURES = ("mermaid", "dot", "svg", "html")
+
+_FILES = ("svg", "html")
+"""Forms that nobody reads on a terminal."""
 
 _FORMS = {
     "dsl": "Print canonical program text (the default).",
     "json": "Print graph JSON.",
     "mermaid": "Print a Mermaid flowchart.",
     "dot": "Print a picture in Graphviz's language.",
+    "svg": "Print an SVG picture: memory, and blocks with their statements.",
     "html": "Print a page for a browser: one file that loads nothing.",
 }
 
@@ -54,7 +59,9 @@ def command(*, graph: str, model: str | None, output: str | None, choices: Impor
         raise click.UsageError(f"expected one form, found {' and '.join(f'--{name}' for name in wanted)}")
     form = wanted[0] if wanted else "dsl"
     if model is not None and form not in _PICTURES:
-        raise click.UsageError(f"--model goes with --mermaid, --dot or --html, not with --{form}")
+        raise click.UsageError(f"--model goes with --mermaid, --dot, --svg or --html, not with --{form}")
+    if form in _FILES and output is None and sys.stdout.isatty():
+        raise click.UsageError(f"--{form} is for another program than this terminal: add -o FILE.{form}")
     if model is None and form in _PICTURES and not is_imported(graph):
         model = program_options_of(graph).model
     program = ProgramArgument(graph=graph, model=model, choices=choices)
@@ -82,6 +89,6 @@ def _text(graph: Graph, form: str, model: Model | None, title: str) -> str:
     from openinfer.validate import resolve
 
     resolved = None if model is None else resolve(graph, model)
-    if form == "html":
-        return draw.html(graph, resolved, title=title)
+    if form in _FILES:
+        return (draw.html if form == "html" else draw.svg)(graph, resolved, title=title)
     return draw.dot(graph, resolved) if form == "dot" else draw.mermaid(graph, resolved)
