@@ -6,6 +6,7 @@ import re
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
+from openinfer.cli.operator_values import value_example
 from openinfer.errors import PluginError
 from openinfer.ops.counting import COUNT
 from openinfer.ops.examples import example_call
@@ -73,6 +74,7 @@ def in_full(environment: Environment, schema: OpSchema) -> str:
     }
     lines += [f"{what:<8} {fact}" for what, fact in facts.items() if fact]
     lines += [f"example  {text}" for text in _examples(environment, schema)]
+    lines += [f"numbers  {text}" for text in value_example(environment, schema, schema.examples or _plain(schema))]
     return "\n".join(lines)
 
 
@@ -260,6 +262,12 @@ def _facts(environment: Environment, schema: OpSchema) -> Iterator[str]:
         yield "Examples, with types in place of names; T is any type above unless the line ends with others:"
         yield ""
         yield from ("```text", *examples, "```")
+    values = value_example(environment, schema, schema.examples or _plain(schema))
+    if values:
+        yield ""
+        yield "One call with numbers:"
+        yield ""
+        yield from ("```text", *values, "```")
 
 
 def _cell(text: str) -> str:
