@@ -13,7 +13,7 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 
 
 def test_python_examples_run_in_order(tmp_path):
-    pytest.importorskip("dataclass_to_oinf", reason="the package is not installed")
+    pytest.importorskip("openinfer_oinf", reason="the package is not installed")
     blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
     assert len(blocks) == 3
     (tmp_path / "examples.py").write_text("\n".join(blocks), "utf-8")

@@ -1,5 +1,6 @@
 """What the wheels and sdists that `dist` built hold."""
 
+import hashlib
 import os
 import tarfile
 import zipfile
@@ -43,7 +44,20 @@ def sdist_names(name: str) -> set[str]:
 
 
 def test_dist_holds_one_wheel_and_one_sdist_each() -> None:
-    assert len(list(DIST.glob("*.whl"))) == len(list(DIST.glob("*.tar.gz"))) == len(PACKAGES)
+    # One more: the distribution `openinfer`, which brings the others.
+    assert len(list(DIST.glob("*.whl"))) == len(list(DIST.glob("*.tar.gz"))) == len(PACKAGES) + 1
+
+
+def test_the_digest_of_every_archive_is_listed() -> None:
+    lines = [line.split("  ") for line in (DIST / "SHA256SUMS").read_text(encoding="ascii").splitlines()]
+
+    assert {name for _, name in lines} == {path.name for path in DIST.iterdir() if path.suffix in (".whl", ".gz")}
+    assert all(hashlib.sha256((DIST / name).read_bytes()).hexdigest() == digest for digest, name in lines)
+
+
+def test_the_meta_distribution_holds_no_code() -> None:
+    assert [path for path in wheel_names("openinfer") if ".dist-info/" not in path] == []
+    assert {"README.md", "CHANGELOG.md", "pyproject.toml"} <= sdist_names("openinfer")
 
 
 @pytest.mark.parametrize(("name", "package"), PACKAGES.items())
@@ -56,10 +70,10 @@ def test_a_wheel_holds_the_whole_package_and_nothing_else(name: str, package: st
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_an_sdist_holds_sources_tests_and_readme(name: str) -> None:
+def test_an_sdist_holds_sources_tests_readme_and_changelog(name: str) -> None:
     names = sdist_names(name)
 
-    assert {"README.md", "pyproject.toml", "PKG-INFO"} <= names
+    assert {"README.md", "CHANGELOG.md", "pyproject.toml", "PKG-INFO"} <= names
     assert {f"tests/{path}" for path in tracked_sources(ROOT / name / "tests")} <= names
     assert {f"src/{path}" for path in tracked_sources(ROOT / name / "src")} <= names
 

@@ -90,7 +90,7 @@ def test_the_ci_script_is_executable_and_names_tox_nowhere_itself() -> None:
 
 
 def test_the_demo_command_installs_all_five() -> None:
-    folders = {path.parent.name for path in ROOT.glob("openinfer-*/pyproject.toml")}
+    folders = {path.parent.name for path in ROOT.glob("openinfer-*/src")}
 
     assert set(re.findall(r"\./(openinfer-[\w-]+)", readme_command("demo-command"))) == folders
 
@@ -161,6 +161,32 @@ def test_every_environment_that_runs_pytest_is_expected(report: ModuleType) -> N
     expected = "all py313 core py311 core-cpu readme core-cpu-c plugins py312 conformance oinf"
 
     assert report.test_environments(ROOT / "tox.ini") == expected.split()
+
+
+def test_no_line_of_the_environments_makes_one_by_accident() -> None:
+    """tox takes words before a colon at the start of a line, or of a value, for environments."""
+    text = (ROOT / "tox.ini").read_text(encoding="utf-8")
+    names = {
+        *re.findall(r"^\[testenv:([\w-]+)\]", text, re.MULTILINE),
+        *re.findall(r"^    (py3\d+)$", text, re.MULTILINE),
+    }
+    words = re.findall(r"^(?:\w+ = |    )([\w.,!-]+): ", text, re.MULTILINE)
+
+    assert words
+    # A factor is a part of a name, such as `cpu` of `core-cpu`.
+    factors = {part for name in names for part in (name, *name.split("-"))}
+    assert {name for word in words for name in word.split(",")} <= factors
+
+
+def test_archives_that_differ_are_named() -> None:
+    spec = importlib.util.spec_from_file_location("ci_build_wheels", ROOT / ".ci" / "build_wheels.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+
+    assert list(script.differing({"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "9", "d": "4"})) == ["b", "c", "d"]
+    assert [path.name for path in script.projects(ROOT)] == sorted(
+        path.parent.name for path in ROOT.glob("*/pyproject.toml")
+    )
 
 
 def test_an_environment_without_results_fails_the_report(tmp_path: Path) -> None:

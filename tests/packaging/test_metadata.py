@@ -1,4 +1,4 @@
-"""The five distributions have one version, pin one another to it, and require nothing they should not."""
+"""All distributions have one version and pin one another to it, require nothing they should not, and have metadata."""
 
 import re
 import tomllib
@@ -25,17 +25,36 @@ REQUIRES_OF_OURS = {
 }
 
 
+META = "openinfer-meta"
+"""The folder of the distribution `openinfer`, which requires the others and holds no code."""
+
+
 def project(name: str) -> dict[str, Any]:
     return tomllib.loads((ROOT / name / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def test_the_workspace_has_exactly_these_five() -> None:
-    assert sorted(path.parent.name for path in ROOT.glob("*/pyproject.toml")) == list(NAMES)
+def test_the_workspace_has_exactly_these_five_and_the_one_that_brings_them() -> None:
+    assert sorted(path.parent.name for path in ROOT.glob("*/pyproject.toml")) == sorted([*NAMES, META])
     assert [project(name)["name"] for name in NAMES] == list(NAMES)
+    assert project(META)["name"] == "openinfer"
+
+
+def test_the_meta_distribution_brings_core_container_cpu_and_c_and_the_rest_by_extras() -> None:
+    metadata = project(META)
+    version = metadata["version"]
+
+    assert set(metadata["dependencies"]) == {f"{name}=={version}" for name in set(NAMES) - {"openinfer-backend-vulkan"}}
+    extras = metadata["optional-dependencies"]
+    assert extras.pop("all") == [f"openinfer[{','.join(extras)}]"]
+    assert extras == {
+        "vulkan": [f"openinfer-backend-vulkan=={version}"],
+        **{extra: [f"openinfer-core[{extra}]=={version}"] for extra in ("onnx", "ray")},
+    }
+    assert {"onnx", "ray"} <= set(project("openinfer-core")["optional-dependencies"])
 
 
 def test_versions_agree_and_are_of_our_line() -> None:
-    (version,) = {project(name)["version"] for name in NAMES}
+    (version,) = {project(name)["version"] for name in (*NAMES, META)}
 
     major, minor = version.split(".")[:2]
     assert (int(major), int(minor)) >= (0, 2)
@@ -58,14 +77,31 @@ def test_requirements_on_each_other_are_exact_pins(name: str) -> None:
     assert sorted(ours) == [f"{required}=={version}" for required in sorted(REQUIRES_OF_OURS[name])]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_all_five_have_in_common(name: str) -> None:
+@pytest.mark.parametrize("name", [*NAMES, META])
+def test_what_all_have_in_common(name: str) -> None:
     metadata = project(name)
 
     assert metadata["requires-python"] == ">=3.11"
     assert metadata["license"] == "Apache-2.0"
     assert "Typing :: Typed" in metadata["classifiers"]
-    assert len(metadata["entry-points"]["openinfer"]) == 1
+    assert {"inference", "machine learning"} <= set(metadata["keywords"])
+    assert metadata["urls"] == project("openinfer-core")["urls"]
+    assert {"Homepage", "Documentation", "Changelog", "Issues"} <= set(metadata["urls"])
+
+
+@pytest.mark.parametrize("name", [*NAMES, META])
+def test_classifiers_name_every_python_that_ci_runs(name: str) -> None:
+    environments = re.findall(r"^    py3(\d+)$", (ROOT / "tox.ini").read_text(encoding="utf-8"), re.MULTILINE)
+    supported = {f"Programming Language :: Python :: 3.{minor}" for minor in environments}
+    named = [text for text in project(name)["classifiers"] if re.search(r"3\.\d+$", text)]
+
+    assert len(supported) > 1
+    assert set(named) == supported
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_of_the_five_is_a_plugin(name: str) -> None:
+    assert len(project(name)["entry-points"]["openinfer"]) == 1
 
 
 def test_the_import_contract_keeps_backends_from_each_front_end_that_exists() -> None:
