@@ -1,4 +1,7 @@
-"""docs/plugins.md says what is: every hook with its exact signature, every status and switch, every listing."""
+"""The pages of plugins say what is: every hook with its exact signature, every status and switch, every listing.
+
+The reference is docs/plugins.md; docs/plugins-tutorials.md and docs/architecture/targets.md list whole packages.
+"""
 
 import builtins
 import dataclasses
@@ -26,8 +29,11 @@ from openinfer.testing.pytest_plugin import pytest_addoption
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 HOOKS = [value for name, value in vars(hookspecs).items() if name.startswith("openinfer_")]
+TUTORIALS = (ROOT / "docs" / "plugins-tutorials.md").read_text(encoding="utf-8")
 TARGETS = (ROOT / "docs" / "architecture" / "targets.md").read_text(encoding="utf-8")
-LISTINGS = re.findall(r"^`(tests/plugins/[^`]+)`:\n\n```\w+\n(.*?)^```$", PAGE + TARGETS, re.MULTILINE | re.DOTALL)
+LISTINGS = re.findall(
+    r"^`(tests/plugins/[^`]+)`:\n\n```\w+\n(.*?)^```$", PAGE + TUTORIALS + TARGETS, re.MULTILINE | re.DOTALL
+)
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook.__name__)
