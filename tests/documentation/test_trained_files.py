@@ -53,4 +53,4 @@ def test_the_last_line_counts_the_rows_that_agree(script: Any) -> None:
     table = rows(script.HEAD)
     agreeing = sum(row[-1].startswith("agrees") for row in table)
     assert PAGE.rstrip().endswith(f"{agreeing} of {len(table)} files agree")
-    assert f"{agreeing} of {len(table)} agree" in (ROOT / "docs" / "import.md").read_text(encoding="utf-8")
+    assert f"{agreeing} of {len(table)} agree" in (ROOT / "docs" / "import-reference.md").read_text(encoding="utf-8")

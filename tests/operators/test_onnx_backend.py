@@ -35,7 +35,7 @@ def test_a_sample_passes_but_for_tests_that_are_listed_as_unsupported(device: st
 
 
 def test_the_documented_counts_are_those_of_the_list(cases: list[Any]) -> None:
-    page = (ROOT / "docs" / "import.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "import-reference.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (cpu|c) \| ([\d,]+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
     unsupported = len(onnx_backend.listed())
 
