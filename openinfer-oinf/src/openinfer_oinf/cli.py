@@ -1,4 +1,5 @@
-"""The `oinf` command. Exit codes: 0 valid or done, 1 the file is invalid, 2 usage or input/output errors.
+"""The `oinf` command. Exit codes: 0 valid or done, 1 the file is invalid, 2 usage or input/output errors,
+3 a package for a format is not installed.
 
 As shells count, 130 after an interrupt, 141 when the reader of the output has gone.
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
 
 INVALID, FAILED = 1, USAGE_STATUS
+MISSING = 3
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -103,8 +105,10 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def status_of(error: OinfError, invalid: int = INVALID) -> int:
-    """The exit code for an error: `invalid` where a file is at fault, 2 for usage and input/output."""
-    return FAILED if error.code in (MISSING_EXTRA, NOT_A_FILE, USAGE) else invalid
+    """The exit code for an error: `invalid` where a file is at fault, 2 for usage and input/output, 3 for an extra."""
+    if error.code == MISSING_EXTRA:
+        return MISSING
+    return FAILED if error.code in (NOT_A_FILE, USAGE) else invalid
 
 
 def _fail(failure: Failure, *, json: bool) -> int:

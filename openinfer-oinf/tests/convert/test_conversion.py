@@ -405,7 +405,7 @@ def test_the_exit_codes_of_the_command(tmp_path, capsys):
 def test_an_absent_extra_is_named(package, name, head, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(__import__("sys").modules, package, None)
     (tmp_path / name).write_bytes(head)
-    assert main(["convert", str(tmp_path / name), str(tmp_path / "m.oinf")]) == 2
+    assert main(["convert", str(tmp_path / name), str(tmp_path / "m.oinf")]) == 3
     assert f'install "openinfer-oinf[{package}]"' in capsys.readouterr().err
 
 
