@@ -13,7 +13,7 @@ LIFE = ROOT / "docs" / "architecture" / "life"
 STAGES = sorted(LIFE.glob("[0-9]*.md"))
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("openinfer-*/*.md"), *ROOT.glob("docs/**/*.md")]
 HISTORY = ROOT / "CHANGELOG.md"
-NAMES = re.compile(r"`(openinfer\w*(?:\.\w+)+)(?<!\.h)(?<!\.json)(?:\(\))?`")
+NAMES = re.compile(r"`(openinfer\w*(?:\.\w+)+)(?<!\.h)(?<!\.json)(?<!\.toml)(?:\(\))?`")
 FILES = re.compile(r"`([\w-]+(?:/[\w-]+)+\.py)`")
 
 
