@@ -443,6 +443,33 @@ def test_pools_between_two_scales_are_of_reals(other: dict[str, Any], tmp_path: 
     agrees(proto, imported, {"x": bytes_of(1, 2, 5, 5)})
 
 
+@pytest.mark.parametrize(
+    ("zero", "kind", "extent", "is_summed"),
+    [
+        (np.uint8(7), UINT8, 200, True),
+        (np.uint16(7), TensorProto.UINT16, 200, False),
+        (np.uint16(7), TensorProto.UINT16, 100, True),
+    ],
+)
+def test_means_are_exact_sums_where_these_have_32_bits(
+    zero: Any, kind: int, extent: int, is_summed: bool, tmp_path: Path
+) -> None:
+    nodes = [
+        node("DequantizeLinear", "x xs xz", "xf"),
+        node("GlobalAveragePool", "xf", "m"),
+        node("QuantizeLinear", "m ys yz", "y"),
+    ]
+    grids = {"xs": np.float32(0.5), "xz": zero, "ys": np.float32(0.25), "yz": zero}
+    shape = (1, 1, extent, extent)
+    proto = model(nodes, [info("x", shape, kind)], [info("y", None, kind)], weights(**grids), opset=21)
+    imported = load(saved(proto, tmp_path))
+
+    (codes,) = run(imported, {"x": np.full(shape, np.iinfo(zero.dtype).max, zero.dtype)})
+
+    assert ("op sum_axis(" in imported.text) == is_summed
+    assert codes == np.iinfo(zero.dtype).max
+
+
 def test_a_bias_with_fractions_of_steps_stays_real(tmp_path: Path) -> None:
     initial = weights(xs=np.float32(0.5), xz=np.uint8(0), w=whole(2, 2), s=np.float32([0.5, 0.25]))
     nodes = [

@@ -14,6 +14,7 @@ from openinfer.importers.onnx_files.values import Call, Value, known
 
 if TYPE_CHECKING:
     from openinfer.dims import Size
+    from openinfer.dtypes import DType
     from openinfer.importers.onnx_files.values import Setting
 
 _MOVING = ("reshape", "flatten", "squeeze", "unsqueeze", "transpose", "slice", "narrow", "select", "expand", "tile")
@@ -74,7 +75,7 @@ def _mean(calls: Calls, call: Call) -> bool:
         return False
     axes = settings["axes"]
     count = _count(codes, axes) if isinstance(axes, tuple) and codes.rank else None
-    if not count:
+    if not count or not _is_summed_exactly(codes.dtype, count):
         return False
     dims = mean.outputs[0].dims
     wide = Value("", I32, codes.dims)
@@ -94,6 +95,12 @@ def _mean(calls: Calls, call: Call) -> bool:
     zero = call.inputs[2] if len(call.inputs) > 2 else None
     call.inputs = (scaled, known(np.asarray(1, np.float32), F32), zero)
     return True
+
+
+def _is_summed_exactly(dtype: DType, count: int) -> bool:
+    """Whether the sum of so many codes less their zero point is one of i32."""
+    low, high = dtype.minimum, dtype.maximum
+    return low is not None and high is not None and count * (high - low) < 1 << 31
 
 
 def _of_sum(mean: Call) -> dict[str, Setting] | None:
