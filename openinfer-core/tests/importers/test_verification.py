@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from onnx import TensorProto
 from onnx_models import INT64, info, model, node, onnx, saved, weights
 
 from openinfer import Model, ModelImportError, graph
@@ -35,6 +36,19 @@ def path(tmp_path: Path) -> Path:
     values = np.random.default_rng(1).standard_normal((5, 3)).astype(np.float32)
     initial = weights(w=values, b=values[0])
     return saved(model(nodes, [info("x", ["batch", 5])], [info("y", None)], initial), tmp_path)
+
+
+def test_the_original_adds_products_of_signed_bytes_exactly(tmp_path: Path) -> None:
+    """ONNX Runtime adds pairs of them in 16 bits on x86 processors without VNNI where nothing asks for more."""
+    proto = model(
+        [node("MatMulInteger", "x w", "y")],
+        [info("x", [1, 64], TensorProto.UINT8)],
+        [info("y", [1, 16], TensorProto.INT32)],
+        weights(w=np.full((64, 16), 127, np.int8)),
+    )
+    original = originals.opened(saved(proto, tmp_path), ImportOptions())
+    outputs = original.run({"x": np.full((1, 64), 255, np.uint8)})
+    assert set(outputs["y"].reshape(-1).tolist()) == {64 * 127 * 255}
 
 
 def spoilt(path: Path, name: str) -> Any:

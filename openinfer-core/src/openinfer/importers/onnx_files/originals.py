@@ -110,6 +110,8 @@ class OnnxOriginal:
         options.enable_cpu_mem_arena = False
         # Threads share trees, and the rows of a hidden state that is quantised: results depend on how many there are.
         options.intra_op_num_threads = 1
+        # Without it sums of products of signed bytes overflow 16 bits on x86 processors without VNNI.
+        options.add_session_config_entry("session.x64quantprecision", "1")
         if not optimise:
             options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         providers = ["CPUExecutionProvider"]
