@@ -31,6 +31,7 @@ FAILURES = {
     "devices": [("--nope", "usage", 2)],
     "doctor": [("--nope", "usage", 2)],
     "explain": [("nope", "unknown-code", 1), ("", "usage", 2)],
+    "fmt": [("", "usage", 2), ("net.oi -m m.oinf", "usage", 2)],
     "graph": [("nope.oi", "file", 1), ("wrong.oi", "syntax", 1)],
     "import": [
         ("nope.onnx", "import-file", 1),
@@ -52,6 +53,10 @@ FAILURES = {
         ("net.oi -m m.oinf --input x=1 --steps many", "usage", 2),
     ],
     "synth": [("nope.oi -m m.oinf --target c -o out", "file", 1), ("net.oi -m m.oinf --target nope -o out", None, 1)],
+    "trace": [
+        ("net.oi --script nope", "file", 1),
+        ("net.oi --input x=1 --script wrong.oi", "bad-command", 1),
+    ],
 }
 
 

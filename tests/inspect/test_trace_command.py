@@ -400,3 +400,14 @@ def test_a_graph_without_a_text_can_be_stepped_through(files: Path) -> None:
     assert "next  [head] op log(h) >> y" in result.output
     refused = CliRunner().invoke(main, arguments, input="break 8\n")
     assert (refused.exit_code, "it does not come from a text" in refused.stderr) == (1, True)
+
+
+def test_with_json_commands_and_their_output_are_one_document(files: Path) -> None:
+    result = trace("step", "print x", options=("--input", "x=[1, 2]", "--json"))
+    document = json.loads(result.stdout)
+
+    assert result.exit_code == 0, result.output
+    assert [entry["command"] for entry in document["commands"]] == [None, "step", "print x"]
+    assert document["commands"][0]["output"][0].startswith("next")
+    assert document["commands"][2]["output"][0].startswith("x: f32[2] = {1.00, 2.00}")
+    assert document["events"][0]["block_name"] == "entry"

@@ -27,7 +27,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         ("openinfer completion ", {"plain,bash", "plain,zsh", "plain,fish"}),
         ("openinfer run dig", {"file,dig"}),
         ("openinfer run digits.oi --model dig", {"file,dig"}),
-        ("openinfer run --nothing", set()),
+        ("openinfer run --nothing", set[str]()),
     ],
 )
 def test_commands_options_and_files_are_completed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
 
@@ -507,3 +508,36 @@ def test_an_upgrade_that_does_not_fit_the_model_is_kept_and_says_so(file: Path, 
 
 def test_a_model_alone_formats_nothing(file: Path, weights: Path) -> None:
     assert "--model goes with --assign or --upgrade" in run("--model", str(weights), str(file)).stderr
+
+
+def test_with_json_each_file_has_an_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"crowded": "block entry{return;}", "wrong": "block {", "neat": LAID_OUT}.items():
+        Path(f"{name}.oi").write_text(text)
+
+    result = CliRunner().invoke(main, ["fmt", "crowded.oi", "neat.oi", "wrong.oi", "--json", "--diff"])
+    objects = {each["file"]: each for each in json.loads(result.stdout)}
+
+    assert result.exit_code == 1
+    assert result.stderr == ""
+    assert {name: each["changed"] for name, each in objects.items()} == {
+        "crowded.oi": True,
+        "neat.oi": False,
+        "wrong.oi": False,
+    }
+    assert objects["crowded.oi"]["diff"][-3:] == ["+block entry {", "+  return;", "+}"]
+    assert {finding["code"] for finding in objects["wrong.oi"]["findings"]} == {"syntax"}
+    assert Path("crowded.oi").read_text() == "block entry{return;}"
+
+
+def test_with_json_standard_input_is_printed_in_the_object_and_files_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.oi").write_text("block entry{return;}")
+
+    printed = json.loads(CliRunner().invoke(main, ["fmt", "-", "--json"], input="block entry{return;}").stdout)
+    written = json.loads(CliRunner().invoke(main, ["fmt", "a.oi", "--json"]).stdout)
+
+    assert printed[0]["text"] == Path("a.oi").read_text() == "block entry {\n  return;\n}\n"
+    assert (printed[0]["changed"], written[0]["changed"], "text" in written[0]) == (True, True, False)

@@ -39,13 +39,23 @@ class Dialogue:
         inputs_of: values for each step.
         steps: how many steps there are.
         colour: whether errors are shown in colour.
+        say: takes what commands print, lines without the last line end.
     """
 
-    def __init__(self, inspector: Inspector, inputs_of: InputsOf, steps: int, *, colour: bool) -> None:
+    def __init__(
+        self,
+        inspector: Inspector,
+        inputs_of: InputsOf,
+        steps: int,
+        *,
+        colour: bool,
+        say: Callable[[str], None] = click.echo,
+    ) -> None:
         self._inspector = inspector
         self._inputs_of = inputs_of
         self._steps = steps
         self._colour = colour
+        self._say = say
         self._begun = 0
         self._stop: Stop | None = None
         self._repeated = ""
@@ -110,7 +120,7 @@ class Dialogue:
             try:
                 line = read()
             except KeyboardInterrupt:
-                click.echo("\n`quit` or Ctrl-D leaves")
+                self._say("\n`quit` or Ctrl-D leaves")
                 continue
             if line is None:
                 return
@@ -132,7 +142,7 @@ class Dialogue:
             with inputs_hinted():
                 return self.do(line)
         except (OpenInferError, OSError) as error:
-            click.echo(rendered(error, colour=self._colour))
+            self._say(rendered(error, colour=self._colour))
             return True
 
     # Commands
@@ -168,7 +178,7 @@ class Dialogue:
         self._show(views.stop_lines(stop, self._inspector.executor))
         if not stop.ended:
             return
-        click.echo(f"step {self._begun} of {self._steps} is over")
+        self._say(f"step {self._begun} of {self._steps} is over")
         for name in self._inspector.executor.outputs():
             self._show(views.output_lines(name, self._inspector.executor.result(name)))
 
@@ -177,7 +187,7 @@ class Dialogue:
             self._show(views.point_lines(self._inspector))
             return
         found = breakpoint_of(text)
-        click.echo(f"breakpoint {self._inspector.add(found)}: {found}")
+        self._say(f"breakpoint {self._inspector.add(found)}: {found}")
 
     def _watch(self, text: str) -> None:
         number = self._inspector.watch(self._needed(text, "watch"))
@@ -209,7 +219,7 @@ class Dialogue:
         save_array(Path(file), self._inspector.values.tensor(access))
 
     def _show(self, lines: Iterable[str]) -> None:
-        click.echo(views.printed(lines))
+        self._say(views.printed(lines))
 
     def _needed(self, text: str, name: str) -> str:
         if not text:

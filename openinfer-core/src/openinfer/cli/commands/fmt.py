@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from openinfer.cli import failures
+from openinfer.cli.findings import as_json
 from openinfer.cli.graph_argument import STANDARD_INPUT
 from openinfer.cli.program_argument import opened_model
 from openinfer.cli.program_files import program_files
 from openinfer.cli.project_file import program_options_of
-from openinfer.cli.terminal import wants_colour, width_of
+from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import printable
 from openinfer.dsl import decoded, text_of_file
 from openinfer.dsl.formatting import formatted
@@ -66,6 +67,7 @@ class Outcome:
     metavar="FILE",
     help="Model whose sizes and tensors --assign and --upgrade infer from, for programs that need one.",
 )
+@click.option("--json", "json_wanted", is_flag=True, help="Print a list of objects, one for each file.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -76,6 +78,7 @@ def command(
     upgrading: bool,
     assigning: bool,
     model: str | None,
+    json_wanted: bool,
 ) -> None:
     """Format program text FILES in place; - reads standard input and writes standard output.
 
@@ -89,6 +92,9 @@ def command(
     With --upgrade and --model, data of the model that nothing is declared for get a declaration with their type, and
     temporaries get one as with --assign, where the rewritten program fits the model.
 
+    An object of --json has `file`, `changed` (or would be), `changes` (line, text) and `divisions` (lines) as --upgrade
+    and --assign report them, and `findings`; `diff`, a list of lines, with --diff, and `text` of standard input.
+
     With --assign, each undeclared temporary gets an `assign` with its type, which the model determines. Dimensions
     are written as sizes where possible. A temporary whose shape is known only at run time is reported and not changed.
     """
@@ -97,31 +103,56 @@ def command(
     if assigning and upgrading:
         raise click.UsageError("--upgrade with --model declares temporaries too: leave --assign out")
     change = partial(_upgraded, path=model) if upgrading else partial(_assigned, path=model) if assigning else _laid_out
-    outcomes = [
-        _report(file, _outcome(file, change), check=check, diff=diff, is_upgrade=upgrading)
-        for file in program_files(files)
-    ]
-    if len(outcomes) != 1:
-        _print_counts(outcomes, done=not (check or diff))
+    changes_files = not (check or diff)
+    outcomes: list[Outcome] = []
+    documents: list[dict[str, Any]] = []
+    for file in program_files(files):
+        outcome = _outcome(file, change)
+        outcome = _written(file, outcome) if changes_files else outcome
+        outcomes.append(outcome)
+        if json_wanted:
+            documents.append(_document(file, outcome, with_diff=diff))
+        else:
+            _report(file, outcome, check=check, diff=diff, is_upgrade=upgrading)
+    if json_wanted:
+        print_document(documents)
+    elif len(outcomes) != 1:
+        _print_counts(outcomes, done=changes_files)
     if any(outcome.error is not None or (check and outcome.differs) for outcome in outcomes):
         ctx.exit(failures.WRONG_INPUT)
 
 
-def _report(file: str, outcome: Outcome, *, check: bool, diff: bool, is_upgrade: bool) -> Outcome:
-    """Write a text, or print what would be written; return the outcome."""
+def _report(file: str, outcome: Outcome, *, check: bool, diff: bool, is_upgrade: bool) -> None:
+    """Print what became of a text, or what would."""
     if diff:
         _print_diff(file, outcome)
-    elif not check:
-        outcome = _written(file, outcome)
+    elif file == STANDARD_INPUT and not check:
+        click.echo(outcome.after or "", nl=False)
     elif outcome.differs:
-        click.echo(f"{printable(file)}: not laid out")
+        click.echo(f"{printable(file)}: {'not laid out' if check else 'laid out'}")
     if is_upgrade and (outcome.changes or outcome.error is None):
         _print_changes(file, outcome, done=not (check or diff))
     elif outcome.changes:
         _print_assigned(file, outcome)
     if outcome.error is not None:
         _print_error(outcome.error)
-    return outcome
+
+
+def _document(file: str, outcome: Outcome, *, with_diff: bool) -> dict[str, Any]:
+    """Return what became of a text, or what would; ``text`` is for standard input, which is not written to."""
+    findings = () if outcome.error is None else failures.findings_of(outcome.error)
+    document: dict[str, Any] = {
+        "file": _name(file),
+        "changed": outcome.differs,
+        "changes": [asdict(change) for change in outcome.changes],
+        "divisions": list(outcome.divisions),
+        "findings": [as_json(finding) for finding in findings],
+    }
+    if file == STANDARD_INPUT:
+        document["text"] = outcome.after
+    if with_diff:
+        document["diff"] = [*_diff(_name(file), outcome.before, outcome.after)] if outcome.after is not None else []
+    return document
 
 
 def _outcome(file: str, change: Callable[[str, str], Outcome]) -> Outcome:
@@ -216,16 +247,12 @@ def _name(file: str) -> str:
 
 def _written(file: str, outcome: Outcome) -> Outcome:
     """Write a text that has no errors; return the outcome, which may be that it cannot be written."""
-    if outcome.after is None:
+    if file == STANDARD_INPUT or outcome.after is None or not outcome.differs:
         return outcome
-    if file == STANDARD_INPUT:
-        click.echo(outcome.after, nl=False)
-    elif outcome.differs:
-        try:
-            _replace(Path(file), outcome.after)
-        except OSError as error:
-            return Outcome(outcome.before, None, outcome.changes, OSError(error.errno, error.strerror, file))
-        click.echo(f"{printable(file)}: laid out")
+    try:
+        _replace(Path(file), outcome.after)
+    except OSError as error:
+        return Outcome(outcome.before, None, outcome.changes, OSError(error.errno, error.strerror, file))
     return outcome
 
 

@@ -11,7 +11,7 @@ import click
 from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.options import device_option
 from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
-from openinfer.cli.terminal import wants_colour
+from openinfer.cli.terminal import print_document, wants_colour
 from openinfer.regular_files import read_bounded, read_regular
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ PROMPT = "(trace) "
 @click.option("--watch", "watches", multiple=True, metavar="EXPRESSION", help="Report each change of its value.")
 @click.option("--script", metavar="FILE", help="Read commands from a file; - for standard input.")
 @click.option("--state", "state_path", metavar="FILE", help="Persistent memory to start with.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object: commands with their output, and the trace.")
 def command(
     *,
     program: ProgramArgument,
@@ -45,6 +46,7 @@ def command(
     watches: tuple[str, ...],
     script: str | None,
     state_path: str | None,
+    as_json: bool,
 ) -> None:
     """Run GRAPH (a .oi program, a .json graph, or a model such as model.onnx) statement by statement.
 
@@ -55,6 +57,10 @@ def command(
     openinfer trace digits.oi -m digits.oinf --input image=random --break nan --watch "max(hidden)"
     echo "break op softmax; continue; print logits" | tr ";" "\\n" |
         openinfer trace digits.oi -m digits.oinf --input image=random
+
+    With --json the commands come from --script or standard input. The object has the lists `commands`, of objects with
+    `command` (null for the beginning) and the lines of its `output`, and `events`, the trace as --trace of
+    `openinfer run` writes it.
 
     An interactive session continues after an error; a script ends at its first error, with exit code 1.
     """
@@ -68,6 +74,10 @@ def command(
     if initial and state_path is not None:
         raise click.UsageError("--initial and --state both give persistent variables their values: leave out one")
     lines = _script(script)
+    if as_json and lines is None:
+        raise click.UsageError(
+            "--json is for commands of a script: give --script FILE, or write them to standard input"
+        )
     with program.opened() as opened:
         given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
         simulator = Simulator(opened.model, opened.graph, trace=True, timer=True, echo=False, **given)
@@ -78,11 +88,34 @@ def command(
                 executor.restore(state_path)
             inspector = Inspector(executor)
             values = StepValues(opened.named(inputs), executor, opened.model, seed)
-            dialogue = Dialogue(inspector, values.at, steps, colour=wants_colour(sys.stdout))
+            transcript: list[dict[str, Any]] = [{"command": None, "output": []}]
+
+            def record(text: str) -> None:
+                transcript[-1]["output"] += text.splitlines()
+
+            say = record if as_json else click.echo
+            dialogue = Dialogue(inspector, values.at, steps, colour=wants_colour(sys.stdout), say=say)
             with closing(inspector), inputs_hinted():
                 for line in (*(f"break {point}" for point in breaks), *(f"watch {name}" for name in watches)):
                     dialogue.do(line)
-                _converse(dialogue, lines, executor)
+                if as_json:
+                    _record(dialogue, lines or [], transcript)
+                else:
+                    _converse(dialogue, lines, executor)
+            events = executor.trace()
+    if as_json:
+        from openinfer.serialize import trace_to_json
+
+        print_document({"commands": transcript, "events": trace_to_json(events)})
+
+
+def _record(dialogue: Dialogue, lines: list[str], transcript: list[dict[str, Any]]) -> None:
+    """Carry out the commands of a script; each has an entry of the transcript."""
+    dialogue.begin()
+    for line in filter(str.strip, lines):
+        transcript.append({"command": line.strip(), "output": []})
+        if not dialogue.do(line):
+            return
 
 
 def _script(script: str | None) -> list[str] | None:
