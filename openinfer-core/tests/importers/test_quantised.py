@@ -444,6 +444,40 @@ def test_pools_between_two_scales_are_of_reals(other: dict[str, Any], tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("op", "attributes", "kind", "scale"),
+    [
+        ("Flatten", {}, TensorProto.UINT16, np.float16(0.01)),
+        ("MaxPool", {"kernel_shape": [2, 2]}, TensorProto.INT4, np.float32(0.5)),
+    ],
+    ids=["reals of f16", "codes of 4 bits"],
+)
+def test_codes_that_reals_or_operators_do_not_tell_apart_become_reals(
+    op: str, attributes: dict[str, Any], kind: int, scale: Any, tmp_path: Path
+) -> None:
+    nodes = [
+        node("DequantizeLinear", "x s", "xf"),
+        node(op, "xf", "p", **attributes),
+        node("QuantizeLinear", "p s", "y"),
+    ]
+    nodes[-1].attribute.append(helper.make_attribute("output_dtype", kind))
+    proto = model(nodes, [info("x", [1, 2, 4, 4], kind)], [info("y", None, kind)], weights(s=scale), opset=21)
+
+    assert "op dequantize_linear(x" in load(saved(proto, tmp_path)).text
+
+
+def test_a_mean_of_codes_has_the_zero_point_that_was_given(tmp_path: Path) -> None:
+    grids = {"s": np.float32([0.5]), "z": np.uint8([3])}
+    nodes = [
+        node("DequantizeLinear", "x s z", "xf", axis=1),
+        node("GlobalAveragePool", "xf", "p"),
+        node("QuantizeLinear", "p s z", "y", axis=1),
+    ]
+    proto = model(nodes, [info("x", [1, 1, 4, 4], UINT8)], [info("y", None, UINT8)], weights(**grids), opset=21)
+
+    agrees(proto, load(saved(proto, tmp_path)), {"x": bytes_of(1, 1, 4, 4)})
+
+
+@pytest.mark.parametrize(
     ("zero", "kind", "extent", "is_summed"),
     [
         (np.uint8(7), UINT8, 200, True),

@@ -249,4 +249,4 @@ def test_plugins_published_here_are_named_as_in_their_projects() -> None:
     if not (root / "openinfer-oinf" / "pyproject.toml").exists():
         pytest.skip("the repository is not here")
 
-    assert sorted(PUBLISHED_HERE) == sorted(path.parent.name for path in root.glob("openinfer-*/pyproject.toml"))
+    assert sorted(PUBLISHED_HERE) == sorted(path.parent.name for path in root.glob("openinfer-*/src"))

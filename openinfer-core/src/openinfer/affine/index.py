@@ -151,9 +151,11 @@ class Quotient:
     @property
     def interval(self) -> Interval:
         # Kept: those of divisions within one another would be computed again at every level.
-        if self._interval is None:
-            object.__setattr__(self, "_interval", _interval_of_quotient(self.of.interval, self.by.constant))
-        return self._interval or Interval(None, None)
+        interval = self._interval
+        if interval is None:
+            interval = _interval_of_quotient(self.of.interval, self.by.constant)
+            object.__setattr__(self, "_interval", interval)
+        return interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _CHOOSING = ("max_pool2d", "max_axis", "min_axis")
 """Order is that of the numbers, since scales are above zero."""
 
 _LEAST, _MOST = 2.0**-100, 2.0**100
-"""Bounds of scales within which quantising a dequantised code gives the code back."""
+"""Bounds of scales within which quantising a dequantised code gives the code back, and nothing overflows f32."""
 
 
 @ends_with("quantize_linear")
@@ -36,16 +36,21 @@ def _on_codes(calls: Calls, call: Call) -> bool:
     if writer is None or writer.op != "dequantize_linear" or not _is_one_grid(writer, call):
         return False
     codes = writer.inputs[0]
-    if codes is None or codes.dtype is not call.outputs[0].dtype:
+    if codes is None or codes.dtype is not call.outputs[0].dtype or not _are_told_apart(writer, codes.dtype):
         return False
     if not chain:
         return calls.replace(call, "identity", [codes])
     *inner, last = chain
-    for each in inner:
-        moved = Value("", codes.dtype, each.outputs[0].dims)
-        calls.before(call, [Call(each.op, (codes, *each.inputs[1:]), dict(each.settings), (moved,), stage=each.stage)])
+    for moving in inner:
+        moved, inputs = Value("", codes.dtype, moving.outputs[0].dims), (codes, *moving.inputs[1:])
+        calls.before(call, [Call(moving.op, inputs, dict(moving.settings), (moved,), stage=moving.stage)])
         codes = moved
     return calls.replace(call, last.op, [codes, *last.inputs[1:]], last.settings)
+
+
+def _are_told_apart(dequantised: Call, codes: DType) -> bool:
+    """Whether each code has a real of its own, and operators take codes as they take reals: not those of 4 bits."""
+    return dequantised.outputs[0].dtype is F32 and codes.is_integer and not codes.is_packed
 
 
 def _is_one_grid(dequantised: Call, quantised: Call) -> bool:
@@ -66,33 +71,35 @@ def _zero(call: Call) -> float | None:
 def _mean(calls: Calls, call: Call) -> bool:
     """A mean of dequantised codes that is quantised: their exact sum, scaled once."""
     mean = calls.inner(call.inputs[0], "global_avg_pool", "mean_axis")
-    given = None if mean is None else calls.writer(mean.inputs[0], "dequantize_linear")
-    if mean is None or given is None or mean.outputs[0].dtype is not F32:
+    dequantised = None if mean is None else calls.writer(mean.inputs[0], "dequantize_linear")
+    if mean is None or dequantised is None or mean.outputs[0].dtype is not F32:
         return False
-    codes, steps = given.inputs[0], [scalar_value(each.inputs[1]) for each in (given, call)]
+    codes, left, right = dequantised.inputs[0], scalar_value(dequantised.inputs[1]), scalar_value(call.inputs[1])
     settings = _of_sum(mean)
-    if codes is None or settings is None or None in steps or _zero(given) is None:
+    if codes is None or settings is None or left is None or right is None or _zero(dequantised) is None:
         return False
+    zero = call.inputs[2] if len(call.inputs) > 2 else None
     axes = settings["axes"]
     count = _count(codes, axes) if isinstance(axes, tuple) and codes.rank else None
-    if not count or not _is_summed_exactly(codes.dtype, count):
+    if not count or not _is_summed_exactly(codes.dtype, count) or (zero is not None and zero.rank):
+        return False
+    factor = left / (right * count) if right else 0.0
+    if not _LEAST <= factor <= _MOST:
         return False
     dims = mean.outputs[0].dims
     wide = Value("", I32, codes.dims)
     before = [Call("cast", (codes,), {"to": I32}, (wide,), stage=call.stage)]
-    if _zero(given):
+    if _zero(dequantised):
         centred = Value("", I32, codes.dims)
-        before.append(Call("sub", (wide, known(np.asarray(_zero(given), np.int32), I32)), {}, (centred,)))
+        before.append(Call("sub", (wide, known(np.asarray(_zero(dequantised), np.int32), I32)), {}, (centred,)))
         wide = centred
     total, real, scaled = Value("", I32, dims), Value("", F32, dims), Value("", F32, dims)
-    factor = np.float32(steps[0]) / (np.float32(steps[1]) * np.float32(count))
     before += [
         Call("sum_axis", (wide,), settings, (total,), stage=call.stage),
         Call("cast", (total,), {"to": F32}, (real,), stage=call.stage),
         Call("mul", (real, known(np.asarray(factor, np.float32), F32)), {}, (scaled,), stage=call.stage),
     ]
     calls.before(call, before)
-    zero = call.inputs[2] if len(call.inputs) > 2 else None
     call.inputs = (scaled, known(np.asarray(1, np.float32), F32), zero)
     return True
 
