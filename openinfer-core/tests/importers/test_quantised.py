@@ -465,6 +465,19 @@ def test_codes_that_reals_or_operators_do_not_tell_apart_become_reals(
     assert "op dequantize_linear(x" in load(saved(proto, tmp_path)).text
 
 
+def test_layers_that_share_transposed_weights_share_them_in_the_container(tmp_path: Path) -> None:
+    grids = {"s": np.float32(0.5), "z": np.uint8(3), "t": np.float32(0.25)}
+    nodes = [node("DequantizeLinear", "w t", "wf"), node("DequantizeLinear", "x s z", "xf")]
+    nodes += [node("DequantizeLinear", "u s z", "uf")]
+    nodes += [node("Gemm", "xf wf", "y", transB=1), node("Gemm", "uf wf", "v", transB=1)]
+    ports = [info("x", [2, 6], UINT8), info("u", [3, 6], UINT8)]
+    proto = model(nodes, ports, [info("y", None), info("v", None)], weights(w=whole(4, 6), **grids), opset=21)
+    imported = load(saved(proto, tmp_path))
+
+    assert [list(tensor.shape) for name, tensor in imported.model.tensors.items() if "w" in name] == [[6, 4]]
+    agrees(proto, imported, {"x": bytes_of(2, 6), "u": bytes_of(3, 6)})
+
+
 def test_a_mean_of_codes_has_the_zero_point_that_was_given(tmp_path: Path) -> None:
     grids = {"s": np.float32([0.5]), "z": np.uint8([3])}
     nodes = [

@@ -242,7 +242,8 @@ class _Making:
         graph = self._resolved.graph
         taken = {*graph.vars, *self._resolved.sizes, *temporary_names(graph)}
         for layer in self._layers:
-            clash = {layer.weight.name + suffix for suffix in (SCALE, STEP, ZERO)} & taken
+            suffixes = (SCALE, STEP, ZERO) if self._codes(layer.weight.name).zero_point else (SCALE, STEP)
+            clash = {layer.weight.name + suffix for suffix in suffixes} & taken
             if clash:
                 raise CalibrationError(f"the program has a variable `{min(clash)}`, which quantising would add: rename")
         edits = [self._declarations(layer) for layer in {layer.weight.name: layer for layer in self._layers}.values()]

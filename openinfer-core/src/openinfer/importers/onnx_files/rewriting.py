@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from openinfer.importers.onnx_files.elements import scalar_of
+from openinfer.importers.onnx_files.values import known
 
 if TYPE_CHECKING:
     from openinfer.dtypes import DType
@@ -53,11 +54,21 @@ class Calls:
         self._before: dict[int, list[Call]] = {}
         self._after: dict[int, list[Call]] = {}
         self.halves: dict[int, Value] = {}
+        self._transposed: dict[int, tuple[Value, Value]] = {}
         for call in program.calls:
             for value in call.reads():
                 self._readers[id(value)] = self._readers.get(id(value), 0) + 1
         for _, value in program.outputs:
             self._readers[id(value)] = self._readers.get(id(value), 0) + 2
+
+    def transposed(self, matrix: Value) -> Value:
+        """Return a known matrix with rows and columns exchanged: one for all patterns that ask for it."""
+        kept = self._transposed.get(id(matrix))
+        if kept is None:
+            # The matrix is kept too, so that its identity stays its own.
+            kept = matrix, known(matrix.array().T, matrix.dtype, matrix.name)
+            self._transposed[id(matrix)] = kept
+        return kept[1]
 
     def writer(self, value: Value | None, *ops: str) -> Call | None:
         """Return the call that writes a value, where it is of one of these operators."""

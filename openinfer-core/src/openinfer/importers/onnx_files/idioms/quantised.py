@@ -41,8 +41,7 @@ def _product(calls: Calls, call: Call) -> bool:
         return False
     if not size and scale.rank and axis % 2 != columns:
         return False
-    columns_last = _transposed(integers) if is_transposed else integers
-    if not size and _by_integers(calls, call, x, (columns_last, scale, zero), bias):
+    if not size and _by_integers(calls, call, x, (integers, scale, zero), bias, is_transposed=is_transposed):
         return True
     settings: dict[str, Setting] = {}
     if size:
@@ -57,12 +56,14 @@ def _parts(call: Call) -> tuple[Value | None, Value | None, Value | None]:
     return x, scale, zero
 
 
-def _transposed(matrix: Value) -> Value:
-    return known(matrix.array().T, matrix.dtype, matrix.name)
-
-
 def _by_integers(
-    calls: Calls, call: Call, x: Value, weights: tuple[Value, Value, Value | None], bias: Value | None
+    calls: Calls,
+    call: Call,
+    x: Value,
+    weights: tuple[Value, Value, Value | None],
+    bias: Value | None,
+    *,
+    is_transposed: bool,
 ) -> bool:
     """Write the exact sum of integers, scaled, where x is dequantised from bytes by one scale."""
     given = calls.writer(x, "dequantize_linear")
@@ -73,6 +74,8 @@ def _by_integers(
         return False
     if right.dtype.name not in _BYTES or left_scale.dtype is not F32 or right_scale.dtype is not F32:
         return False
+    if is_transposed:
+        right = calls.transposed(right)
     summed = Value("", I32, call.outputs[0].dims)
     first = Call("matmul_integer", (left, right, left_zero, right_zero), {}, (summed,), stage=call.stage)
     _scaled(calls, call, first, (left_scale, right_scale), bias)
