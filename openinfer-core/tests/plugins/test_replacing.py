@@ -39,7 +39,7 @@ def made(kind: type[Any], **changes: Any) -> Any:
     if kind is OpSchema:
         return operator(**changes)
     fields: dict[str, Any] = {"summary": "x", "expression_dtypes": frozenset({"f32"}), "stage": "plan"}
-    fields |= {"synth_target": "c", "text": "x"}
+    fields |= {"synth_target": "board_target", "text": "x"}
     fields |= {"suffixes": (".x",), "magic": b"", **dict.fromkeys(NAMES, "example:part")}
     known = {name: value for name, value in fields.items() if name in kind.__dataclass_fields__}
     return kind(**{**known, **changes})
@@ -51,6 +51,14 @@ def plugin(hook: str, *offers: object, **further: Callable[..., Any]) -> ModuleT
     for name, function in {hook: lambda: offers, **further}.items():
         setattr(module, name, hookimpl(function))
     return module
+
+
+def key(kind: Any) -> str:
+    return "board_target:one" if kind.type is types.ProfileSpec else "one"
+
+
+TARGET = ("target", plugin("openinfer_synth_targets", made(types.SynthTargetSpec, name="board_target")))
+"""What the profiles are for."""
 
 
 def load(*plugins: tuple[str, object], **switches: Any) -> Environment:
@@ -69,23 +77,24 @@ def test_every_kind_of_offer_is_replaced_by_whoever_says_so(kind: Any, order: tu
     second = made(kind.type, name="one", replaces="first")
     plugins = {"first": plugin(kind.hook, first), "second": plugin(kind.hook, second)}
 
-    environment = load(*((name, plugins[name]) for name in order))
+    environment = load(TARGET, *((name, plugins[name]) for name in order))
 
     assert {info(environment, name).status for name in order} == {Status.OK}
-    assert getattr(environment, kind.field)["one"].replaces == "first"
-    assert environment.providers[kind.noun, "one"] == "second"
-    assert environment.owner(kind.noun, "one").plugin == "second"
+    assert getattr(environment, kind.field)[key(kind)].replaces == "first"
+    assert environment.providers[kind.noun, key(kind)] == "second"
+    assert environment.owner(kind.noun, key(kind)).plugin == "second"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.noun)
 def test_names_are_replaced_on_request_only(kind: Any) -> None:
     first, second = (made(kind.type, name="one") for _ in range(2))
 
-    environment = load(("first", plugin(kind.hook, first)), ("second", plugin(kind.hook, second)))
+    environment = load(TARGET, ("first", plugin(kind.hook, first)), ("second", plugin(kind.hook, second)))
 
     assert info(environment, "second").status is Status.DUPLICATE
     assert "or declare replaces='first'" in info(environment, "second").reason
-    assert getattr(environment, kind.field)["one"] is first or environment.providers[kind.noun, "one"] == "first"
+    offered = getattr(environment, kind.field)[key(kind)]
+    assert offered is first or environment.providers[kind.noun, key(kind)] == "first"
 
 
 @pytest.mark.parametrize(("noun", "name", "offer"), [("op", "relu", operator), ("command", "plugins", None)])

@@ -10,10 +10,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from given_plugins import load, plugin
 
 from openinfer.arch import DeviceArch
 from openinfer.errors import PluginError, SynthesisError
+from openinfer.plugins.crossing import PluginWarning
 from openinfer.plugins.environment import Environment
+from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.types import ProfileSpec, SynthTargetSpec
 from openinfer.synth.profiles import device_of, profiles
 
@@ -53,11 +56,41 @@ def test_without_a_target_the_first_that_has_the_name_counts(environment: Enviro
 def test_another_plugin_adds_a_profile_to_a_target(environment: Environment) -> None:
     vars(sys.modules["offered"])["third"] = lambda: document("board", "a")
     board = ProfileSpec(name="board", synth_target="a", document="offered:third")
-    more = replace(environment, profiles={"board": board})
+    more = replace(environment, profiles={"a:board": board})
 
     assert list(profiles("a", more)) == ["small", "both", "board"]
     assert "board" not in profiles("b", more)
     assert getattr(device_of("board", "a", more), "name", None) == "board"
+
+
+def boards(*targets: str) -> ModuleType:
+    @hookimpl
+    def openinfer_synth_targets() -> list[SynthTargetSpec]:
+        return [target("one", None), target("two", None)]
+
+    @hookimpl
+    def openinfer_profiles() -> list[ProfileSpec]:
+        return [ProfileSpec(name="board", synth_target=name, document=f"offered:{name}") for name in targets]
+
+    return plugin(openinfer_synth_targets, openinfer_profiles)
+
+
+def test_a_board_has_a_profile_for_each_target(environment: Environment) -> None:
+    del environment
+    for name in ("one", "two"):
+        vars(sys.modules["offered"])[name] = lambda name=name: document("board", name)
+
+    loaded = load(("boards", boards("one", "two")), strict=True)
+
+    assert [getattr(device_of("board", name, loaded), "api", None) for name in ("one", "two")] == ["one", "two"]
+
+
+def test_a_profile_for_a_target_that_nobody_offers_is_named() -> None:
+    said = "profile 'board' is for synth target 'onne', which is not there: did you mean `one`"
+    with pytest.warns(PluginWarning, match=said):
+        load(("boards", boards("onne")))
+    with pytest.raises(PluginError, match=said):
+        load(("boards", boards("onne")), strict=True)
 
 
 @pytest.mark.parametrize(("target", "message"), [("b", "there are both"), ("none", "there are none")])

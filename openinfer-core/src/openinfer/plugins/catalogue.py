@@ -13,10 +13,12 @@ from openinfer.plugins.definitions import composite_misfit
 from openinfer.plugins.environment import Status
 from openinfer.plugins.offers import KINDS
 from openinfer.plugins.registration import failure
+from openinfer.plugins.types import ProfileSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from openinfer.errors import PluginError
     from openinfer.plugins.discovery import Candidate
     from openinfer.plugins.offers import Offer
 
@@ -76,6 +78,16 @@ class Catalogue:
         """Return the canonical name for every alias of a kind."""
         pairs = ((name, owned.offer.names[0]) for (field_, name), owned in self.owned.items() if field_ == kind)
         return MappingProxyType({alias: name for alias, name in pairs if alias != name})
+
+    def profiles_without_target(self) -> Iterator[PluginError]:
+        """Yield an error for each profile for a synth target that no plugin offers."""
+        targets = sorted(name for kind, name in self.owned if kind == "targets")
+        for owned in self.owned.values():
+            spec = owned.offer.value
+            if isinstance(spec, ProfileSpec) and spec.synth_target not in targets:
+                hint = near_or_known(spec.synth_target, targets, "the synth targets")
+                message = f"profile {spec.name!r} is for synth target {spec.synth_target!r}, which is not there: {hint}"
+                yield failure(owned.owner, message, hook=owned.offer.kind.hook)
 
     def places(self) -> dict[str, set[str]]:
         """Return the plugins that offer a device or synth target, by its name."""

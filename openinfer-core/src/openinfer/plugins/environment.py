@@ -80,6 +80,7 @@ class Environment:
         plugins: every plugin found, loaded or not.
         providers: name of the plugin that provided an object, by kind and key, such as ``("op", "add")``.
         ops: operators by canonical name; `op` finds aliases too.
+        profiles: by synth target and name, such as ``"c:board"``.
         kernel_source: yields the kernels for a device or target.
         kernel_choice: chooses among several kernels that fit.
     """

@@ -10,6 +10,7 @@ standard error.
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from openinfer.errors import PluginError
 from openinfer.plugins import discovery
 from openinfer.plugins.catalogue import Catalogue
+from openinfer.plugins.crossing import PluginWarning
 from openinfer.plugins.environment import Environment, PluginInfo, Status
 from openinfer.plugins.kernels import KernelSources, kernel_choice, kernel_source
 from openinfer.plugins.newer_core import newer_core
@@ -101,6 +103,7 @@ def _load(candidates: Iterable[Candidate], switches: Switches) -> Environment:
         _raise_if_broken(loading.infos)
     catalogue = loading.catalogue
     offered, aliases = catalogue.mappings(), catalogue.aliases("ops")
+    _report_profiles_without_target(catalogue, strict=switches.strict)
     sources = KernelSources(
         manager=loading.manager,
         loaded=tuple(loading.loaded),
@@ -117,6 +120,18 @@ def _load(candidates: Iterable[Candidate], switches: Switches) -> Environment:
         kernel_choice=kernel_choice(sources),
         **without_parts(offered, switches.off),
     )
+
+
+def _report_profiles_without_target(catalogue: Catalogue, *, strict: bool) -> None:
+    """Warn of profiles for synth targets that nobody offers, which have no effect.
+
+    Raises:
+        PluginError: there is one, and ``strict``.
+    """
+    for error in catalogue.profiles_without_target():
+        if strict:
+            raise error
+        warnings.warn(f"{error}; it has no effect", PluginWarning, stacklevel=2)
 
 
 def _load_one(loading: _Loading, switches: Switches, candidate: Candidate) -> PluginInfo:

@@ -132,8 +132,14 @@ def _offer(candidate: Candidate, kind: OfferKind, value: Any) -> Offer:
         unfit = _misfit(candidate.owner, kind, value) if candidate.owner.is_foreign else None
     if unfit is not None:
         raise failure(candidate, f"hook {kind.hook} yielded {unfit}", hook=kind.hook)
-    names = (value.name, *getattr(value, "aliases", ()))
-    return Offer(kind, guarded_rules(candidate.owner, value) if kind.type is OpSchema else value, names)
+    return Offer(kind, guarded_rules(candidate.owner, value) if kind.type is OpSchema else value, _names(value))
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, types.ProfileSpec):
+        # One board has a profile for each synth target.
+        return (f"{value.synth_target}:{value.name}",)
+    return (value.name, *getattr(value, "aliases", ()))
 
 
 def _misfit(owner: Owner, kind: OfferKind, value: Any) -> str | None:

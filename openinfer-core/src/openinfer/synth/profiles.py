@@ -69,9 +69,9 @@ def profiles(target: str | None, environment: Environment) -> dict[str, Callable
         if not isinstance(given, Mapping) or not is_right:
             raise fault(owner, f"profiles of synth target {name} {wrong(given, 'a mapping from names to functions')}")
         found = {**{key: partial(_made, owner, key, make) for key, make in known.items()}, **found}
-    for spec in environment.profiles.values():
+    for key, spec in environment.profiles.items():
         if spec.synth_target in names:
-            owner = environment.owner("profile", spec.name)
+            owner = environment.owner("profile", key)
             found.setdefault(spec.name, partial(_made, owner, spec.name, partial(_document, spec, owner)))
     return found
 
