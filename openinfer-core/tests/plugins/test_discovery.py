@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from openinfer.plugins import newer_core
 from openinfer.plugins.discovery import installed
 from openinfer.plugins.environment import Status
 from openinfer.plugins.loader import load_environment
@@ -100,6 +101,9 @@ REQUIRING = (
             "DeviceSpec has no field 'telepathy' in openinfer-core {}: needs openinfer-core >=9.5",
         ),
         ("", ", telepathy=True", None, "needs openinfer-core > {}, unless 'telepathy' is a mistake"),
+        ("", ", telepathy=True", REQUIRING.replace(">=9.5", ">=0.1"), "needs openinfer-core > {}, unless"),
+        ("", ", telepathy=True", REQUIRING.replace("-core>=9.5", "_core (>=9.5)"), "needs openinfer-core >=9.5"),
+        ("", ", telepathy=True", REQUIRING.replace("core>=", "core-extras>="), "needs openinfer-core > {}, unless"),
         ("", ", fallbackk=None", REQUIRING, "DeviceSpec has no field 'fallbackk': did you mean `fallback`?"),
         (
             ", Telepathy",
@@ -121,3 +125,23 @@ def test_a_field_or_name_of_a_newer_core_says_which_core_the_plugin_needs(
     (info,) = (info for info in environment.plugins if info.name == "newer")
     assert info.status is Status.FAILED
     assert reason.format(version("openinfer-core")) in info.reason
+
+
+@pytest.mark.parametrize(
+    ("required", "is_met"),
+    [
+        (">=0.2", True),
+        (">=0.1,<0.3", True),
+        (">0.2", False),
+        ("~=0.2.0", True),
+        ("~=0.1", True),
+        ("~=0.1.5", False),
+        ("==0.2.*", True),
+        ("!=0.2.*", False),
+        ("==0.2.0", True),
+        (">=0.10", False),
+        ("at least 1", False),
+    ],
+)
+def test_a_requirement_is_compared_by_numbers(required: str, is_met: bool) -> None:
+    assert newer_core._admits(required, "0.2") is is_met
