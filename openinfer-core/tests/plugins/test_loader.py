@@ -11,6 +11,7 @@ from openinfer.dtypes import I4, I8, U4
 from openinfer.errors import DeviceError, PluginError
 from openinfer.expr import tree
 from openinfer.ops.schema import Composite, Elementwise, InputSpec
+from openinfer.plugins import switches
 from openinfer.plugins.environment import Environment, Status
 from openinfer.plugins.hookspecs import hookimpl
 from openinfer.plugins.loader import default_environment, load_environment
@@ -182,9 +183,19 @@ def test_passes_and_observers_can_be_switched_off(off: list[str]) -> None:
     assert {*environment.observers, *environment.passes} == {"watching", "first", "second"} - {*off}
 
 
-def test_a_switch_for_a_pass_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(PluginError, match="'firsst', which is not a pass or observer: did you mean `first`"):
-        load(("busy", plugin(passes(("first", "plan")))), off=["firsst"])
+def test_a_switch_for_a_pass_that_does_not_exist_is_reported_and_an_error_where_loading_is_strict() -> None:
+    said = "'firsst', which is not a pass or observer: did you mean `first`"
+    busy = ("busy", plugin(passes(("first", "plan"), ("second", "plan"))))
+    off = frozenset({"firsst", "second"})
+
+    environment = load(busy, off=off)
+
+    assert {*environment.passes} == {"first"}
+    problems = switches.unmatched(switches.Switches(off=off), environment)
+    assert list(problems) == ["firsst"]
+    assert said in problems["firsst"]
+    with pytest.raises(PluginError, match=said):
+        load(busy, off=off, strict=True)
 
 
 @pytest.mark.parametrize("is_generator", [False, True])

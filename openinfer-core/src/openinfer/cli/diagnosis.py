@@ -187,9 +187,8 @@ def variables(environment: Environment) -> Iterator[Fact]:
         elif name.startswith("OPENINFER_"):
             doubt = _doubt(name, value)
             yield Fact(name, "wrong" if doubt else "ok", value, doubt)
-    for name in switches.unmatched(switches.from_variables(os.environ), environment.plugins):
-        hint = did_you_mean(name, [each.name for each in environment.plugins]) or "it has no effect"
-        yield Fact(name, "missing", "", f"a switch names the plugin {name!r}, which is not installed: {hint}")
+    for name, problem in switches.unmatched(switches.from_variables(os.environ), environment).items():
+        yield Fact(name, "missing", "", problem)
 
 
 def _doubt(name: str, value: str) -> str:

@@ -118,7 +118,7 @@ def _load(candidates: Iterable[Candidate], switches: Switches) -> Environment:
         op_aliases=aliases,
         kernel_source=kernel_source(sources),
         kernel_choice=kernel_choice(sources),
-        **without_parts(offered, switches.off),
+        **without_parts(offered, switches),
     )
 
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from openinfer.diagnostics import near_or_known
+from openinfer.diagnostics import did_you_mean, near_or_known
 from openinfer.errors import PluginError
 from openinfer.plugins.crossing import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from openinfer.plugins.discovery import Candidate
-    from openinfer.plugins.environment import PluginInfo
+    from openinfer.plugins.environment import Environment
 
 ALLOW = "OPENINFER_PLUGINS"
 AUTOLOAD = "OPENINFER_PLUGINS_AUTOLOAD"
@@ -23,6 +23,9 @@ OFF = "OPENINFER_PLUGINS_OFF"
 
 PARTS = ("passes", "observers")
 """Fields of `Environment` whose objects can be switched off: they run unasked, and nothing depends on them."""
+
+_PART_NOUNS = frozenset({"pass", "observer"})
+"""What messages and ``Environment.providers`` call them."""
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -67,29 +70,44 @@ def names(text: str) -> frozenset[str]:
     return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
-def without_parts(offered: Mapping[str, Mapping[str, Any]], off: frozenset[str]) -> dict[str, Mapping[str, Any]]:
+def without_parts(offered: Mapping[str, Mapping[str, Any]], switches: Switches) -> dict[str, Mapping[str, Any]]:
     """Return what plugins offer, by fields of `Environment`, without passes and observers that are switched off.
 
     Raises:
-        PluginError: there is no pass or observer of a name.
+        PluginError: there is no pass or observer of a name, and loading is strict.
     """
-    parts = [name for field in PARTS for name in offered[field]]
-    unknown = min(off - {*parts}, default=None)
-    if unknown is not None:
-        hint = near_or_known(unknown, sorted(parts), "the passes and observers")
-        raise PluginError(f"{OFF} or --plugins-off names {unknown!r}, which is not a pass or observer: {hint}")
+    unknown = _unknown_parts(switches, [name for field in PARTS for name in offered[field]])
+    if unknown and switches.strict:
+        raise PluginError(unknown[0])
     return {
-        field: MappingProxyType({name: value for name, value in objects.items() if name not in off})
+        field: MappingProxyType({name: value for name, value in objects.items() if name not in switches.off})
         if field in PARTS
         else objects
         for field, objects in offered.items()
     }
 
 
-def unmatched(switches: Switches, plugins: Iterable[PluginInfo]) -> tuple[str, ...]:
-    """Return the names in the switches that no plugin or distribution has."""
+def unmatched(switches: Switches, environment: Environment) -> Mapping[str, str]:
+    """Return the names in the switches that nothing has, each with what is wrong with it."""
+    plugins = environment.plugins
     present = {name for plugin in plugins for name in (plugin.name, plugin.distribution)}
-    return tuple(sorted((switches.block | (switches.allow or frozenset())) - present))
+    problems: dict[str, str] = {}
+    for name in sorted((switches.block | (switches.allow or frozenset())) - present):
+        hint = did_you_mean(name, [plugin.name for plugin in plugins]) or "it has no effect"
+        problems[name] = f"a switch names the plugin {name!r}, which is not installed: {hint}"
+    # What is switched off has a provider too.
+    parts = [name for noun, name in environment.providers if noun in _PART_NOUNS]
+    unknown = sorted(switches.off - {*parts})
+    return {**problems, **dict(zip(unknown, _unknown_parts(switches, parts), strict=True))}
+
+
+def _unknown_parts(switches: Switches, parts: Collection[str]) -> list[str]:
+    """Return what is wrong with each name that is switched off and that no pass or observer has, in order of names."""
+    return [
+        f"{OFF} or --plugins-off names {name!r}, which is not a pass or observer: "
+        f"{near_or_known(name, sorted(parts), 'the passes and observers')}"
+        for name in sorted(switches.off - {*parts})
+    ]
 
 
 def _flag(variables: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -23,8 +23,10 @@ def command(context: click.Context, *, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    plugins = Environment.default().plugins
-    _warn_of_unmatched(plugins)
+    environment = Environment.default()
+    plugins = environment.plugins
+    for problem in switches.unmatched(switches.from_variables(os.environ), environment).values():
+        click.echo(printable(problem), err=True)
     rows = [_fields(plugin) for plugin in plugins]
     if as_json:
         print_document(rows)
@@ -43,12 +45,6 @@ def _fields(plugin: PluginInfo) -> dict[str, str]:
         "status": plugin.status.value,
         "reason": plugin.reason,
     }
-
-
-def _warn_of_unmatched(plugins: tuple[PluginInfo, ...]) -> None:
-    for name in switches.unmatched(switches.from_variables(os.environ), plugins):
-        hint = did_you_mean(name, [plugin.name for plugin in plugins]) or "it has no effect"
-        click.echo(printable(f"a switch names the plugin {name!r}, which is not installed: {hint}"), err=True)
 
 
 def _list_kinds(context: click.Context, _: click.Parameter, wanted: bool) -> None:
