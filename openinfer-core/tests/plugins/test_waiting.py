@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -29,12 +30,25 @@ def test_an_import_that_hangs_is_named_with_its_plugin(
 ) -> None:
     monkeypatch.setattr(waiting, "IMPORT_S", 0.02)
 
-    with waiting.naming_slow_import(THIRD, "import of acme.plugin"):
+    with waiting.naming_slow_import(THIRD, "import of acme.plugin", "acme.plugin"):
         time.sleep(0.3)
 
     said = capsys.readouterr().err
     assert "still waiting for plugin 'acme' of distribution acme-tools: import of acme.plugin has not ended" in said
     assert "OPENINFER_PLUGINS_BLOCK=acme" in said
+
+
+def test_a_module_that_is_there_starts_no_thread_and_others_leave_none() -> None:
+    before = {*threading.enumerate()}
+
+    with waiting.naming_slow_import(THIRD, "import of json", "json"):
+        within = {*threading.enumerate()}
+    with waiting.naming_slow_import(THIRD, "import of acme", "acme"):
+        while_imported = {*threading.enumerate()}
+
+    assert within == before
+    assert len(while_imported - before) == 1
+    assert {*threading.enumerate()} == before
 
 
 def test_an_import_that_ends_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

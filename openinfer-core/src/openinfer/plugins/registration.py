@@ -57,7 +57,10 @@ def register(manager: pluggy.PluginManager, candidate: Candidate) -> Registered:
             of it is registered then.
     """
     action = f"import of {candidate.value}"
-    with loading(candidate.owner, action), naming_slow_import(candidate.owner, action):
+    with (
+        loading(candidate.owner, action),
+        naming_slow_import(candidate.owner, action, candidate.value.partition(":")[0]),
+    ):
         plugin = candidate.load()
     _check_identity(manager, candidate, plugin)
     _check_api(candidate, plugin)

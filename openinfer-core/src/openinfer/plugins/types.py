@@ -39,7 +39,7 @@ def load_object(path: str, owner: Owner | None = None) -> Any:
         return _imported(path)
     try:
         action = f"import of {path!r}"
-        with kept_process(), crossing(owner, action), naming_slow_import(owner, action):
+        with kept_process(), crossing(owner, action), naming_slow_import(owner, action, path.partition(":")[0]):
             return _imported(path)
     except PluginError as error:
         if error.plugin is not None:

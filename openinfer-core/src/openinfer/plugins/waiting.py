@@ -24,9 +24,12 @@ THREADS_S = 2.0
 
 
 @contextmanager
-def naming_slow_import(owner: Owner, action: str) -> Generator[None]:
-    """Say on standard error which plugin is waited for, if the block takes long and the plugin is a third party's."""
-    if not owner.is_foreign:
+def naming_slow_import(owner: Owner, action: str, module: str) -> Generator[None]:
+    """Say on standard error which plugin is waited for, if the block takes long and the plugin is a third party's.
+
+    Nothing is waited for where the module is there already: starting a thread takes longer than that.
+    """
+    if not owner.is_foreign or module in sys.modules:
         yield
         return
     advice = f"to keep it out: openinfer --plugins-block {owner.plugin} ..., or {BLOCK}={owner.plugin}"
@@ -36,6 +39,7 @@ def naming_slow_import(owner: Owner, action: str) -> Generator[None]:
         yield
     finally:
         timer.cancel()
+        timer.join()
 
 
 @contextmanager
