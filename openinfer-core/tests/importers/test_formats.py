@@ -15,6 +15,7 @@ from openinfer import importers
 from openinfer.errors import ModelImportError, PluginError
 from openinfer.importers.formats import is_for_importers
 from openinfer.plugin import Environment, ImportedModel, ImporterSpec, ImportReport, hookimpl
+from openinfer.plugins.crossing import PluginWarning
 
 ZIP, HDF5, TFLITE, PICKLE = b"PK\x03\x04", b"\x89HDF\r\n\x1a\n", b"\x1c\0\0\0TFL3", b"\x80\x04"
 PROGRAM = "dynamic { x: f32[3]; }\nblock entry { op neg(x) >> y; return y; }"
@@ -133,6 +134,8 @@ def test_a_sniff_function_that_fails_is_named_with_its_plugin(
     with pytest.raises(PluginError, match=said) as raised:
         reader_of(tmp_path / "m.net", b"", environment)
     assert raised.value.plugin == "acme"
+    with pytest.warns(PluginWarning, match=said):
+        assert not is_for_importers(tmp_path / "m.net", environment)
 
 
 def test_outputs_of_an_import_need_no_declaration(installed: Callable[..., Environment], tmp_path: Path) -> None:

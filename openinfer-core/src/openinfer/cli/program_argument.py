@@ -136,7 +136,7 @@ def opened_model(path: str | None, graph: Graph, name: str, sizes: Mapping[str, 
 
 def is_imported(argument: str) -> bool:
     """Return whether a GRAPH is a model of another format: a file that an importer reads, or can say how to convert."""
-    if argument == STANDARD_INPUT or Path(argument).suffix in _PROGRAMS:
+    if argument == STANDARD_INPUT or Path(argument).suffix.lower() in _PROGRAMS:
         return False
     from openinfer.importers.formats import is_for_importers
 

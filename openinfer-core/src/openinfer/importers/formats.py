@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openinfer.boundary import public
-from openinfer.errors import ModelImportError
+from openinfer.errors import ModelImportError, PluginError
 from openinfer.importers.guarded_importer import GuardedOriginal, checked_import
 from openinfer.importers.imported import REQUANTIZATIONS, ImportOptions
 from openinfer.importers.planned import in_less_memory
-from openinfer.plugins.crossing import crossing, fault, wrong
+from openinfer.plugins.crossing import PluginWarning, crossing, fault, wrong
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.types import load_object
 from openinfer.regular_files import head_of
@@ -201,7 +202,19 @@ def is_for_importers(path: str | os.PathLike[str], environment: Environment | No
         return False
     if head.startswith(_CONTAINER):
         return False
-    return _recipe(file, head) is not None or any(_recognises(spec, file, head, offered) for spec in importers)
+    return _recipe(file, head) is not None or any(_surely_recognises(spec, file, head, offered) for spec in importers)
+
+
+def _surely_recognises(spec: ImporterSpec, file: Path, head: bytes, environment: Environment) -> bool:
+    """Return whether an importer recognises a file; False, with a warning, where its ``sniff`` fails.
+
+    The file may be a program, which no importer is needed for.
+    """
+    try:
+        return _recognises(spec, file, head, environment)
+    except PluginError as error:
+        warnings.warn(f"{error}; {str(file)!r} is not taken for one of {spec.name}", PluginWarning, stacklevel=2)
+        return False
 
 
 def _check_requantization(requantize: str, spec: ImporterSpec) -> None:
