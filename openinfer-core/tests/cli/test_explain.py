@@ -442,6 +442,17 @@ def test_codes_of_plugins_are_explained_and_do_not_replace_those_of_openinfer(mo
     assert "acme-shape" in run("explain", "--list").output
 
 
+def test_a_code_of_a_plugin_and_of_a_format_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = next(iter(format_codes()), None)
+    if shared is None:
+        pytest.skip("no model format is installed")
+    environment = replace(Environment.default(), codes={shared: CodeSpec(name=shared, text="It is theirs.")})
+    monkeypatch.setattr(Environment, "default", staticmethod(lambda: environment))
+
+    listed = [row["code"] for row in json.loads(run("explain", "--list", "--json").output)]
+    assert listed.count(shared) == 1
+
+
 def test_an_unknown_code_gets_a_near_one() -> None:
     result = run("explain", "unknown-variabel")
     assert result.exit_code == 1

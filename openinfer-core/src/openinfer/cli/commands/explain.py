@@ -33,7 +33,7 @@ def command(*, code: str | None, list_wanted: bool, markdown: bool, json_wanted:
 
 
 def _list(*, json_wanted: bool) -> None:
-    known = [explanation(code) for code in (*codes(), *format_codes(), *plugin_codes())]
+    known = [explanation(code) for code in dict.fromkeys([*codes(), *format_codes(), *plugin_codes()])]
     if json_wanted:
         print_document([{"code": one.code, "phase": one.phase.value} for one in known])
         return
