@@ -73,15 +73,15 @@ def main() -> None:
     empty(arguments.reports)
     for project in projects(ROOT):
         build(project, arguments.dist)
-    found = digests(arguments.dist)
-    sums = "".join(f"{digest}  {name}\n" for name, digest in found.items())
+    built = digests(arguments.dist)
+    sums = "".join(f"{digest}  {name}\n" for name, digest in built.items())
     (arguments.dist / SUMS).write_text(sums, encoding="ascii")
     if arguments.again:
         with tempfile.TemporaryDirectory() as folder:
-            wrong = list(differing(found, built_again(Path(folder))))
+            wrong = list(differing(built, built_again(Path(folder))))
         if wrong:
             raise SystemExit(f"built a second time, these have other bytes: {', '.join(wrong)}")
-        print(f"{len(found)} archives have the same bytes when they are built again")
+        print(f"{len(built)} archives have the same bytes when they are built again")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,20 @@
 """Install distributions of the workspace from built wheels: `install_wheels.py DIST NAME... [--plugins FOLDER]`.
 
-A name is installed by the path of its wheel, and what it requires of the other four comes from the same folder.
+A name is installed by the path of its wheel, and what it requires of the others comes from the same folder.
 Everything of ours is removed first, because the version stays while the sources change.
 """
 
 import argparse
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-FIVE = [path.parent.name for path in Path(__file__).resolve().parent.parent.glob("openinfer-*/pyproject.toml")]
+DISTRIBUTIONS = [
+    tomllib.loads(path.read_text(encoding="utf-8"))["project"]["name"]
+    for path in sorted(Path(__file__).resolve().parent.parent.glob("openinfer-*/pyproject.toml"))
+]
 
 
 def pip(*arguments: str) -> None:
@@ -45,7 +49,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     wheels = [wheel_of(name, arguments.dist) for name in arguments.names]
-    installed = [name for name in FIVE if is_installed(name)]
+    installed = [name for name in DISTRIBUTIONS if is_installed(name)]
     if installed:
         pip("uninstall", "-qq", "--yes", *installed)
     pip("install", "--quiet", "--find-links", str(arguments.dist), *wheels)
