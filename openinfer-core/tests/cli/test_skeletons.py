@@ -16,6 +16,7 @@ def written(folder: Path, name: str, *kind: str) -> Path:
     arguments = [word for one in kind for word in ("--kind", one)]
     finished = CliRunner().invoke(main, ["plugins", "new", name, *arguments, "-o", str(folder)])
     assert finished.exit_code == 0, finished.output
+    assert f'next: pip install -e "{folder / name}[test]", then pytest {folder / name}' in finished.output
     return folder / name
 
 
@@ -50,6 +51,7 @@ def test_kinds_share_a_hook_and_the_kit_tests_their_operators() -> None:
         ("Acme", "expected the name of a distribution"),
         ("../acme", "expected the name of a distribution"),
         ("json", "'json' is a name of Python or OpenInfer"),
+        ("numpy", "a module 'numpy' is installed"),
         ("openinfer-more", "'openinfer_more' is a name of Python or OpenInfer"),
         ("class", "'class' is a name of Python or OpenInfer"),
     ],

@@ -21,9 +21,9 @@ def install_command(requirement: str) -> str:
     Args:
         requirement: what pip takes, such as ``"openinfer-core[onnx]"``.
     """
-    python = _quoted(_interpreter())
+    python = quoted(_interpreter())
     pip = f"{python} -m pip" if find_spec("pip") is not None else f"python3 -m pip --python {python}"
-    return f"{pip} install {_quoted(requirement)}"
+    return f"{pip} install {quoted(requirement)}"
 
 
 def _interpreter() -> str:
@@ -37,6 +37,6 @@ def _interpreter() -> str:
         return str(executable)
 
 
-def _quoted(word: str) -> str:
+def quoted(word: str) -> str:
     """Return a word in double quotes, which all shells know, unless it needs none."""
     return word if _PLAIN.fullmatch(word) else f'"{word}"'

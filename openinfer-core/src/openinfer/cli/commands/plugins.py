@@ -72,14 +72,15 @@ def new(*, name: str, chosen: tuple[str, ...], folder: str) -> None:
     openinfer plugins new acme-tools --kind elementwise --kind observer
     """
     from openinfer.cli.skeletons import kinds, package
+    from openinfer_oinf.installing import quoted
 
-    known = kinds()
+    skeletons = kinds()
     for kind in chosen:
-        if kind not in known:
-            hint = did_you_mean(kind, known) or f"the kinds are {', '.join(known)}"
+        if kind not in skeletons:
+            hint = did_you_mean(kind, skeletons) or f"the kinds are {', '.join(skeletons)}"
             raise click.UsageError(f"there is no kind {kind!r}: {hint}")
     target = Path(folder) / name
-    texts = package(name, [known[kind] for kind in dict.fromkeys(chosen)])
+    texts = package(name, [skeletons[kind] for kind in dict.fromkeys(chosen)])
     # A folder that is there may hold work of the user.
     target.mkdir(parents=True)
     for path, text in texts.items():
@@ -88,4 +89,4 @@ def new(*, name: str, chosen: tuple[str, ...], folder: str) -> None:
         file.write_text(text, encoding="utf-8", newline="\n")
         click.echo(printable(str(file)))
     click.echo()
-    click.echo(printable(f"next: pip install -e {target}[test], then pytest {target}"))
+    click.echo(printable(f"next: pip install -e {quoted(f'{target}[test]')}, then pytest {quoted(str(target))}"))

@@ -14,6 +14,7 @@ import tomllib
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
+from importlib.util import find_spec
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +67,8 @@ class Skeleton:
 
 def kinds() -> Mapping[str, Skeleton]:
     """Return the kinds of parts by name."""
-    found = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".toml"))
-    return {name.removesuffix(".toml"): _read(name) for name in found if name != _ROOT}
+    skeletons = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".toml"))
+    return {name.removesuffix(".toml"): _read(name) for name in skeletons if name != _ROOT}
 
 
 def _read(name: str) -> Skeleton:
@@ -88,7 +89,7 @@ def package(name: str, parts: Iterable[Skeleton]) -> Mapping[str, str]:
         parts: what it offers.
 
     Raises:
-        OpenInferError: ``wrong-value``: the name is not one of a distribution, or Python or OpenInfer has the module.
+        OpenInferError: ``wrong-value``: the name is not one of a distribution, or there is such a module.
     """
     chosen, module = tuple(parts), name.replace("-", "_")
     _check_name(name, module)
@@ -113,6 +114,9 @@ def _check_name(name: str, module: str) -> None:
         raise OpenInferError(message, code="wrong-value")
     if keyword.iskeyword(module) or module in sys.stdlib_module_names or module.startswith("openinfer"):
         message = f"{module!r} is a name of Python or OpenInfer: choose another one"
+        raise OpenInferError(message, code="wrong-value")
+    if find_spec(module) is not None:
+        message = f"a module {module!r} is installed, which the plugin would hide: choose another name"
         raise OpenInferError(message, code="wrong-value")
 
 
