@@ -50,10 +50,10 @@ _CHOOSING = frozenset({"cast", "input", "is_nan", "literal", "maximum", "minimum
 """Functions that round nothing: a fold of these alone has one result in any order."""
 
 _DTYPES = frozenset(dtype.name for dtype in BUILTIN)
-_STAGES = KernelTable("import", {}, _DTYPES, computations=True)
+_STAGES = KernelTable("definition", {}, _DTYPES, computations=True)
 """No kernels: every operator is what its definition says."""
 
-_LOOPS = KernelTable("import", {}, _DTYPES, computations=True, loop_programs=True)
+_LOOPS = KernelTable("definition", {}, _DTYPES, computations=True, loop_programs=True)
 
 
 class NotEvaluatedError(Exception):
