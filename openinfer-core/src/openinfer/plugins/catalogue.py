@@ -68,11 +68,11 @@ class Catalogue:
 
     def mappings(self) -> dict[str, Mapping[str, Any]]:
         """Return the objects by canonical name, one mapping for each kind, under the field of `Environment`."""
-        found: dict[str, dict[str, Any]] = {kind.field: {} for kind in KINDS}
+        objects: dict[str, dict[str, Any]] = {kind.field: {} for kind in KINDS}
         for (kind, name), owned in self.owned.items():
             if name == owned.offer.names[0]:
-                found[kind][name] = owned.offer.value
-        return {kind: MappingProxyType(objects) for kind, objects in found.items()}
+                objects[kind][name] = owned.offer.value
+        return {kind: MappingProxyType(named) for kind, named in objects.items()}
 
     def aliases(self, kind: str) -> Mapping[str, str]:
         """Return the canonical name for every alias of a kind."""
@@ -91,11 +91,11 @@ class Catalogue:
 
     def places(self) -> dict[str, set[str]]:
         """Return the plugins that offer a device or synth target, by its name."""
-        found: dict[str, set[str]] = {}
+        plugins: dict[str, set[str]] = {}
         for (kind, name), owned in self.owned.items():
             if kind in _PLACES:
-                found.setdefault(name, set()).add(owned.owner.name)
-        return found
+                plugins.setdefault(name, set()).add(owned.owner.name)
+        return plugins
 
     def replaced_places(self) -> frozenset[tuple[str, str]]:
         """Return pairs of a plugin and a name under which it has neither device nor synth target, since others took
@@ -134,7 +134,7 @@ def _check_composites(candidate: Candidate, offers: Sequence[Offer], owned: Mapp
     composites = [offer.value for offer in offers if _is_composite(offer.value)]
     if not composites or not candidate.owner.is_foreign:
         return
-    ops = {name: found.offer.value for (kind, name), found in owned.items() if kind == "ops"}
+    ops = {name: taken.offer.value for (kind, name), taken in owned.items() if kind == "ops"}
     for schema in composites:
         unfit = composite_misfit(candidate.owner, schema, ops)
         if unfit is not None:
@@ -146,8 +146,8 @@ def _is_composite(value: object) -> bool:
 
 
 def _rivals(owned: Mapping[tuple[str, str], _Owned], offer: Offer) -> list[_Owned]:
-    found = [owned[offer.kind.field, name] for name in offer.names if (offer.kind.field, name) in owned]
-    return list({id(rival): rival for rival in found}.values())
+    rivals = [owned[offer.kind.field, name] for name in offer.names if (offer.kind.field, name) in owned]
+    return list({id(rival): rival for rival in rivals}.values())
 
 
 def _check_replaces(candidate: Candidate, offer: Offer, rival: _Owned) -> None:

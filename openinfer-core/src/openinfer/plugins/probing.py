@@ -23,17 +23,17 @@ def probe(spec: DeviceSpec | SynthTargetSpec, owner: Owner = UNKNOWN) -> Availab
         return Availability(available=True, detail="")
     try:
         with crossing(owner, f"probe {path}"):
-            found: object = load_object(path, owner)()
+            answer: object = load_object(path, owner)()
     except OpenInferError as error:
         detail = f"its probe {path} {raised(error.__cause__ or error)}; report this to its author"
         return Availability(available=False, detail=detail)
-    if type(found) is not Availability or type(found.available) is not bool or type(found.detail) is not str:
-        detail = f"its probe {path} {wrong(found, 'an Availability of a bool and a str')}; report this"
+    if type(answer) is not Availability or type(answer.available) is not bool or type(answer.detail) is not str:
+        detail = f"its probe {path} {wrong(answer, 'an Availability of a bool and a str')}; report this"
         return Availability(available=False, detail=detail)
-    if not _are_facts(found.hardware):
+    if not _are_facts(answer.hardware):
         detail = f"its probe {path} returned hardware that is not facts by name; report this"
         return Availability(available=False, detail=detail)
-    return found
+    return answer
 
 
 def _are_facts(hardware: object) -> bool:
@@ -44,5 +44,5 @@ def _are_facts(hardware: object) -> bool:
     )
 
 
-def _is_named(found: object) -> TypeGuard[dict[str, object]]:
-    return isinstance(found, dict) and all(isinstance(name, str) for name in cast("dict[object, object]", found))
+def _is_named(facts: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(facts, dict) and all(isinstance(name, str) for name in cast("dict[object, object]", facts))
