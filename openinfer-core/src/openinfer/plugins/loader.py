@@ -42,7 +42,8 @@ def default_environment() -> Environment:
     Plugins load at the first call; later calls return the same value while the variables stay as they are.
 
     Raises:
-        PluginError: a switch is malformed; or a plugin did not load and ``OPENINFER_PLUGINS_STRICT`` is set.
+        PluginError: a switch is malformed; or, where ``OPENINFER_PLUGINS_STRICT`` is set, a plugin did not load or a
+            switch names a pass or observer that is not there.
     """
     return _loaded_once(from_variables(os.environ))
 
