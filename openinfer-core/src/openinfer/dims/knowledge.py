@@ -40,7 +40,8 @@ class Knowledge:
         self._described: set[Atom] = set()
         self._divisions: set[Atom] = set()
         self._open_divisions: list[_Division] = []
-        self._answers: dict[Condition, bool | None] = {}
+        self._answers: dict[Condition, bool] = {}
+        self._open_conditions: set[Condition] = set()
         self._intervals: dict[Atom, Interval] = {}
         self._splits = 0
         self._running: dict[tuple[int, frozenset[Index]], Knowledge] = {}
@@ -76,16 +77,22 @@ class Knowledge:
 
     def certain(self, condition: Condition) -> bool | None:
         """Return whether a condition holds, or None where that is open."""
+        if condition in self._open_conditions:
+            return None
         try:
             return self._answers[condition]
         except KeyError:
             self._describe(condition.index)
-            answer = self._answers[condition] = self._certain(condition)
+            answer = self._certain(condition)
+            if answer is None:
+                self._open_conditions.add(condition)
+            else:
+                self._answers[condition] = answer
             return answer
 
     def _reopen(self) -> None:
         """Forget which questions are open: a condition more may decide them. What is certain stays certain."""
-        self._answers = {condition: answer for condition, answer in self._answers.items() if answer is not None}
+        self._open_conditions.clear()
 
     # Facts about indices that are made of sizes and loop variables
 
