@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 from lsprotocol import types
 from pygls.exceptions import (
@@ -17,6 +17,8 @@ from pygls.protocol import LanguageServerProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+JsonValue: TypeAlias = "dict[str, Any] | list[Any] | str | float | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ class AnsweringProtocol(LanguageServerProtocol):
 
     def handle_message(self, message: Any) -> None:
         """Carry out a message, or answer why not."""
-        if isinstance(message, (dict, list)):
-            message = _untyped(cast("dict[str, Any] | list[Any]", message))
+        if message is None or isinstance(message, (dict, list, str, int, float)):
+            message = _untyped(cast("JsonValue", message))
         if isinstance(message, RefusedRequest):
             self.refuse(message)
         else:
@@ -76,7 +78,7 @@ class AnsweringProtocol(LanguageServerProtocol):
         method = request["method"]
         if request["jsonrpc"] != self.VERSION:
             return JsonRpcInvalidRequest(f"expected jsonrpc {self.VERSION!r}, found {request['jsonrpc']!r}")
-        if not isinstance(method, str) or not isinstance(request["id"], (int, str)):
+        if not isinstance(method, str) or not _is_id(request["id"]):
             return JsonRpcInvalidRequest("expected a method that is a string, and an id that is an integer or a string")
         if self._shutdown:
             return JsonRpcInvalidRequest("the server was shut down: only `exit` can follow")
@@ -86,13 +88,20 @@ class AnsweringProtocol(LanguageServerProtocol):
         return None if is_initialized else JsonRpcServerNotInitialized("`initialize` has to be the first request")
 
 
-def _untyped(message: dict[str, Any] | list[Any]) -> RefusedRequest:
+def _untyped(message: JsonValue) -> RefusedRequest:
     """Return the refusal of JSON that is not a message of the protocol."""
     if isinstance(message, list):
         return RefusedRequest(None, JsonRpcInvalidRequest("the protocol has no batches: expected an object"))
+    if not isinstance(message, dict):
+        return RefusedRequest(None, JsonRpcInvalidRequest("a message is an object"))
     return RefusedRequest(_id_of(message), JsonRpcInvalidRequest("expected `jsonrpc`: the version of JSON-RPC"))
 
 
 def _id_of(message: Mapping[str, Any]) -> int | str | None:
-    found = message.get("id")
-    return found if isinstance(found, (int, str)) else None
+    request_id = message.get("id")
+    return request_id if _is_id(request_id) else None
+
+
+def _is_id(value: object) -> TypeGuard[int | str]:
+    # Truth values are integers of Python, and none of JSON.
+    return isinstance(value, (int, str)) and not isinstance(value, bool)
