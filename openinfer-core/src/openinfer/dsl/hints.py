@@ -23,6 +23,8 @@ _LITERALS = ("true", "false", "inf", "nan")
 _LAST_NAME = re.compile(rf"(?<!\w){_NAME}\Z")
 _COLON = re.compile(r"\s*:")
 _PARENTHESIS = re.compile(r"[();]")
+_BRACKET = re.compile(r"[()\[\]{}]")
+_ATTRIBUTE = re.compile(rf"@\s*{_NAME}\Z")
 _LONGEST_CALL = 60
 _BUFFER = re.compile(rf"{_NAME}\s*:\s*buffer\s*\(")
 _INDEXED_MODEL = re.compile(r"\bmodel\s*\[")
@@ -37,7 +39,7 @@ def hint_for(rule: str, text: str, start: int, place: Place, expected: Set[str])
     if negated is not None and not (found == "-" and "arrow" in expected):
         return _negation_hint(rule, before, negated[1])
     hint = _part_hint(rule, text, start, place, expected) or _rule_hint(rule, text, before, place)
-    hint = hint or _token_hint(text, place, found, before)
+    hint = hint or _token_hint(rule, text, place, found, before)
     return hint or _upgrade(rule, text, start) or _separator_hint(before, found, expected)
 
 
@@ -110,22 +112,22 @@ def _closing(text: str, opened: int) -> int | None:
 
 
 def _declaration_hint(text: str, before: str, place: Place) -> str | None:
-    found = text[place.start : place.end]
+    mark = text[place.start : place.end]
     if _is_next_declaration(text, before, place):
         return "a declaration ends with `;`"
     typed = _TYPED.fullmatch(before)
-    if typed is not None and found == "(" and typed[1] != "buffer":
+    if typed is not None and mark == "(" and typed[1] != "buffer":
         return f"extents are written in brackets, such as `{typed[1]}[B, D]`"
-    if typed is not None and re.fullmatch(_NAME, found):
+    if typed is not None and re.fullmatch(_NAME, mark):
         return f"extents are written in brackets, such as `{typed[1]}[B, D]`, and attributes start with `@`"
-    if found == "," and re.fullmatch(_NAME, before):
+    if mark == "," and re.fullmatch(_NAME, before):
         return f"declare one variable at a time: `{before}: f32[B, D];`"
-    if found == "=" and ":" in before:
+    if mark == "=" and ":" in before:
         return "an initial value is written `@init(…)`"
-    if re.fullmatch(_NAME, before) and found == ";":
+    if re.fullmatch(_NAME, before) and mark == ";":
         return f"write its type: `{before}: f32[B, D];`"
-    if re.fullmatch(_NAME, before) and re.fullmatch(_NAME, found):
-        return f"write `{before}: {found}`"
+    if re.fullmatch(_NAME, before) and re.fullmatch(_NAME, mark):
+        return f"write `{before}: {mark}`"
     return None
 
 
@@ -137,13 +139,13 @@ def _is_next_declaration(text: str, before: str, place: Place) -> bool:
     return found == "," or bool(re.fullmatch(_NAME, found) and _COLON.match(text, place.end))
 
 
-def _token_hint(text: str, place: Place, found: str, before: str) -> str | None:
+def _token_hint(rule: str, text: str, place: Place, found: str, before: str) -> str | None:
     """Return a hint for tokens that are wrong in any context."""
     if found in ("...", "..="):
         return "ranges are half-open and written `start..end`"
     if found == "." and text[place.end : place.end + 1].isdigit():
         if text[place.start - 1 : place.start].isdigit():
-            return "a whole number is expected here"
+            return "a number has no suffix" if _takes_floats(rule, before) else "a whole number is expected here"
         return "write `0.…`: a number starts with a digit"
     if found in (">", "-") and before.endswith((")", "]")) and ">>" not in before:
         return "what is written comes after `>>`"
@@ -152,6 +154,23 @@ def _token_hint(text: str, place: Place, found: str, before: str) -> str | None:
     if re.fullmatch(r"[0-9]\w*", found) and not _NUMBER.fullmatch(found):
         return "a name starts with a letter or `_`; an integer is written as 12, 0xFF, 0o17 or 0b11"
     return None
+
+
+def _takes_floats(rule: str, before: str) -> bool:
+    """Whether a float is legal after a text: as an input, setting, hint or argument of an attribute."""
+    opened: list[int] = []
+    for bracket in _BRACKET.finditer(before):
+        if bracket[0] in "([{":
+            opened.append(bracket.start())
+        elif opened:
+            opened.pop()
+    if not opened:
+        return False
+    around = before[: opened[-1]].rstrip()
+    is_list = before[opened[-1]] == "[" and around.endswith(("=", "(", ","))
+    if rule == "op":
+        return is_list or before[opened[-1]] != "["
+    return is_list or _ATTRIBUTE.search(around) is not None
 
 
 def _separator_hint(before: str, found: str, expected: Set[str]) -> str | None:
