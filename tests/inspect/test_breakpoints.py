@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import openinfer as oi
+from openinfer.cli.stepping_views import variable_lines
 from openinfer.inspect import (
     BlockBreakpoint,
     Breakpoint,
@@ -111,6 +112,18 @@ def test_infinity_is_caught_where_it_appears_and_not_where_it_goes_on() -> None:
     stop = found.resume()
     assert (ran(stop), [str(hit) for hit in stop.hits]) == ("op log(y) >> z", ["non-finite: infinity in `z`"])
     assert found.resume().ended
+
+
+def test_an_infinity_that_a_statement_writes_as_a_number_is_shown_as_it_is_written() -> None:
+    text = (
+        "dynamic { x: f32[2]; } constant { one: f32 @init(1.0); } block entry { op fma(x, inf, one) >> y; return y; }"
+    )
+    executor = executor_of(text)
+    found = Inspector(executor, [NonFiniteBreakpoint()])
+    found.begin(x=np.ones(2, np.float32))
+    constants = [line for line in variable_lines(executor) if line.startswith("constant")]
+    assert constants == ["constant   one: f32 = {1.00}"]
+    assert [str(hit) for hit in found.resume().hits] == ["non-finite: `inf` is infinite as this statement writes it"]
 
 
 def test_infinity_does_not_appear_again_where_a_cache_is_read() -> None:

@@ -84,12 +84,23 @@ def test_a_number_that_has_no_type_or_does_not_fit_is_reported_where_it_stands(s
     assert found.span.start == place
 
 
-def test_numbers_only_are_each_reported() -> None:
-    found = errors(f"{DECLARED}block entry {{ op add(1, 2.0) >> t; return; }}")
-    assert [each.hint for each in found] == [
-        "declare it: `NAME: i32 @init(1);` under `constant`, and write NAME here",
-        "declare it: `NAME: f32 @init(2.0);` under `constant`, and write NAME here",
-    ]
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        ("op add(1, 2.0) >> t;", "declare it: `NAME: i32 @init(1);` under `constant`, and write NAME here"),
+        ("op where(m, 0.5, 1.0) >> t;", "declare it: `NAME: f32 @init(0.5);` under `constant`, and write NAME here"),
+        ("op add(true, 2.0) >> t;", "declare it: `NAME: bool @init(true);` under `constant`, and write NAME here"),
+    ],
+)
+def test_numbers_without_a_type_are_one_mistake(statement: str, hint: str) -> None:
+    (error,) = errors(f"{DECLARED}block entry {{ {statement} return; }}")
+    assert (error.code, error.hint) == ("number-type", hint)
+
+
+def test_a_message_about_a_number_shows_no_declaration_of_it() -> None:
+    (error,) = errors(f"{DECLARED}block entry {{ op matmul(w, 2.0) >> t; return; }}")
+    assert error.message.startswith("matmul(w: f32[4,4], 2.0: f32[])")
+    assert [note.message for note in error.related] == ["`w` is declared here"]
 
 
 def test_a_number_next_to_a_mistake_is_no_second_one() -> None:

@@ -14,6 +14,7 @@ from openinfer.inspect.conditions import Access, parse
 from openinfer.inspect.statistics import operator_times
 from openinfer.inspect.watches import shown
 from openinfer.simulate.execute.touched import fetchable, fetched, outputs_of
+from openinfer.validate.numbers import number_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -126,9 +127,11 @@ def value_lines(values: Values, text: str, *, whole: bool = False) -> Iterator[s
 
 
 def variable_lines(executor: Executor) -> Iterator[str]:
-    """Yield every variable that holds a value, declared ones first; tables of weights by what they are."""
+    """Yield every variable of the text that holds a value, declared ones first; tables of weights by what they are."""
     program = executor.program
-    for variable in sorted(program.variables.values(), key=_is_temporary):
+    numbers = number_names(program.graph)
+    named = [variable for name, variable in program.variables.items() if name not in numbers]
+    for variable in sorted(named, key=_is_temporary):
         for name, tensor in fetched(executor.fetch_raw, (variable.name,)):
             for line in output_lines(name, tensor):
                 yield f"{variable.storage.value:10} {line}"

@@ -9,8 +9,10 @@ import numpy as np
 
 from openinfer.ir.nodes import Branch, CacheRead, CacheWrite, Op, Return, Transfer
 from openinfer.ir.resolved import FromTensor, Storage
+from openinfer.ir.text import ref_text
 from openinfer.ir.uses import reads, writes
 from openinfer.simulate.execute.touched import fetched, inputs_of, outputs_of
+from openinfer.validate.numbers import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,7 +49,7 @@ class Arrival:
 
     Attributes:
         name: what the program calls the value.
-        label: what the model calls a tensor, else as ``name``.
+        label: what the model calls a tensor, a number as it is written, else as ``name``.
         origin: where it comes from, such as ``in the model``.
     """
 
@@ -114,7 +116,7 @@ class Origins:
             values = [(cache, name, f"in what `{cache}` keeps", self._scan(name)) for name in outputs_of(event, node)]
         else:
             names = [name for name in _inputs(event, node) if _base(name) not in self._written]
-            values = [(name, *self._source(name), held) for name in names if (held := self._read(name, before))]
+            values = [(name, *self._source(name, node), held) for name in names if (held := self._read(name, before))]
         arrivals = [
             Arrival(name, label, origin, kind, occurrences)
             for name, label, origin, held in values
@@ -153,8 +155,11 @@ class Origins:
         declared = program.variables.get(_base(name)) or program.tables.get(_base(name))
         return None if declared is None else declared.storage
 
-    def _source(self, name: str) -> tuple[str, str]:
-        """Return what to call a value, and where it comes from."""
+    def _source(self, name: str, node: Node) -> tuple[str, str]:
+        """Return what to call a value that a statement reads, and where it comes from."""
+        number = next((number for number in numbers_of(node) if number.name == name), None)
+        if number is not None:
+            return ref_text(number), "as this statement writes it"
         program, base = self._executor.program, _base(name)
         if base in program.tables and name != base:
             indices = tuple(map(int, name[len(base) + 1 : -1].split(",")))

@@ -280,7 +280,7 @@ class _Inference:
         try:
             inputs, settings = supplied(matched, scope)
             types = [None if ref is None else scope.type_of(ref.name) for ref in inputs]
-            if not self._type_numbers(matched.schema, inputs, types, node):
+            if not self._type_numbers(matched.schema, inputs, types):
                 return None
             if any(kind is None and ref is not None for ref, kind in zip(inputs, types, strict=True)):
                 return None
@@ -309,9 +309,7 @@ class _Inference:
             pass
         return None
 
-    def _type_numbers(
-        self, schema: OpSchema, inputs: Sequence[Ref | None], types: list[TensorType | None], node: Node
-    ) -> bool:
+    def _type_numbers(self, schema: OpSchema, inputs: Sequence[Ref | None], types: list[TensorType | None]) -> bool:
         """Fill in the types of numbers and keep the constants that hold them; False where an input has no type yet."""
         missing = [position for position, ref in enumerate(inputs) if ref is not None and types[position] is None]
         for position in missing:
@@ -322,7 +320,7 @@ class _Inference:
                 dtype, element = number_element(position, schema, inputs, types)
             except NumberTypeError:
                 return False
-            constant = self._visible[number.name] = number_constant(number, dtype, element, node)
+            constant = self._visible[number.name] = number_constant(number, dtype, element)
             types[position] = constant.type
         return True
 

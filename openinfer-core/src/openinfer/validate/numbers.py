@@ -10,7 +10,6 @@ from openinfer.dtypes import BUILTIN
 from openinfer.errors import OpenInferError
 from openinfer.ir.graph import MemoryKind, VarDecl
 from openinfer.ir.nodes import Loop, Op
-from openinfer.ir.places import part, setting_value_place, span_of
 from openinfer.ir.resolved import Filled, ResolvedVar, Storage
 from openinfer.ir.text import ref_text
 from openinfer.ir.types import TensorType
@@ -19,12 +18,11 @@ from openinfer.scalars import check_fits, converted
 from openinfer.validate.signature import as_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     from openinfer.dtypes import DType
     from openinfer.ir.graph import Graph
     from openinfer.ir.nodes import Node
-    from openinfer.ir.places import Place
     from openinfer.ir.values import AttrValue, Ref
     from openinfer.ops.schema import InputSpec, OpSchema
     from openinfer.plugins.environment import Environment
@@ -100,6 +98,11 @@ def numbers_of(node: Node) -> Iterator[Number]:
     yield from (ref for ref in (*node.kind.inputs, *named) if isinstance(ref, Number))
 
 
+def number_names(graph: Graph) -> Set[str]:
+    """Return the names of the constants that hold the numbers of a graph, once they are named."""
+    return {number.name for _, node in graph.nodes() for number in numbers_of(node)}
+
+
 def number_element(
     position: int, schema: OpSchema, inputs: Sequence[Ref | None], types: Sequence[TensorType | None]
 ) -> tuple[DType, Scalar]:
@@ -121,26 +124,15 @@ def number_element(
     return dtype, converted(dtype, number.value.value)
 
 
-def number_constant(number: Number, dtype: DType, element: Scalar, node: Node) -> ResolvedVar:
-    """Return the constant that holds a number of a statement."""
-    span = span_of(node.span, _place(number, node))
+def number_constant(number: Number, dtype: DType, element: Scalar) -> ResolvedVar:
+    """Return the constant that holds a number of a statement: no text declares it, so that it has no place."""
     return ResolvedVar(
         name=number.name,
         storage=Storage.CONSTANT,
         type=TensorType(dtype),
         initial=Filled(element),
-        decl=VarDecl(name=number.name, kind=MemoryKind.CONSTANT, dtype=dtype, init=element, span=span),
-        span=span,
+        decl=VarDecl(name=number.name, kind=MemoryKind.CONSTANT, dtype=dtype, init=element),
     )
-
-
-def _place(number: Number, node: Node) -> Place | None:
-    if node.places is None:
-        return None
-    argument = number.name.rpartition(".")[2]
-    if argument.isdecimal():
-        return part(node.places.reads, int(argument))
-    return setting_value_place(node.places, argument)
 
 
 def _dtype(
@@ -152,12 +144,12 @@ def _dtype(
 ) -> DType:
     spec = _spec(schema, position)
     others = [
-        (place, type_.dtype)
-        for place, (ref, type_) in enumerate(zip(inputs, types, strict=True))
+        (other, type_.dtype)
+        for other, (ref, type_) in enumerate(zip(inputs, types, strict=True))
         if type_ is not None and not isinstance(ref, Number)
     ]
     if spec.dtypes is None:
-        shared = next((dtype for place, dtype in others if _spec(schema, place).dtypes is None), None)
+        shared = next((dtype for other, dtype in others if _spec(schema, other).dtypes is None), None)
         if shared is None:
             message = f"no other input says which type `{ref_text(number)}` has"
             raise NumberTypeError(message, _declared(number, None))

@@ -129,7 +129,7 @@ class _Resolution:
             return self._checked(inputs, types, settings, outputs)
 
     def _report_untyped_numbers(self, inputs: Sequence[Ref | None], types: Sequence[TensorType | None]) -> None:
-        """Record why numbers have no type, where all other inputs have one."""
+        """Record why the first number has no type, where all other inputs have one."""
         numbers = [position for position, ref in enumerate(inputs) if isinstance(ref, Number)]
         untyped = {position for position, ref in enumerate(inputs) if ref is not None and types[position] is None}
         if not untyped <= set(numbers):
@@ -142,6 +142,7 @@ class _Resolution:
                     ref = inputs[position]
                     place = None if ref is None else self._places.get(ref)
                     self.findings.error(error.code, str(error), place=place, hint=error.hint)
+                return
 
     def _about(self, inputs: Sequence[Ref | None]) -> AbstractContextManager[None]:
         """Have errors name the operator with its inputs."""

@@ -23,7 +23,7 @@ from openinfer.validate.declarations import resolve_declaration
 from openinfer.validate.inference import infer_temporaries
 from openinfer.validate.kernels import check_kernels
 from openinfer.validate.missing_data import check_data
-from openinfer.validate.numbers import name_numbers, numbers_of
+from openinfer.validate.numbers import name_numbers, number_names
 from openinfer.validate.scope import Scope
 from openinfer.validate.statements import Walk, temporaries
 from openinfer.validate.stored_scales import scale_tables, scale_variables
@@ -173,10 +173,6 @@ def _sizes(model: Model, overrides: Mapping[str, int], findings: Findings) -> di
     return sizes
 
 
-def _number_names(graph: Graph) -> Set[str]:
-    return {number.name for _, node in graph.nodes() for number in numbers_of(node)}
-
-
 def _declared(
     graph: Graph,
     model: Model,
@@ -198,7 +194,7 @@ def _declared(
         sizes=sizes,
         variables=variables,
         tables=tables,
-        names=findings.variables.union(variables, tables, doubts.names, _number_names(graph)),
+        names=findings.variables.union(variables, tables, doubts.names, number_names(graph)),
         inferable=frozenset(inferable) - doubts.names,
         indices={},
     )

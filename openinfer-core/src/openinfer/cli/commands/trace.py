@@ -131,6 +131,8 @@ def _script(script: str | None) -> list[str] | None:
 
 
 def _converse(dialogue: Dialogue, lines: list[str] | None, executor: Executor) -> None:
+    from openinfer.validate.numbers import number_names
+
     dialogue.begin()
     if lines is not None:
         dialogue.follow(lines, PROMPT)
@@ -138,7 +140,8 @@ def _converse(dialogue: Dialogue, lines: list[str] | None, executor: Executor) -
     click.echo("`help` lists the commands, `quit` leaves")
     program = executor.program
     operators = {op.op for op in program.ops.values()}
-    _edit_lines([*program.variables, *program.tables, *program.graph.blocks, *sorted(operators)])
+    variables = program.variables.keys() - number_names(program.graph)
+    _edit_lines([*sorted(variables), *program.tables, *program.graph.blocks, *sorted(operators)])
     dialogue.converse(_read)
     click.echo("")
 
