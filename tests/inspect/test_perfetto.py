@@ -160,6 +160,17 @@ def test_a_program_adds_lines_types_and_bytes_of_results() -> None:
     assert "results" not in facts["return y"]
 
 
+def test_a_write_of_several_entries_has_the_type_of_what_it_writes() -> None:
+    text = """dynamic { x: f32[3, 2]; } persistent { p: i32; K(t): f32[2] @table; }
+    block entry { cache.write x >> K[p..p+3]; return x; }"""
+    executor = oi.Simulator(oi.Model.from_arrays({}), oi.graph(text), trace=True, echo=False).make_executor()
+    executor.step(x=np.ones((3, 2), np.float32))
+    document = oi.trace_to_perfetto(executor.trace(), program=executor.program)
+
+    (results,) = [event["args"]["results"] for event in document["traceEvents"] if "results" in event.get("args", {})]
+    assert results == {"K": "f32[3,2], 24 bytes"}
+
+
 def test_nodes_that_were_not_timed_are_instants() -> None:
     simulator = oi.Simulator(oi.Model.from_arrays({}), oi.graph(PROGRAM), trace=True, timer=False, echo=False)
     executor = simulator.make_executor()

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 from openinfer.boundary import public
 from openinfer.diagnostics import printable
 from openinfer.errors import SerializationError
+from openinfer.ir.nodes import CacheWrite
+from openinfer.ir.resolved import ResolvedVar
 from openinfer.ir.uses import writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from openinfer.events import MemoryUse, Scope, TraceEvent
-    from openinfer.ir.resolved import ResolvedGraph, ResolvedVar
+    from openinfer.ir.nodes import Node
+    from openinfer.ir.resolved import PrefixTable, ResolvedGraph
 
 PROCESS = 1
 """The process id of all tracks."""
@@ -62,20 +65,29 @@ def trace_to_perfetto(
 def _add_facts(slices: Iterable[dict[str, Any]], program: ResolvedGraph) -> None:
     """Add what the program says of the nodes of slices: lines, and types and bytes of results."""
     nodes = {node.index: node for _, node in program.graph.nodes()}
-    for each in slices:
-        node = nodes.get(each.get("args", {}).get("node", -1))
+    for slice_ in slices:
+        node = nodes.get(slice_.get("args", {}).get("node", -1))
         if node is None:
             continue
         if node.span is not None:
-            each["args"]["line"] = node.span.line
-        results = [program.variables[name] for name in sorted(writes(node)) if name in program.variables]
+            slice_["args"]["line"] = node.span.line
+        results = {name: value for name in sorted(writes(node)) if (value := _written(name, node, program)) is not None}
         if results:
-            each["args"]["results"] = {result.name: _result(result) for result in results}
+            slice_["args"]["results"] = {name: _result(value) for name, value in results.items()}
 
 
-def _result(variable: ResolvedVar) -> str:
+def _written(name: str, node: Node, program: ResolvedGraph) -> ResolvedVar | PrefixTable | None:
+    """Return what has the type of the value that a node writes to a variable; None where nothing has."""
+    if isinstance(node.kind, CacheWrite) and node.kind.dst.slots:
+        # The variable's own type is that of one entry.
+        source = node.kind.src.name
+        return program.variables.get(source) or program.tables.get(source)
+    return program.variables.get(name)
+
+
+def _result(variable: ResolvedVar | PrefixTable) -> str:
     """Return type and bytes; the shape of a variable that varies is known only while the program runs."""
-    if variable.varying:
+    if isinstance(variable, ResolvedVar) and variable.varying:
         return f"{variable.type.dtype.name}, the shape varies"
     return f"{variable.type}, {variable.type.nbytes} bytes"
 
