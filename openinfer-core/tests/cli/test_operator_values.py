@@ -70,6 +70,12 @@ def test_numbers_without_a_finite_result_are_not_shown(environment: Environment)
     assert (x, y) == ("x = [0.5, 1]", "y = [-0.6931, 0]")
 
 
+def test_scales_are_positive(environment: Environment) -> None:
+    example = OpExample(inputs=(Operand(shape=(2, 3)), Operand(shape=(3,))))
+
+    assert "scale = [2.5, 1.5, 0.5]" in lines(environment, "quantize_linear", example)
+
+
 def test_a_call_that_is_too_long_or_empty_is_not_shown(environment: Environment) -> None:
     long = OpExample(inputs=(Operand(shape=(MOST_ELEMENTS[-1] + 1,)),) * 2)
     empty = OpExample(inputs=(Operand(shape=(0, 3)),) * 2)

@@ -29,6 +29,8 @@ MOST_ELEMENTS = (24, 150)
 _FLOATS = ((-1.0, 0.5), (0.0, 0.5), (0.5, 0.5), (1.0, 0.5), (0.0, 0.01))
 """First numbers of floats, and their distance: some operators have no finite result for all of them."""
 
+_LEAST_SCALE = 0.5
+
 _PREFERRED = ("f32", "i32", "u8", "bool")
 """Element types of which the first that an operator takes is shown."""
 
@@ -91,8 +93,10 @@ def _is_plain(kind: TensorType) -> bool:
 def _evaluated(
     environment: Environment, schema: OpSchema, call: OpCall, start: float, distance: float
 ) -> tuple[str, ...] | None:
+    names = _names(schema, len(call.inputs))
     inputs = [
-        None if kind is None else _operand(kind, number, start, distance) for number, kind in enumerate(call.inputs)
+        None if kind is None else _operand(kind, number, start, distance, is_scale="scale" in name.split("_"))
+        for number, (name, kind) in enumerate(zip(names, call.inputs, strict=True))
     ]
     try:
         with np.errstate(all="ignore"):
@@ -101,7 +105,6 @@ def _evaluated(
         return None
     if not all(np.all(np.isfinite(result)) for result in results):
         return None
-    names = _names(schema, len(inputs))
     lines = [f"{name} = {_written(array)}" for name, array in zip(names, inputs, strict=True) if array is not None]
     last = len(schema.outputs) - 1
     outputs = [
@@ -115,12 +118,12 @@ def _evaluated(
         for spec in schema.settings
         if spec.name in call.settings and call.settings[spec.name] != spec.default
     ]
-    given = [
+    arguments = [
         f"{name}={name}" if number < len(schema.inputs) and schema.inputs[number].optional else name
         for number, (name, array) in enumerate(zip(names, inputs, strict=True))
         if array is not None
     ]
-    lines.append(f"op {schema.name}({', '.join([*given, *settings])}) >> {', '.join(outputs)};")
+    lines.append(f"op {schema.name}({', '.join([*arguments, *settings])}) >> {', '.join(outputs)};")
     return (*lines, *(f"{name} = {_written(result)}" for name, result in zip(outputs, results, strict=True)))
 
 
@@ -131,13 +134,16 @@ def _names(schema: OpSchema, count: int) -> list[str]:
     return [f"{spec.name}{number - last}" if spec.variadic else spec.name for number, spec in specs]
 
 
-def _operand(kind: TensorType, number: int, start: float, distance: float) -> npt.NDArray[Any]:
-    """Return small numbers, floats from ``start`` on; those of each second operand count down, so that two differ."""
+def _operand(kind: TensorType, number: int, start: float, distance: float, *, is_scale: bool) -> npt.NDArray[Any]:
+    """Return small numbers, floats from ``start`` on; those of each second operand count down, so that two differ.
+
+    Scales are positive.
+    """
     count = prod(kind.shape)
     if kind.dtype.name == "bool":
         numbers = np.arange(count) % 2 == 0
     elif kind.dtype.is_float:
-        numbers = start + np.arange(count) * distance * (1 + number)
+        numbers = (_LEAST_SCALE if is_scale else start) + np.arange(count) * distance * (1 + number)
     else:
         # Few different numbers: they may be indices.
         numbers = np.arange(count) % 3
