@@ -50,9 +50,9 @@ def _length(slot: Slice, value: Callable[[IntExpr], int | None]) -> str:
         if isinstance(term, Const):
             number += sign * term.value
         else:
-            known = value(term)
-            number += 0 if known is None else sign * known
-            terms[text(term)] += sign if known is None else 0
+            size = value(term)
+            number += 0 if size is None else sign * size
+            terms[text(term)] += sign if size is None else 0
     return _sum(terms, number)
 
 
