@@ -48,7 +48,7 @@ _TITLES = {
     Phase.VALIDATION: "when the graph meets a model and operators",
     Phase.DOCUMENT: "while a JSON document is read",
     Phase.RUN: "when the host runs steps",
-    Phase.OPENING: "on import",
+    Phase.OPENING: "when files, devices and plugins are opened",
     Phase.SYNTHESIS: "while a program is synthesised",
     Phase.FILE: "when a model file is read or written",
     Phase.PLUGIN: "by a plugin",
