@@ -32,6 +32,50 @@ NEEDS = {
         (),
         (),
     ),
+    "a counter": (
+        "persistent { n: i32; } block entry { cache.increment n; cache.read n >> m; return m; }",
+        (),
+        (),
+    ),
+    "a counter that goes down and is reset": (
+        "persistent { n: i32; } block entry { cache.decrement n; cache.reset n; return n; }",
+        (),
+        (),
+    ),
+    "a register": (
+        (
+            "dynamic { x: f32[2]; } persistent { h: f32[2]; } "
+            "block entry { cache.read h >> y; cache.write x >> h; return y; }"
+        ),
+        (),
+        (),
+    ),
+    "a cache that grows": (
+        (
+            "dynamic { x: f32[2]; } persistent { n: i32; M(i): f32[2] @auto_dim(i); } "
+            "block entry { cache.write x >> M[n]; cache.read M[] >> all; cache.increment n; return all; }"
+        ),
+        (),
+        (),
+    ),
+    "a size in a bound": (
+        "dynamic { x: f32[2]; } block entry { loop l (i in 0..L) { op relu(x) >> x; } return x; }",
+        (),
+        ("L",),
+    ),
+    "a size in a slot, an index and a setting": (
+        (
+            "dynamic { x: f32[2]; } persistent { M(i): f32 @auto_dim(i); } "
+            "block entry { cache.write x[P] >> M[S]; op fill(value=F) >> y; return y; }"
+        ),
+        (),
+        ("P", "S", "F"),
+    ),
+    "indices of loops": (
+        "dynamic { x: f32[4]; } block entry { loop l (i in 1..4) { assign t: f32[i]; transfer x[i] >> s; } return x; }",
+        (),
+        (),
+    ),
     "sizes": (
         "dynamic { x: f32[N, 2*M]; } block entry { assign y: f32[N, K]; op relu(x) >> y; return y; }",
         (),

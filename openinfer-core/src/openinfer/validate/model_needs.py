@@ -1,4 +1,4 @@
-"""Values that only a model can give a program: those of constants, and of sizes in types."""
+"""Values that only a model can give a program: those of constants, and of sizes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openinfer import symbolic
+from openinfer.dtypes import BY_NAME
 from openinfer.ir.graph import MemoryKind
-from openinfer.ir.nodes import Assign
-from openinfer.ir.temporaries import outputs
-from openinfer.ir.uses import reads
+from openinfer.ir.nodes import Op
+from openinfer.ir.temporaries import temporary_names, with_indices
+from openinfer.ir.uses import expressions, reads, writes
+from openinfer.ir.values import VarValue
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
     from openinfer.ir.graph import Graph, VarDecl
+    from openinfer.ir.nodes import Node
 
 _MOST_NAMED = 3
 
@@ -42,16 +45,33 @@ def model_needs(graph: Graph) -> ModelNeeds:
     """Return what a program takes from a model.
 
     These are constants, and variables that are read and never written, if they have no ``@init`` (a dynamic variable
-    has its values from the host); tables of tensors with a prefix; and sizes in the types of declarations.
+    has its values from the host); tables of tensors with a prefix; and sizes in types, bounds, slots, indices and
+    settings: names there that are neither variables nor indices of loops.
     """
     nodes = [node for _, node in graph.nodes()]
-    written = {name for node in nodes for name in outputs(node)}
+    written = {name for node in nodes for name in writes(node)}
     read = {name for node in nodes for name in reads(node)} - written
     declarations = [decl.name for decl in graph.vars.values() if _has_data_of_model(decl, decl.name in read)]
-    dims = [dim for decl in graph.vars.values() for dim in decl.dims]
-    dims += [dim for node in nodes if isinstance(node.kind, Assign) for dim in node.kind.dims]
-    sizes = dict.fromkeys(name for dim in dims for name in symbolic.names(dim))
-    return ModelNeeds(tuple(declarations), tuple(sizes))
+    return ModelNeeds(tuple(declarations), tuple(dict.fromkeys(_sizes(graph))))
+
+
+def _sizes(graph: Graph) -> Iterator[str]:
+    for decl in graph.vars.values():
+        for dim in decl.dims:
+            yield from symbolic.names(dim)
+    variables = temporary_names(graph).union(graph.vars)
+    for block in graph.blocks.values():
+        for node, indices in with_indices(block.nodes):
+            other = variables.union(indices, BY_NAME)
+            yield from (name for name in _names_in(node) if name not in other)
+
+
+def _names_in(node: Node) -> Iterator[str]:
+    """Yield the names in integer expressions, and those that are settings by themselves (words have quotes)."""
+    for expression in expressions(node):
+        yield from symbolic.names(expression)
+    if isinstance(node.kind, Op):
+        yield from (value.ref.name for value in node.kind.settings.values() if isinstance(value, VarValue))
 
 
 def _has_data_of_model(decl: VarDecl, is_only_read: bool) -> bool:
