@@ -72,7 +72,9 @@ def options_of_graph(context: click.Context) -> ProgramOptions:
 def _options(file: Path, program: str) -> ProgramOptions:
     table = _table(file, _tables(file), (), {_SECTION})
     programs = _table(file, table.get(_SECTION, {}), (_SECTION,))
-    entry = _table(file, programs.get(program, {}), (_SECTION, program), {each.name for each in fields(ProgramOptions)})
+    entry = _table(
+        file, programs.get(program, {}), (_SECTION, program), {option.name for option in fields(ProgramOptions)}
+    )
     texts = {key: value for key, value in entry.items() if key != "limits"}
     for key, value in texts.items():
         if not isinstance(value, str):

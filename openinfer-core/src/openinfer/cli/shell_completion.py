@@ -41,19 +41,19 @@ class _Fish(_Files, FishComplete):
 
 _CLASSES: tuple[type[ShellComplete], ...] = (_Bash, _Zsh, _Fish)
 
-SHELLS = tuple(each.name for each in _CLASSES)
+SHELLS = tuple(completer.name for completer in _CLASSES)
 """Shells that have a script."""
 
 
 def offer_files() -> None:
     """Let click answer the scripts with files where it has no completion of its own."""
-    for each in _CLASSES:
-        add_completion_class(each)
+    for completer in _CLASSES:
+        add_completion_class(completer)
 
 
 def script(root: click.Command, shell: str) -> str:
     """Return the script that completes the command ``openinfer`` in one of `SHELLS`."""
-    kind = next(each for each in _CLASSES if each.name == shell)
-    completer = kind(root, {}, "openinfer", VARIABLE)
+    kind = next(completer for completer in _CLASSES if completer.name == shell)
+    completion = kind(root, {}, "openinfer", VARIABLE)
     # `source` of bash would run bash to learn its version.
-    return completer.source_template % completer.source_vars()
+    return completion.source_template % completion.source_vars()
