@@ -72,7 +72,10 @@ def device_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def target_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--target NAME``: by default that of the project file; None where it has none."""
+    """Add ``--target NAME``: by default that of the project file, unless ``--arch`` names a device file.
+
+    The parameter ``target`` is None where neither has one. ``--arch`` has to be eager.
+    """
     text = "Synth target; by default that of --arch, or c."
     return click.option("--target", metavar="NAME", callback=_target, help=text)(function)
 
@@ -106,7 +109,8 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
 
 
 def _target(context: click.Context, _: click.Parameter, name: str | None) -> str | None:
-    return options_of_graph(context).target if name is None else name
+    # A device file names a target itself.
+    return options_of_graph(context).target if name is None and context.params.get("arch") is None else name
 
 
 def parse_size(text: str) -> tuple[str, int]:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @click.command(name="plan", short_help="Show the execution plan of a program, and the reasons for it.")
 @program_argument
-@click.option("--arch", metavar="FILE|NAME", help="Device file, or a name such as host; by default generic.")
+@click.option(
+    "--arch", is_eager=True, metavar="FILE|NAME", help="Device file, or a name such as host; by default generic."
+)
 @target_option
 @click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
 @size_option

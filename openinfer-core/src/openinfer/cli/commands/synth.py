@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 @click.command(name="synth", short_help="Generate source code from a program.")
 @program_argument
 @target_option
-@click.option("--arch", metavar="FILE|NAME", help="What the program is for: a device file, or a name such as host.")
+@click.option(
+    "--arch", is_eager=True, metavar="FILE|NAME", help="What the program is for: a device file, or a name such as host."
+)
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
 @click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
 @click.option("--prefix", metavar="NAME", help="Prefix of functions, types, macros and files (model).")
