@@ -149,3 +149,56 @@ def test_mistakes_in_a_project_file_are_reported(folder: Path, text: str, said: 
 
     assert (result.exit_code, said in result.stderr) == (1, True), result.stderr
     assert result.stderr.startswith("error[project-file]")
+
+
+BOUNDED = "dynamic { x: f32[2]; } block entry { loop l (i in 0..L) { op relu(x) >> x; } return x; }\n"
+
+
+def test_one_wrong_project_file_or_model_leaves_the_other_reports_in_order(folder: Path) -> None:
+    write_project(
+        '[program."nets/scaled.oi"]\nmodel = "absent.oinf"\n[program."plain.oi"]\nmodel = "scaled.oinf"\n'
+        '[program."sized.oi"]\nlimits = { N = 2 }\n'
+    )
+    Path("other").mkdir()
+    Path("other/openinfer.toml").write_text("[program")
+    Path("other/plain.oi").write_text(PLAIN)
+
+    result = run("check sized.oi other/plain.oi nets/scaled.oi plain.oi --target c --json")
+
+    found = [(finding["file"], finding["code"]) for finding in json.loads(result.stdout)]
+    assert (result.exit_code, found[:2]) == (1, [("other/plain.oi", "project-file"), ("nets/scaled.oi", found[1][1])])
+    assert "absent.oinf" in result.stdout
+
+
+def test_a_program_that_needs_a_model_is_a_finding_among_others(folder: Path) -> None:
+    (folder / "loop.oi").write_text(BOUNDED)
+
+    checked = run("check nets/scaled.oi loop.oi plain.oi --target c --json")
+    formatted = run("fmt --assign --check sized.oi plain.oi --json")
+
+    assert [(finding["file"], finding["code"]) for finding in json.loads(checked.stdout)] == [
+        ("nets/scaled.oi", "usage"),
+        ("loop.oi", "usage"),
+    ]
+    assert "loop.oi takes size `L` from a model" in checked.stdout
+    assert [len(document["findings"]) for document in json.loads(formatted.stdout)] == [1, 0]
+
+
+def test_a_bound_without_a_model_is_no_error(folder: Path) -> None:
+    (folder / "loop.oi").write_text(BOUNDED)
+
+    assert "sizes and types were not checked" in run("check loop.oi").output
+    assert run("check loop.oi --size L=2 --explain-types").exit_code == 0
+
+
+def test_types_are_assigned_for_the_limits_of_the_project_file(folder: Path) -> None:
+    write_project('[program."sized.oi"]\nlimits = { N = 8 }\n')
+
+    assert "assign y: f32[N];" in run("fmt sized.oi --assign --diff").stdout
+
+
+def test_a_device_file_wins_over_the_target_of_the_project_file(folder: Path) -> None:
+    write_project('[program."plain.oi"]\ntarget = "absent"\n')
+
+    assert run("plan plain.oi --arch host").exit_code == 0
+    assert "absent" in run("plan plain.oi").stderr

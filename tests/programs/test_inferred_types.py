@@ -330,7 +330,7 @@ def test_fmt_writes_inferred_declarations_out(files: tuple[Path, Path]) -> None:
 
 def test_fmt_needs_a_model_to_assign(files: tuple[Path, Path]) -> None:
     result = CliRunner().invoke(main, ["fmt", "--assign", str(files[0])])
-    assert (result.exit_code, "--assign needs --model" in result.stderr) == (2, True)
+    assert (result.exit_code, "give its file with --model" in result.stderr) == (1, True)
 
 
 def test_check_prints_the_types(files: tuple[Path, Path]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
@@ -18,6 +18,7 @@ from openinfer.diagnostics import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
+    from typing import Self
 
     from openinfer.cli.import_options import ImportChoices
     from openinfer.cli.run_values import Input
@@ -120,18 +121,60 @@ def opened_model(path: str | None, graph: Graph, name: str, sizes: Mapping[str, 
         UsageError: there is no path, and the program has values that only a model gives.
         ModelError: the file cannot be opened.
     """
-    from openinfer.model import Model, ModelLoader
-    from openinfer.validate.model_needs import model_needs
+    from openinfer.model import ModelLoader
 
     if path is not None:
         with ModelLoader.open(path) as model:
             yield model
         return
-    needs, values = model_needs(graph), sizes or {}
-    missing = needs.without(values)
+    yield model_without_file(graph, name, sizes or {})
+
+
+def model_without_file(graph: Graph, name: str, sizes: Mapping[str, int]) -> Model:
+    """Return a model that has nothing but the sizes of a program.
+
+    Args:
+        graph: the program.
+        name: its file, for messages.
+        sizes: values; those that the program does not use are left out.
+
+    Raises:
+        UsageError: the program has values that only a model gives.
+    """
+    from openinfer.model import Model
+    from openinfer.validate.model_needs import model_needs
+
+    needs = model_needs(graph)
+    missing = needs.without(sizes)
     if missing:
         raise click.UsageError(f"{name} takes {missing} from a model: give its file with --model (-m)")
-    yield Model.from_arrays(sizevars={size: values[size] for size in needs.sizes})
+    return Model.from_arrays(sizevars={size: sizes[size] for size in needs.sizes})
+
+
+class OpenModels:
+    """The models of several programs, each opened once, and all closed at the end of a ``with`` block."""
+
+    def __init__(self) -> None:
+        self._models: dict[str, Model] = {}
+        self._files = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.close()
+
+    def at(self, path: str) -> Model:
+        """Return the model of a file.
+
+        Raises:
+            ModelError, OSError: it cannot be opened.
+        """
+        from openinfer.model import ModelLoader
+
+        if path not in self._models:
+            self._models[path] = self._files.enter_context(ModelLoader.open(path))
+        return self._models[path]
 
 
 def is_imported(argument: str) -> bool:

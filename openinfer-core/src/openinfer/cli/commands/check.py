@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -14,12 +15,12 @@ from openinfer.cli.findings import as_json, type_as_json
 from openinfer.cli.graph_argument import read_program
 from openinfer.cli.import_options import import_options
 from openinfer.cli.options import limit_option, size_option
-from openinfer.cli.program_argument import ProgramArgument, is_imported
+from openinfer.cli.program_argument import OpenModels, ProgramArgument, is_imported, model_without_file
 from openinfer.cli.program_files import program_files
 from openinfer.cli.project_file import program_options_of
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import Diagnostic, Severity, Source, as_errors, printable, render
-from openinfer.errors import DslSyntaxError, SerializationError
+from openinfer.errors import DslSyntaxError, OpenInferError, SerializationError
 from openinfer.ir.text import node_desc
 
 if TYPE_CHECKING:
@@ -76,16 +77,15 @@ def command(
     if limits and device is None and target is None:
         raise click.UsageError("--limit is for a device or a target: name one with --device or --target")
     places = Places(device, target, sizes, limits)
-    asked = Asked(places, strict, explain_types)
+    options = CheckOptions(places, strict, explain_types)
     reports: list[Report] = []
     if imported is None:
         choices.refuse_for(", ".join(graphs))
-        for path, files in _by_model(program_files(graphs), model).items():
-            reports += _reports(files, path, asked)
+        reports += _reports(program_files(graphs), model, options)
     else:
         argument = ProgramArgument(graph=imported, model=model, choices=choices)
         with argument.opened(strict=strict) as program:
-            report = _report(imported, partial(_reading, program.graph, imported), program.model, asked)
+            report = _report(imported, partial(_reading, program.graph, imported), program.model, options)
             reports += [report, *_unused([report], program.model, model or imported)]
     if json_wanted:
         findings = [{"file": report.file, **as_json(finding)} for report in reports for finding in report.findings]
@@ -113,23 +113,34 @@ def _imported(graphs: Sequence[str]) -> str | None:
     return imported
 
 
-def _by_model(files: Sequence[str], model: str | None) -> Mapping[str | None, Sequence[str]]:
-    """Return programs by the model to check them against: that of the command line, or else of their project file."""
-    groups: dict[str | None, list[str]] = {}
-    for file in files:
-        groups.setdefault(model or program_options_of(file).model, []).append(file)
-    return groups
+def _reports(files: Sequence[str], path: str | None, options: CheckOptions) -> Sequence[Report]:
+    """Return the reports about programs in the order of their files, and then about their models.
 
+    Args:
+        path: file of the model of all programs, by default that of the project file of each.
 
-def _reports(files: Sequence[str], path: str | None, asked: Asked) -> Sequence[Report]:
-    """Return the reports about programs that share a model, and about the model."""
-    if path is None:
-        return [_report(file, partial(read_program, file), None, asked) for file in files]
-    from openinfer.model import ModelLoader
-
-    with ModelLoader.open(path) as model:
-        reports = [_report(file, partial(read_program, file), model, asked) for file in files]
-        return [*reports, *_unused(reports, model, path)]
+    Raises:
+        ModelError, OSError: the model of all programs cannot be opened.
+    """
+    by_model: dict[str, list[Report]] = {}
+    reports: list[Report] = []
+    with OpenModels() as models:
+        if path is not None:
+            models.at(path)
+        for file in files:
+            try:
+                project = program_options_of(file)
+                own_path = path or project.model
+                model = None if own_path is None else models.at(own_path)
+            except (OpenInferError, OSError) as error:
+                reports.append(Report(file, findings_of(error), is_read=False))
+                continue
+            report = _report(file, partial(read_program, file), model, options.with_limits(project.limits))
+            reports.append(report)
+            if own_path is not None:
+                by_model.setdefault(own_path, []).append(report)
+        unused = [_unused(programs, models.at(own_path), own_path) for own_path, programs in by_model.items()]
+    return [*reports, *chain.from_iterable(unused)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,25 +168,21 @@ class Places:
     sizes: Mapping[str, int]
     limits: Mapping[str, int]
 
-    def with_limits(self, limits: Mapping[str, int]) -> Places:
-        """Return these places with limits where they have no others of the same names."""
-        return replace(self, limits={**limits, **self.limits})
-
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckOptions:
     """What is reported about each program."""
 
     places: Places
     strict: bool
     explain_types: bool
 
-    def refuse_without_model(self) -> None:
-        """Refuse options that are about sizes and types.
+    def with_limits(self, limits: Mapping[str, int]) -> CheckOptions:
+        """Return these options with limits where they have no others of the same names."""
+        return replace(self, places=replace(self.places, limits={**limits, **self.places.limits}))
 
-        Raises:
-            UsageError: one was written.
-        """
+    def refused_without_model(self) -> Sequence[str]:
+        """Return why options that are about sizes and types cannot hold for a program without them."""
         places = self.places
         needs = {
             "--device needs --model: what a device runs depends on sizes and types": places.device,
@@ -183,9 +190,7 @@ class Asked:
             "--size needs --model: it takes the place of a size of the model": places.sizes,
             "--explain-types needs --model: types follow from sizes and tensors": self.explain_types,
         }
-        for message, value in needs.items():
-            if value:
-                raise click.UsageError(message)
+        return [message for message, value in needs.items() if value]
 
 
 def _reading(graph: Graph, file: str) -> Reading:
@@ -195,7 +200,7 @@ def _reading(graph: Graph, file: str) -> Reading:
     return Reading(source=Source(file, ""), graph=graph)
 
 
-def _report(file: str, read: Callable[[], Reading], model: Model | None, asked: Asked) -> Report:
+def _report(file: str, read: Callable[[], Reading], model: Model | None, options: CheckOptions) -> Report:
     """Return the findings about a program; without a model those that need none."""
     try:
         reading = read()
@@ -204,28 +209,18 @@ def _report(file: str, read: Callable[[], Reading], model: Model | None, asked: 
         return Report(
             file, findings_of(error), is_read=bool(getattr(error, "diagnostics", ())), has_model=model is not None
         )
-    places = asked.places.with_limits(program_options_of(file).limits)
-    known = model or _own_model(reading.graph, places, asked)
-    found, resolved = _findings(reading, known, places)
-    types = _types(resolved, known) if asked.explain_types and known is not None and resolved is not None else ()
-    findings = as_errors(found) if asked.strict else found
-    return Report(file, findings, types=types, resolved=resolved, has_model=known is not None)
-
-
-def _own_model(graph: Graph, places: Places, asked: Asked) -> Model | None:
-    """Return a model without tensors for a program that takes nothing from one; None for others.
-
-    Raises:
-        UsageError: there is none, and options are about sizes and types.
-    """
-    from openinfer.model import Model
-    from openinfer.validate.model_needs import model_needs
-
-    needs, values = model_needs(graph), {**places.limits, **places.sizes}
-    if needs.without(values):
-        asked.refuse_without_model()
-        return None
-    return Model.from_arrays(sizevars={name: values[name] for name in needs.sizes})
+    places = options.places
+    refused: Sequence[Diagnostic] = ()
+    if model is None:
+        try:
+            model = model_without_file(reading.graph, file, {**places.limits, **places.sizes})
+        except click.UsageError as error:
+            why = error.message
+            refused = [Diagnostic(code="usage", message=text, hint=why) for text in options.refused_without_model()]
+    findings, resolved = _findings(reading, model, places)
+    findings = [*refused, *(as_errors(findings) if options.strict else findings)]
+    types = _types(resolved, model) if options.explain_types and model is not None and resolved is not None else ()
+    return Report(file, findings, types=types, resolved=resolved, has_model=model is not None)
 
 
 def _types(resolved: ResolvedGraph, model: Model) -> Sequence[InferredType]:

@@ -16,7 +16,7 @@ import click
 from openinfer.cli import failures
 from openinfer.cli.findings import as_json
 from openinfer.cli.graph_argument import STANDARD_INPUT
-from openinfer.cli.program_argument import opened_model
+from openinfer.cli.program_argument import OpenModels, model_without_file
 from openinfer.cli.program_files import program_files
 from openinfer.cli.project_file import program_options_of
 from openinfer.cli.terminal import print_document, wants_colour, width_of
@@ -25,7 +25,6 @@ from openinfer.dsl import decoded, text_of_file
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.upgrade import Change, upgrade
 from openinfer.errors import OpenInferError
-from openinfer.model import ModelLoader
 from openinfer.regular_files import read_bounded
 from openinfer_oinf.atomicfile import AtomicFile
 
@@ -34,6 +33,9 @@ if TYPE_CHECKING:
 
     from openinfer.model import Model
     from openinfer.validate.inference import InferredType
+
+
+_STANDARD_INPUT_NAME = "<standard input>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +104,20 @@ def command(
         raise click.UsageError("--model goes with --assign or --upgrade, and neither is given")
     if assigning and upgrading:
         raise click.UsageError("--upgrade with --model declares temporaries too: leave --assign out")
-    change = partial(_upgraded, path=model) if upgrading else partial(_assigned, path=model) if assigning else _laid_out
     changes_files = not (check or diff)
     outcomes: list[Outcome] = []
     documents: list[dict[str, Any]] = []
-    for file in program_files(files):
-        outcome = _outcome(file, change)
-        outcome = _written(file, outcome) if changes_files else outcome
-        outcomes.append(outcome)
-        if json_wanted:
-            documents.append(_document(file, outcome, with_diff=diff))
-        else:
-            _report(file, outcome, check=check, diff=diff, is_upgrade=upgrading)
+    with OpenModels() as models:
+        with_model = _upgraded if upgrading else _assigned if assigning else None
+        change = partial(with_model, path=model, models=models) if with_model else _laid_out
+        for file in program_files(files):
+            outcome = _outcome(file, change)
+            outcome = _written(file, outcome) if changes_files else outcome
+            outcomes.append(outcome)
+            if json_wanted:
+                documents.append(_document(file, outcome, with_diff=diff))
+            else:
+                _report(file, outcome, check=check, diff=diff, is_upgrade=upgrading)
     if json_wanted:
         print_document(documents)
     elif len(outcomes) != 1:
@@ -161,7 +165,7 @@ def _outcome(file: str, change: Callable[[str, str], Outcome]) -> Outcome:
     try:
         before = _read(file, name)
         return change(before, name)
-    except (OpenInferError, OSError) as error:
+    except (OpenInferError, click.UsageError, OSError) as error:
         return Outcome(before, None, error=error)
 
 
@@ -169,27 +173,26 @@ def _laid_out(text: str, name: str) -> Outcome:
     return Outcome(text, formatted(text, name=name))
 
 
-def _upgraded(text: str, name: str, *, path: str | None) -> Outcome:
+def _upgraded(text: str, name: str, *, path: str | None, models: OpenModels) -> Outcome:
     """Return a text without earlier syntax; with the file of a model, also with the declarations that it determines.
 
     Raises:
         ModelError: the model cannot be opened.
     """
     if path is None:
-        found = upgrade(text, name=name)
-        return Outcome(text, found.text, found.changes, found.error, found.divisions)
-    with ModelLoader.open(path) as model:
-        found = upgrade(text, name=name, type_of=partial(_type_of, model))
-    changes, after = found.changes, found.text
+        rewritten = upgrade(text, name=name)
+        return Outcome(text, rewritten.text, rewritten.changes, rewritten.error, rewritten.divisions)
+    rewritten = upgrade(text, name=name, type_of=partial(_type_of, models.at(path)))
+    changes, after = rewritten.changes, rewritten.text
     if after is not None and changes:
         try:
-            assigned = _assigned(after, name, path=path)
+            assigned = _assigned(after, name, path=path, models=models)
         except OpenInferError as error:
             why = str(error).partition("\n")[0]
             changes = (*changes, Change(0, f"temporaries stay undeclared, the program does not fit the model: {why}"))
         else:
             after, changes = assigned.after, (*changes, *assigned.changes)
-    return Outcome(text, after, changes, found.error, found.divisions)
+    return Outcome(text, after, changes, rewritten.error, rewritten.divisions)
 
 
 def _type_of(model: Model, data: str, is_pattern: bool) -> str | None:
@@ -204,7 +207,7 @@ def _type_of(model: Model, data: str, is_pattern: bool) -> str | None:
     return types.pop() if len(types) == 1 else None
 
 
-def _assigned(text: str, name: str, *, path: str | None) -> Outcome:
+def _assigned(text: str, name: str, *, path: str | None, models: OpenModels) -> Outcome:
     """Return a text with the inferred declarations written out.
 
     Args:
@@ -222,19 +225,21 @@ def _assigned(text: str, name: str, *, path: str | None) -> Outcome:
 
     plain = formatted(text, name=name)
     program = graph(plain, name=name)
-    with opened_model(path or program_options_of(name).model, program, name) as model:
-        types = inferred_types(resolve(program, model), model, Environment.default())
-    found = with_assigns(plain, program, types)
+    options = program_options_of(STANDARD_INPUT if name == _STANDARD_INPUT_NAME else name)
+    path = path or options.model
+    model = models.at(path) if path is not None else model_without_file(program, name, options.limits)
+    types = inferred_types(resolve(program, model), model, Environment.default())
+    assigned = with_assigns(plain, program, types)
     left = (
-        Change(_line(each), f"not declared, its shape is known only when the program runs: {each}")
-        for each in found.left
+        Change(_line(type_), f"not declared, its shape is known only when the program runs: {type_}")
+        for type_ in assigned.left
     )
-    changes = [*(Change(_line(each), f"assign {each};") for each in found.written), *left]
-    return Outcome(text, formatted(found.text, name=name), tuple(changes))
+    changes = [*(Change(_line(type_), f"assign {type_};") for type_ in assigned.written), *left]
+    return Outcome(text, formatted(assigned.text, name=name), tuple(changes))
 
 
-def _line(found: InferredType) -> int:
-    return found.span.line if found.span is not None else 0
+def _line(type_: InferredType) -> int:
+    return type_.span.line if type_.span is not None else 0
 
 
 def _read(file: str, name: str) -> str:
@@ -242,7 +247,7 @@ def _read(file: str, name: str) -> str:
 
 
 def _name(file: str) -> str:
-    return "<standard input>" if file == STANDARD_INPUT else file
+    return _STANDARD_INPUT_NAME if file == STANDARD_INPUT else file
 
 
 def _written(file: str, outcome: Outcome) -> Outcome:
