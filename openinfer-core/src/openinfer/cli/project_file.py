@@ -72,6 +72,9 @@ def options_of_graph(context: click.Context) -> ProgramOptions:
 def _options(file: Path, program: str) -> ProgramOptions:
     table = _table(file, _tables(file), (), {_SECTION})
     programs = _table(file, table.get(_SECTION, {}), (_SECTION,))
+    absent = next((name for name in programs if not (file.parent / name).is_file()), None)
+    if absent is not None:
+        raise _wrong(file, (_SECTION, absent), f"there is no such program: names are relative to {file.parent}")
     entry = _table(
         file, programs.get(program, {}), (_SECTION, program), {option.name for option in fields(ProgramOptions)}
     )
