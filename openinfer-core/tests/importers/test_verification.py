@@ -51,6 +51,23 @@ def test_the_original_adds_products_of_signed_bytes_exactly(tmp_path: Path) -> N
     assert set(outputs["y"].reshape(-1).tolist()) == {64 * 127 * 255}
 
 
+def test_an_original_without_exact_sums_runs_all_the_same(tmp_path: Path) -> None:
+    """ONNX Runtime has no kernel of QGemm on such processors where sums of weights with sign have to be exact."""
+    constants = weights(
+        s=np.float32(0.5), z=np.uint8(2), w=np.full((3, 2), 5, np.int8), t=np.float32(0.25), v=np.int8(0)
+    )
+    proto = model(
+        [node("QGemm", "x s z w t v", "y", domain="com.microsoft")],
+        [info("x", [1, 3], TensorProto.UINT8)],
+        [info("y", [1, 2])],
+        constants,
+    )
+    proto.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    original = originals.opened(saved(proto, tmp_path), ImportOptions())
+    outputs = original.run({"x": np.full((1, 3), 4, np.uint8)})
+    assert outputs["y"].tolist() == [[3.75, 3.75]]
+
+
 def spoilt(path: Path, name: str) -> Any:
     """Return an import one of whose weights is wrong."""
     imported = load(path)

@@ -40,8 +40,6 @@ def of_runtime(proto: Any, inputs: dict[str, Any]) -> list[Any]:
     runtime = pytest.importorskip("onnxruntime", reason="programs are compared with onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 4
-    # Without it sums of products of signed bytes overflow 16 bits on x86 processors without VNNI.
-    options.add_session_config_entry("session.x64quantprecision", "1")
     session = runtime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, inputs)
 

@@ -104,14 +104,26 @@ class OnnxOriginal:
             reference, onnx = onnx_module("onnx.reference"), onnx_module()
             proto = onnx.load_from_string(model) if isinstance(model, bytes) else model
             return self._call(reference.ReferenceEvaluator, proto, failing=_LOADING)
+        try:
+            return self._session_of(model, optimise=optimise, exact_bytes=True)
+        except ModelImportError:
+            # Some operators have no kernel then, such as QGemm on weights with sign.
+            return self._session_of(model, optimise=optimise, exact_bytes=False)
+
+    def _session_of(self, model: str | bytes, *, optimise: bool, exact_bytes: bool) -> Any:
+        """Return a session of ONNX Runtime.
+
+        Args:
+            exact_bytes: whether to ask for exact sums of products of bytes without and with sign: they overflow 16 bits
+                on x86 processors without VNNI else.
+        """
         options = self._runtime.SessionOptions()
         options.log_severity_level = 3
         # The arena keeps what the largest step needed.
         options.enable_cpu_mem_arena = False
         # Threads share trees, and the rows of a hidden state that is quantised: results depend on how many there are.
         options.intra_op_num_threads = 1
-        # Without it sums of products of signed bytes overflow 16 bits on x86 processors without VNNI.
-        options.add_session_config_entry("session.x64quantprecision", "1")
+        options.add_session_config_entry("session.x64quantprecision", str(int(exact_bytes)))
         if not optimise:
             options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         providers = ["CPUExecutionProvider"]
