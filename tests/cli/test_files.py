@@ -61,7 +61,7 @@ def outcome(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
         ("openinfer", "run net.oi -m m.oinf --batch in.npz --output o=all.npz", "all.npz"),
         ("openinfer", "synth short.oi -m m.oinf --target c -o bundle", "bundle"),
         ("openinfer", "graph net.oi --html -o page.html", "page.html"),
-        ("openinfer", "ops --markdown pages", "pages/abs.md"),
+        ("openinfer", "ops --markdown pages", "pages/add.md"),
         ("openinfer", "fmt long.oi", "long.oi"),
         ("openinfer_oinf", "extract w.oinf w -o w.npy", "w.npy"),
         ("openinfer_oinf", "upgrade w.oinf u.oinf", "u.oinf"),
