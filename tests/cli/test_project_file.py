@@ -135,9 +135,9 @@ def test_the_nearest_project_file_counts(folder: Path) -> None:
     ("text", "said"),
     [
         ("[program", "openinfer.toml: not TOML"),
-        ("[programs]\n", "openinfer.toml: programs: there is no such key: did you mean `program`?"),
-        ('[program."plane.oi"]\n', 'program."plane.oi": there is no such program: names are relative to .'),
-        ('[program."plain.oi"]\ndevise = "c"\n', '"plain.oi".devise: there is no such key: did you mean `device`?'),
+        ("[programs]\n", "openinfer.toml: programs: unknown key: did you mean `program`?"),
+        ('[program."plane.oi"]\n', 'program."plane.oi": no such program: names are relative to .'),
+        ('[program."plain.oi"]\ndevise = "c"\n', '"plain.oi".devise: unknown key: did you mean `device`?'),
         ('[program."plain.oi"]\ndevice = 3\n', '"plain.oi".device: expected a text, found 3'),
         ('[program."plain.oi"]\nlimits = { t = "8" }\n', ".limits.t: expected a number of 1 or more, found '8'"),
         ('program."plain.oi" = "c"\n', """"plain.oi": expected a table, found 'c'"""),

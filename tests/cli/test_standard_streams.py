@@ -188,7 +188,7 @@ def test_a_failure_whose_document_cannot_be_written_is_text(folder: Path) -> Non
         (
             2,
             [
-                "error[usage]: there is no option --nonsense: did you mean `--no-feed` or `--seed`?",
+                "error[usage]: unknown option --nonsense: did you mean `--no-feed` or `--seed`?",
                 f"  help: {RUN_FORM}",
             ],
         ),

@@ -160,7 +160,7 @@ def test_a_switch_keeps_a_command_of_a_plugin_out(monkeypatch: pytest.MonkeyPatc
         loader._loaded_once.cache_clear()
 
     assert result.exit_code == 2
-    assert "there is no command 'their-command'" in result.output
+    assert "unknown command 'their-command'" in result.output
 
 
 def leaves() -> None:
@@ -212,7 +212,7 @@ def test_an_unknown_command_is_a_usage_error_with_a_hint() -> None:
     result = run("plugin")
 
     assert result.exit_code == 2
-    assert "there is no command 'plugin': did you mean `plugins`" in result.output
+    assert "unknown command 'plugin': did you mean `plugins`" in result.output
 
 
 def raising(error: BaseException) -> Any:

@@ -77,4 +77,4 @@ def test_kinds_are_listed_and_a_misspelt_one_gets_a_hint() -> None:
 
     assert {line.split()[0] for line in listed.output.splitlines()[1:]} == set(kinds())
     assert misspelt.exit_code == 2
-    assert "there is no kind 'reducton': did you mean `reduction`?" in misspelt.stderr
+    assert "unknown kind 'reducton': did you mean `reduction`?" in misspelt.stderr

@@ -100,7 +100,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     command = next((each for each in arguments if not each.startswith("-")), None)
     if command is not None and command not in known:
         hint = did_you_mean(command, known) or "`oinf --help` lists them"
-        parser.error(f"there is no command {command!r}: {hint}")
+        parser.error(f"unknown command {command!r}: {hint}")
     return parser.parse_args(arguments)
 
 

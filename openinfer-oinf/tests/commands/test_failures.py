@@ -100,7 +100,7 @@ def test_failures_are_one_document(folder, capsys, command, code, status):
         (
             "zzzzz",
             (
-                "error[E_USAGE]: there is no command 'zzzzz': `oinf --help` lists them\n"
+                "error[E_USAGE]: unknown command 'zzzzz': `oinf --help` lists them\n"
                 "  help: usage: oinf [OPTIONS] COMMAND ...; `oinf --help` lists the options\n"
             ),
         ),
@@ -152,7 +152,7 @@ def test_an_interrupt_is_reported_in_a_line(folder, capsys, monkeypatch):
 @pytest.mark.parametrize(("wrong", "meant"), [("inspet", "inspect"), ("quantise", "quantize"), ("verfy", "verify")])
 def test_misspelt_commands_are_suggested(capsys, wrong, meant):
     assert ended([wrong, "m.oinf"]) == 2
-    assert f"there is no command '{wrong}': did you mean `{meant}`?" in capsys.readouterr().err
+    assert f"unknown command '{wrong}': did you mean `{meant}`?" in capsys.readouterr().err
     assert ended([wrong, "m.oinf", "--json"]) == 2
     assert f"did you mean `{meant}`?" in json.loads(capsys.readouterr().out)["error"]["message"]
 

@@ -118,9 +118,9 @@ def left_to_another(spec: DeviceSpec, environment: Environment) -> str:
 def targets(environment: Environment) -> Iterator[Fact]:
     """Yield the synth targets."""
     for name, spec in sorted(environment.targets.items()):
-        found = probe(spec, environment.owner("synth target", name))
-        detail = "; ".join(part for part in (spec.summary, found.detail) if part)
-        yield Fact(name, "ok" if found.available else "missing", detail)
+        tools = probe(spec, environment.owner("synth target", name))
+        detail = "; ".join(part for part in (spec.summary, tools.detail) if part)
+        yield Fact(name, "ok" if tools.available else "missing", detail)
 
 
 def compilers() -> Iterator[Fact]:

@@ -111,7 +111,7 @@ def _mistake(error: click.ClickException) -> str:
     """Return what is wrong with a command line, as other errors say it: without a capital and a full stop."""
     if isinstance(error, click.NoSuchOption):
         near = did_you_mean(error.option_name, error.possibilities or ())
-        return f"there is no option {error.option_name}{f': {near}' if near else ''}"
+        return f"unknown option {error.option_name}{f': {near}' if near else ''}"
     message = error.format_message().removesuffix(".")
     return f"{message[:1].lower()}{message[1:]}" if message[1:2].islower() else message
 

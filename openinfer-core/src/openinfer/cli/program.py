@@ -68,7 +68,7 @@ class Program(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             hint = did_you_mean(args[0], self.list_commands(ctx)) or f"`{ctx.command_path} --help` lists them"
-            ctx.fail(f"there is no command {args[0]!r}: {hint}")
+            ctx.fail(f"unknown command {args[0]!r}: {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

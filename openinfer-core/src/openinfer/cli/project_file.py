@@ -74,7 +74,7 @@ def _options(file: Path, program: str) -> ProgramOptions:
     programs = _table(file, table.get(_SECTION, {}), (_SECTION,))
     absent = next((name for name in programs if not (file.parent / name).is_file()), None)
     if absent is not None:
-        raise _wrong(file, (_SECTION, absent), f"there is no such program: names are relative to {file.parent}")
+        raise _wrong(file, (_SECTION, absent), f"no such program: names are relative to {file.parent}")
     entry = _table(
         file, programs.get(program, {}), (_SECTION, program), {option.name for option in fields(ProgramOptions)}
     )
@@ -97,15 +97,13 @@ def _tables(file: Path) -> dict[str, Any]:
         raise OpenInferError(f"{file}: not TOML: {error}", code="project-file") from error
 
 
-def _table(file: Path, value: object, place: tuple[str, ...], known: set[str] | None = None) -> dict[str, Any]:
+def _table(file: Path, value: object, place: tuple[str, ...], keys: set[str] | None = None) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _wrong(file, place, f"expected a table, found {value!r}")
     table = cast("dict[str, Any]", value)
-    unknown = next((key for key in table if known is not None and key not in known), None)
-    if known is not None and unknown is not None:
-        raise _wrong(
-            file, (*place, unknown), f"there is no such key: {near_or_known(unknown, sorted(known), 'the keys')}"
-        )
+    unknown = next((key for key in table if keys is not None and key not in keys), None)
+    if keys is not None and unknown is not None:
+        raise _wrong(file, (*place, unknown), f"unknown key: {near_or_known(unknown, sorted(keys), 'the keys')}")
     return table
 
 

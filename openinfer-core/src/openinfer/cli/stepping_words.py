@@ -90,7 +90,7 @@ def word(text: str) -> Word:
         listed = ", ".join(each.name for each in begun)
         raise ExecutionError(f"{text!r} may be {listed}: write more of it", code=CODE)
     hint = did_you_mean(text, [each.name for each in WORDS]) or "`help` lists them"
-    raise ExecutionError(f"there is no command {text!r}: {hint}", code=CODE)
+    raise ExecutionError(f"unknown command {text!r}: {hint}", code=CODE)
 
 
 def breakpoint_of(text: str) -> Breakpoint:

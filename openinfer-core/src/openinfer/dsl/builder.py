@@ -249,7 +249,7 @@ class GraphBuilder:
         place = self._sites.here()
         named = settings_of(settings, place)
         targets = (outputs,) if isinstance(outputs, str | Ref) else outputs
-        arguments = (*((operand(given, place), place) for given in inputs), *named)
+        arguments = (*((operand(value, place), place) for value in inputs), *named)
         self._add(OpStatement(name_of(op), arguments, tuple(map(target, targets))), hints, place)
 
     def transfer(self, source: str | Ref, to: str | Ref, *, hints: Mapping[str, Given] = _NONE) -> None:

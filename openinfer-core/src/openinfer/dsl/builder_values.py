@@ -142,13 +142,13 @@ def reference(given: str | Ref) -> Ref:
     return _checked(given) if isinstance(given, Ref) else _read("reference", given, reference_of)
 
 
-def operand(given: str | Ref | float, place: Place) -> Ref:
+def operand(value: str | Ref | float, place: Place) -> Ref:
     """Return the variable, prefix table entry or number that an operator takes."""
-    if isinstance(given, Number):
-        return given
-    if isinstance(given, str | Ref):
-        return reference(given)
-    literal = _literal(given, place, largest=U64_MAX)
+    if isinstance(value, Number):
+        return value
+    if isinstance(value, str | Ref):
+        return reference(value)
+    literal = _literal(value, place, largest=U64_MAX)
     return Number(value=number_value(cast("float", literal.value)))
 
 

@@ -65,19 +65,19 @@ def _part_hint(rule: str, text: str, start: int, place: Place, expected: Set[str
 
 def _rule_hint(rule: str, text: str, before: str, place: Place) -> str | None:
     """Return a hint for mistakes of one kind of statement."""
-    found = text[place.start : place.end]
-    if rule == "branch" and found == "=":
+    word = text[place.start : place.end]
+    if rule == "branch" and word == "=":
         return "the condition and the blocks have no names: write `branch ready then_block else_block;`"
     if rule == "declaration":
         return _declaration_hint(text, before, place)
-    if rule == "assign" and found == "(" and ":" in before:
+    if rule == "assign" and word == "(" and ":" in before:
         return "extents are written in brackets, such as `f32[B, D]`"
-    if found == "@":
+    if word == "@":
         return _NO_ATTRIBUTES
     is_target = re.search(rf">>\s*{_NAME}$", before) is not None
-    if rule in ("op", "transfer", "cache_read") and found == "[" and is_target:
+    if rule in ("op", "transfer", "cache_read") and word == "[" and is_target:
         return "prefix table entries are read-only, and cache entries are written by cache.write"
-    return _input_hint(before, found) if rule in ("op", "transfer") and ">>" not in before else None
+    return _input_hint(before, word) if rule in ("op", "transfer") and ">>" not in before else None
 
 
 def _input_hint(before: str, found: str) -> str | None:
@@ -135,8 +135,8 @@ def _is_next_declaration(text: str, before: str, place: Place) -> bool:
     """Whether a declaration goes on with a comma, or with the next declaration."""
     if ":" not in before or before.count("[") > before.count("]"):
         return False
-    found = text[place.start : place.end]
-    return found == "," or bool(re.fullmatch(_NAME, found) and _COLON.match(text, place.end))
+    word = text[place.start : place.end]
+    return word == "," or bool(re.fullmatch(_NAME, word) and _COLON.match(text, place.end))
 
 
 def _token_hint(rule: str, text: str, place: Place, found: str, before: str) -> str | None:

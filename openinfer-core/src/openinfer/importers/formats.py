@@ -250,8 +250,8 @@ def _importer_of(file: Path, environment: Environment) -> ImporterSpec:
         return spec
     if file.is_dir():
         raise ModelImportError(f"cannot read {str(file)!r}: {os.strerror(errno.EISDIR)}", code="import-file")
-    known = ", ".join(f"{spec.name} ({', '.join(spec.suffixes)})" for spec in importers) or "none installed"
-    message = f"{str(file)!r} is of no format that can be imported; known: {known}"
+    supported = ", ".join(f"{spec.name} ({', '.join(spec.suffixes)})" for spec in importers) or "none installed"
+    message = f"{str(file)!r} is of no format that can be imported; known: {supported}"
     raise ModelImportError(message, code="import-format")
 
 

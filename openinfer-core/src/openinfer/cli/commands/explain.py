@@ -33,11 +33,11 @@ def command(*, code: str | None, list_wanted: bool, markdown: bool, json_wanted:
 
 
 def _list(*, json_wanted: bool) -> None:
-    known = [explanation(code) for code in dict.fromkeys([*codes(), *format_codes(), *plugin_codes()])]
+    explanations = [explanation(code) for code in dict.fromkeys([*codes(), *format_codes(), *plugin_codes()])]
     if json_wanted:
-        print_document([{"code": one.code, "phase": one.phase.value} for one in known])
+        print_document([{"code": one.code, "phase": one.phase.value} for one in explanations])
         return
-    click.echo(table(("code", "found"), [(one.code, one.phase.title) for one in known]))
+    click.echo(table(("code", "found"), [(one.code, one.phase.title) for one in explanations]))
 
 
 def _explain(code: str, *, json_wanted: bool) -> None:

@@ -78,7 +78,7 @@ def new(*, name: str, chosen: tuple[str, ...], folder: str) -> None:
     for kind in chosen:
         if kind not in skeletons:
             hint = did_you_mean(kind, skeletons) or f"the kinds are {', '.join(skeletons)}"
-            raise click.UsageError(f"there is no kind {kind!r}: {hint}")
+            raise click.UsageError(f"unknown kind {kind!r}: {hint}")
     target = Path(folder) / name
     texts = package(name, [skeletons[kind] for kind in dict.fromkeys(chosen)])
     # A folder that is there may hold work of the user.
