@@ -117,8 +117,8 @@ def test_inputs_of_the_command_line_are_shared_and_random_ones_differ(files: Pat
         (["--state-per", "input"], "--state-per is about the inputs of --batch"),
         (["--batch", "x.npz", "--state", "s.oinf"], "--state does not go with --batch"),
         (["--batch", "x.npz", "--steps", "0"], "--steps 0 does not go with --batch"),
-        (["--batch", "x.npz", "--workers", "0"], "Invalid value for '--workers'"),
-        (["--batch", "x.npz", "--timeout", "0"], "Invalid value for '--timeout'"),
+        (["--batch", "x.npz", "--workers", "0"], "invalid value for '--workers'"),
+        (["--batch", "x.npz", "--timeout", "0"], "invalid value for '--timeout'"),
         (["--timeout", "1"], "--timeout is about the inputs of --batch"),
     ],
 )

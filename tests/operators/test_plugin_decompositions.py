@@ -49,7 +49,8 @@ def operator(name: str, infer: Any, decompose: Any, *inputs: InputSpec, outputs:
 
 
 def greatest(inputs: Sequence[TensorType], *_: object) -> tuple[TensorType, ...]:
-    return TensorType(inputs[0].dtype, (2,)), TensorType(I64, (2,))
+    shape = (*inputs[0].shape[:-1], 2)
+    return TensorType(inputs[0].dtype, shape), TensorType(I64, shape)
 
 
 def least_and_greatest(steps: Decomposer, inputs: Sequence[int], *_: object) -> tuple[int, ...]:
