@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openinfer.arch import Compiler, DeviceArch, DeviceCustom, Limits, MemoryBank, TargetInfo
+from openinfer.arch import Compiler, Cycles, DeviceArch, DeviceCustom, Limits, MemoryBank, TargetInfo
 from openinfer.diagnostics import Diagnostic
 from openinfer.dtypes import F32, I32
 from openinfer.errors import SerializationError
@@ -69,6 +69,16 @@ def test_a_cpu_file_has_defaults() -> None:
     assert (arch.preferences.default_precision, arch.preferences.prefer_fusion) == ("f32", True)
     assert arch.preferences.max_kernel_ops is None
     assert arch.memories == ()
+
+
+def test_cycles_of_instructions_and_waits_for_flash_have_defaults_each() -> None:
+    flash = [{**bank("rom", 1048576, "flash"), "wait_states": 5}, bank("slow", 1048576, "flash")]
+    arch = DeviceArch.load({**V2, "target": {"lanes": 1, "cycles": {"load": 2}}, "memories": [bank("ram"), *flash]})
+
+    assert arch.processor.cycles == Cycles(load=2)
+    assert arch.flash_wait_states == 5
+    assert DeviceArch.load(V2).processor.cycles == Cycles()
+    assert DeviceArch.load(V2).flash_wait_states == 0
 
 
 def test_memories_keep_the_order_of_the_file() -> None:
@@ -237,6 +247,8 @@ def test_a_precision_that_the_device_does_not_support_falls_back() -> None:
         ("memory", 3, "/memory", "wrong-type", "expected an object"),
         ("memory", {"l2_bytes": "x, one of many"}, "/memory/l2_bytes", "wrong-type", "expected an integer, found"),
         ("memory", {"l2_bytes": -1}, "/memory/l2_bytes", "wrong-value", "-1 is out of range"),
+        ("target", {"cycles": {"brnch": 3}}, "/target/cycles/brnch", "unknown-field", "unknown field"),
+        ("target", {"cycles": {"mac": 0}}, "/target/cycles/mac", "wrong-value", "0 is out of range"),
         ("memories", [{"bytes": 8, "kind": "sram"}], "/memories/0/name", "missing-field", "`name` is missing"),
         (
             "memories",

@@ -92,6 +92,31 @@ MANY_REGISTERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cycles:
+    """Cycles of instructions on a processor that begins one at a time; those without a name here take one.
+
+    Attributes:
+        mul: a product of integers.
+        mac: a product of integers, or two of halves of words, added to a total.
+        fma_f32: a product of f32 added to a total.
+        convert: from floats to integers and back.
+        div: a quotient or a square root.
+        load: of a word.
+        load_pair: of two words by one instruction, such as an i64 or an f64.
+        branch: one that is taken, with the instructions that it drops from the pipeline.
+    """
+
+    mul: int = 1
+    mac: int = 1
+    fma_f32: int = 1
+    convert: int = 1
+    div: int = 12
+    load: int = 1
+    load_pair: int = 2
+    branch: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetInfo:
     """What schedules are chosen by: the machine as loops see it.
 
@@ -112,6 +137,7 @@ class TargetInfo:
             vectors of 16 bytes have arithmetic of 32 bits, on a processor that is else one without vectors.
         plain: whether the compiler makes vectors of loops over elements instead of words for vectors of bytes; so it is
             where nothing is known.
+        cycles: by which layers are compared on microcontrollers; no schedule follows them.
         extra: unknown keys, for a target's own use.
     """
 
@@ -129,6 +155,7 @@ class TargetInfo:
     dsp: bool = False
     mve: bool = False
     plain: bool = True
+    cycles: Cycles = field(default_factory=Cycles, compare=False)
     extra: Mapping[str, Any] = field(default_factory=_none, compare=False)
 
     def lanes(self, itemsize: int) -> int:
@@ -170,11 +197,13 @@ class MemoryBank:
         name: an identifier, which generated source and its section are called after.
         kind: ``"tcm"`` (next to the core), ``"sram"`` or ``"external"``, which hold intermediate results and
             states; or ``"flash"``, which holds weights.
+        wait_states: cycles by which a load takes longer there.
     """
 
     name: str
     nbytes: int
     kind: str
+    wait_states: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +271,11 @@ class DeviceArch:
             mve=processor.mve and self.compiler.dialect == "mve",
             plain=is_plain,
         )
+
+    @property
+    def flash_wait_states(self) -> int:
+        """Cycles by which a load of a weight takes longer; those of the slowest flash, since the linker distributes."""
+        return max((bank.wait_states for bank in self.memories if bank.kind == "flash"), default=0)
 
     @staticmethod
     def load(source: Mapping[str, Any] | str | os.PathLike[str], *, strict: bool = False) -> DeviceArch:

@@ -57,6 +57,13 @@ _CORTEX_M = (*_ONE_TOTAL, "-fno-ipa-cp")
 """With constant addresses in place of parameters GCC 12 has fewer registers for totals, and loads the address of each
 vector."""
 
+# Arm's manual of the Cortex-M4: loads that follow another take one cycle. The Cortex-M33 is taken to be the same.
+_M4_CYCLES = {"fma_f32": 3, "div": 14, "load_pair": 3}
+_M3_CYCLES = {"mac": 2, "load_pair": 3}
+# Arm's manual of the Cortex-M0+, with the multiplier of one cycle: product and sum are two instructions, and a quotient
+# is a call of GCC's library.
+_M0_CYCLES = {"mac": 2, "div": 50, "load": 2, "load_pair": 3, "branch": 2}
+
 _INTEGER = {**_SCALAR, "integer_registers": 12, "fpu": "single", "dsp": True}
 _SOFT = {**_SCALAR, "registers": 8, "fma": False, "fpu": "none"}
 _KIB = 1024
@@ -161,7 +168,7 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "cortex-m4": partial(
         _cortex_m,
         "cortex-m4",
-        {**_INTEGER, "registers": 32, "fma": True},
+        {**_INTEGER, "registers": 32, "fma": True, "cycles": _M4_CYCLES},
         (("sram", 128 * _KIB, "sram"), ("ccm", 64 * _KIB, "tcm"), ("flash", 1024 * _KIB, "flash")),
         fpu="fpv4-sp-d16",
     ),
@@ -177,7 +184,7 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "cortex-m33": partial(
         _cortex_m,
         "cortex-m33",
-        {**_INTEGER, "registers": 32, "fma": True},
+        {**_INTEGER, "registers": 32, "fma": True, "cycles": _M4_CYCLES},
         (("sram", 272 * _KIB, "sram"), ("flash", 630 * _KIB, "flash")),
         fpu="fpv5-sp-d16",
     ),
@@ -185,14 +192,14 @@ PROFILES: dict[str, Callable[[], Mapping[str, Any]]] = {
     "cortex-m3": partial(
         _cortex_m,
         "cortex-m3",
-        {**_SOFT, "integer_registers": 12},
+        {**_SOFT, "integer_registers": 12, "cycles": _M3_CYCLES},
         (("sram", 64 * _KIB, "sram"), ("flash", 512 * _KIB, "flash")),
     ),
     # No floats, no multiply-add, and most instructions reach 8 registers only; memories of an RP2040.
     "cortex-m0plus": partial(
         _cortex_m,
         "cortex-m0plus",
-        {**_SOFT, "integer_registers": 6},
+        {**_SOFT, "integer_registers": 6, "cycles": _M0_CYCLES},
         (("sram", 264 * _KIB, "sram"), ("flash", 2048 * _KIB, "flash")),
     ),
     # A Cortex-M33 with vectors of 16 bytes, for loops that GCC 12 does not pass through memory. Memories of a

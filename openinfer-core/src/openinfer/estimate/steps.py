@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from openinfer import dims
-from openinfer.codegen import loop_program
+from openinfer.codegen import loop_program, operands_of
 from openinfer.dims import is_size
 from openinfer.estimate.cycles import kernel_cycles
 from openinfer.estimate.sizes import PlanSizes, storage_nbytes
@@ -284,13 +284,17 @@ class _Estimating:
             guarded=0 if accesses is None else accesses.guarded,
             needs_guards=accesses is None,
             choices=choices,
-            counted_cycles=self._cycles(kernel),
+            counted_cycles=self._cycles(step, kernel),
         )
 
-    def _cycles(self, kernel: Kernel) -> Size | None:
+    def _cycles(self, step: ComputeStep | LoopProgramStep, kernel: Kernel) -> Size | None:
         """Count cycles for a device that is known and has no vectors."""
-        machine = None if self._plan.arch is None else self._plan.arch.machine
-        return kernel_cycles(kernel, machine) if machine is not None and machine.lanes(_SINGLE) == 1 else None
+        arch = self._plan.arch
+        if arch is None or arch.machine.lanes(_SINGLE) != 1:
+            return None
+        wait = arch.flash_wait_states
+        weights = [name for name, operand in operands_of(step).items() if any(self._weights(operand))] if wait else []
+        return kernel_cycles(kernel, arch.machine, dict.fromkeys(weights, wait))
 
     def _choices(self, step: ComputeStep) -> Iterator[StageChoice]:
         computation, arrangement = step.computation, step.arrangement

@@ -63,7 +63,9 @@ def _summary(plan: ExecutionPlan, found: PlanEstimate) -> Iterator[str]:
     operations = f"{_amount(plan, found.operations, 'operations')}{macs}{note}"
     yield from _wrapped("work      ", f"{operations}; {_amount(plan, found.moved_nbytes, 'bytes read and written')}")
     if is_size(found.cycles) or found.cycles:
-        yield from _wrapped("cycles    ", _amount(plan, found.cycles, "counted, without wait states of flash"))
+        wait = 0 if plan.arch is None else plan.arch.flash_wait_states
+        states = f"with {counted(wait, 'wait state')} of flash" if wait else "without wait states of flash"
+        yield from _wrapped("cycles    ", _amount(plan, found.cycles, f"counted, {states}"))
     if any(step.times is None for step in found.steps):
         yield "          (what runs in loops whose bounds are known at run time counts once)"
     resting = sum(step.needs_guards for step in found.steps)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from marshmallow import INCLUDE
 
-from openinfer.arch import Compiler, DeviceArch, Features, Limits, Memory, MemoryBank, Preferences, TargetInfo
+from openinfer.arch import Compiler, Cycles, DeviceArch, Features, Limits, Memory, MemoryBank, Preferences, TargetInfo
 from openinfer.diagnostics import Severity, as_errors, summary
 from openinfer.dtypes import BY_NAME
 from openinfer.errors import SerializationError
@@ -113,11 +113,16 @@ def _read_caches(value: object) -> tuple[int, ...]:
     return sizes
 
 
+_CYCLES = object_form(
+    {field.name: Member(_POSITIVE, load_default=field.default) for field in fields(Cycles)}, lambda data: Cycles(**data)
+)
+
 _TARGET: dict[str, Form[Any]] = {
     "lanes": Form(int, _read_lanes, _LANES.schema),
     **dict.fromkeys(("registers", "integer_registers", "multiply_adds", "loads", "line"), _POSITIVE),
     **dict.fromkeys(("fma", "dot4", "dsp", "mve"), BOOLEAN),
     "fpu": Form(str, lambda value: one_of(value, _FPUS, "a floating-point unit"), {"enum": list(_FPUS)}),
+    "cycles": _CYCLES,
     "caches": Form(list, _read_caches, {**_CACHES.schema, "maxItems": _MOST_CACHES}),
     "dialect": Form(str, lambda value: one_of(value, _DIALECTS, "a dialect"), {"enum": list(_DIALECTS)}),
     "flags": list_of(Form(str, _read_flag, {"type": "string", "pattern": f"^{_FLAG}$"})),
@@ -195,8 +200,11 @@ _BANKS = list_of(
             "name": Form(str, _read_bank_name, _BANK_NAME_SCHEMA),
             "bytes": _POSITIVE,
             "kind": Form(str, lambda value: one_of(value, _KINDS, "a kind of memory"), {"enum": list(_KINDS)}),
+            "wait_states": Member(COUNT, load_default=0),
         },
-        lambda data: MemoryBank(name=data["name"], nbytes=data["bytes"], kind=data["kind"]),
+        lambda data: MemoryBank(
+            name=data["name"], nbytes=data["bytes"], kind=data["kind"], wait_states=data["wait_states"]
+        ),
     )
 )
 
