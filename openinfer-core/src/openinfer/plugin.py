@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openinfer import codegen, dims, loops
     from openinfer.affine import Index, Quotient, Remainder, Var, Within
     from openinfer.batch import Job, Runner, Session, Worker, WorkerLostError
-    from openinfer.codegen import Notation, integer_text, loop_program, operands_of
+    from openinfer.codegen import Notation, host_statements, integer_text, loop_program, operands_of
     from openinfer.compute import Builder, Computation, Stage
     from openinfer.compute import Operand as StageOperand
     from openinfer.compute import Value as StageValue
@@ -100,6 +100,7 @@ if TYPE_CHECKING:
         load_object,
     )
     from openinfer.scalars import Scalar, encode_bits
+    from openinfer.scratch import scratch_directory
     from openinfer.simulate.devices.backend import (
         ComputationBackend,
         DeferredFaultBackend,
@@ -112,7 +113,9 @@ if TYPE_CHECKING:
     from openinfer.simulate.execute.observers import Observer
     from openinfer.synth import Bundle, RunResult, SynthTarget
     from openinfer.synth.arrays import file_form, from_bytes, given_arrays
+    from openinfer.synth.c_host.toolchain import run_tool
     from openinfer.synth.c_text import comment
+    from openinfer.synth.raw_runs import read_run, write_run
 
 __all__ = [
     "API_VERSION",
@@ -239,6 +242,7 @@ __all__ = [
     "from_bytes",
     "given_arrays",
     "hookimpl",
+    "host_statements",
     "integer_text",
     "linearise",
     "load_environment",
@@ -247,10 +251,14 @@ __all__ = [
     "loops",
     "operands_of",
     "parse_kernel",
+    "read_run",
+    "run_tool",
     "save_model",
+    "scratch_directory",
     "steps",
     "tree",
     "values",
+    "write_run",
 ]
 
 _MODULES = {
@@ -374,6 +382,7 @@ _MODULES = {
     "from_bytes": "openinfer.synth.arrays",
     "given_arrays": "openinfer.synth.arrays",
     "hookimpl": "openinfer.plugins.hookspecs",
+    "host_statements": "openinfer.codegen",
     "integer_text": "openinfer.codegen",
     "linearise": "openinfer.expr",
     "load_environment": "openinfer.plugins.loader",
@@ -381,7 +390,11 @@ _MODULES = {
     "loop_program": "openinfer.codegen",
     "operands_of": "openinfer.codegen",
     "parse_kernel": "openinfer.loops.reading",
+    "read_run": "openinfer.synth.raw_runs",
+    "run_tool": "openinfer.synth.c_host.toolchain",
     "save_model": "openinfer.model",
+    "scratch_directory": "openinfer.scratch",
+    "write_run": "openinfer.synth.raw_runs",
 }
 
 _RENAMED = {

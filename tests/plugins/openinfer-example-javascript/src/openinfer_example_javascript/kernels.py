@@ -21,17 +21,16 @@ index, tests_of = NOTATION.index, NOTATION.tests
 
 
 def function(name: str, kernel: loops.Kernel) -> list[str]:
-    """Return a function whose parameters are the arrays of a kernel's buffers.
+    """Return a function whose parameters are the arrays of a kernel's buffers, and then its sizes.
 
     Raises:
-        SynthesisError: the kernel is for a machine with threads, or has sizes that are known at run time only.
+        SynthesisError: the kernel is for a machine with threads.
     """
-    if kernel.parameters:
-        raise SynthesisError(f"{kernel.name} has sizes that are known at run time only")
     writer = _Writer({buffer.name for buffer in kernel.buffers})
     writer.block(kernel.body)
     bits = [f"const {view} = raw({view.removesuffix('_bits')});" for view in writer.raw]
-    return [f"function {name}({', '.join(f'b_{b.name}' for b in kernel.buffers)}) {{", *bits, *writer.lines, "}"]
+    names = [f"b_{buffer.name}" for buffer in kernel.buffers] + list(map(NOTATION.variable, kernel.parameters))
+    return [f"function {name}({', '.join(names)}) {{", *bits, *writer.lines, "}"]
 
 
 class _Writer:
@@ -62,7 +61,7 @@ class _Writer:
                 if not self._move(statement):
                     line(f"{buffer.dtype}.store(b_{buffer.name}, {index(address)}, {self._value(value)});")
             case loops.Alloc(buffer) if not buffer.dtype.is_packed:
-                line(f"const b_{buffer.name} = new {buffer.dtype}.array({index(buffer.size)});")
+                line(f"const b_{buffer.name} = new {buffer.dtype}.array(Math.max({index(buffer.size)}, 0));")
             case _:
                 raise SynthesisError(f"{type(statement).__name__} has no form in JavaScript")
 

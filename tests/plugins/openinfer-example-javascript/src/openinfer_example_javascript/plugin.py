@@ -17,4 +17,5 @@ def openinfer_synth_targets() -> Iterator[SynthTargetSpec]:
         expression_dtypes=frozenset(dtype.name for dtype in BUILTIN),
         computations=True,
         loop_programs=True,
+        state=True,
     )

@@ -6,7 +6,7 @@ import base64
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from openinfer.plugin import SynthesisError, comment, integer_text, loop_program, operands_of, steps, values
+from openinfer.plugin import SynthesisError, codegen, comment, integer_text, steps, values
 from openinfer_example_javascript.kernels import function
 from openinfer_example_javascript.scalars import literal
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def module(plan: ExecutionPlan) -> str:
-    """Return a module with ``step``, ``inputs``, ``outputs`` and ``given`` (which inputs the caller gives)."""
+    """Return a module with ``step``, and the arrays and registers that the caller of a step reads and writes."""
     printer = _Printer(plan)
     procedures = [line for procedure in plan.procedures for line in printer.procedure(procedure)]
-    start = f"export const step = p{len(plan.procedures) - 1};\n"
     runtime = (files(__package__) / "runtime.js").read_text(encoding="utf-8")
-    return "\n".join((runtime, *_memory(plan), *printer.functions, *procedures, start))
+    lines = (runtime, *_memory(plan), *printer.restart(), *printer.functions, *procedures, *printer.start())
+    return "\n".join(lines)
 
 
 def _memory(plan: ExecutionPlan) -> Iterator[str]:
@@ -36,9 +36,14 @@ def _memory(plan: ExecutionPlan) -> Iterator[str]:
     for table in plan.tables:
         entries = ", ".join("null" if entry is None else f"w{entry}" for entry in table.entries)
         yield f"const table{table.number} = [{entries}]; {comment(table.name)}"
+    arrays = ", ".join(
+        f"new {state.type.dtype}.array({_items(plan.values[state.value].stored)})" for state in plan.states
+    )
+    yield f"export const states = [{arrays}];"
     for value in plan.values:
-        if not isinstance(value.memory, values.NoMemory):
+        if not isinstance(value.memory, values.NoMemory | values.ViewMemory):
             yield f"const v{value.number} = {_place(value)}; {comment(f'{value.name}: {value.type}')}"
+    yield f"export const registers = [{', '.join(f'{register.initial}n' for register in plan.registers)}];"
 
 
 def _items(type_: TensorType) -> int:
@@ -46,10 +51,20 @@ def _items(type_: TensorType) -> int:
 
 
 def _place(value: values.PlanValue) -> str:
-    if isinstance(value.memory, values.ArenaMemory):
-        return f"new {value.type.dtype}.array(arena, {value.memory.offset}, {_items(value.stored)})"
-    form = {values.InputMemory: "inputs[{}]", values.OutputMemory: "outputs[{}]", values.WeightMemory: "w{}"}
-    return form[type(value.memory)].format(value.memory.number)
+    memory = value.memory
+    match memory:
+        case values.ArenaMemory(offset=offset):
+            return f"new {value.type.dtype}.array(arena, {offset}, {_items(value.stored)})"
+        case values.StateMemory(number=number):
+            return f"states[{number}]"
+        case values.InputMemory(number=number):
+            return f"inputs[{number}]"
+        case values.OutputMemory(number=number):
+            return f"outputs[{number}]"
+        case values.WeightMemory(number=number):
+            return f"w{number}"
+        case _:
+            raise SynthesisError(f"{type(memory).__name__} has no form in JavaScript")
 
 
 class _Printer:
@@ -63,6 +78,24 @@ class _Printer:
         """Return a block of the program as a function; the functions of its steps are added to ``functions``."""
         return [f"function p{self._numbers[procedure.name]}() {{", *self._steps(procedure.steps), "}"]
 
+    def restart(self) -> list[str]:
+        """Return the function that gives states their first values."""
+        return ["function restart() {", *self._steps(self._plan.reset), "}"]
+
+    def start(self) -> Iterator[str]:
+        """Yield the function of a step, which takes its sizes, and that of the shapes of its results."""
+        yield "export function step(sizes) {"
+        given = 0
+        for register in self._plan.registers:
+            first = f"{register.initial}n"
+            if register.size is not None:
+                first, given = f"BigInt(sizes[{given}])", given + 1
+            yield "" if register.is_kept else f"registers[{register.number}] = {first};"
+        yield f"p{len(self._plan.procedures) - 1}();\n}}"
+        shapes = [f"[{', '.join(map(_extent, port.extents or port.type.shape))}]" for port in self._plan.outputs]
+        yield f"export const shapes = () => [{', '.join(shapes)}];"
+        yield f"export const bits = {[port.type.dtype.bits for port in self._plan.outputs]};\nrestart();\n"
+
     def _steps(self, body: Sequence[steps.Step]) -> Iterator[str]:
         for step in body:
             yield from (comment(statement.text) for statement in step.origin.statements)
@@ -70,42 +103,62 @@ class _Printer:
 
     def _step(self, step: steps.Step) -> str:
         match step:
-            case steps.ComputeStep() | steps.LoopProgramStep():
-                return self._computed(step)
-            case steps.CopyStep(source=source, output=output):
-                return f"v{output}.set({self._operand(source)});"
+            case steps.CopyStep(source=source, output=output, count=count):
+                return "" if self._plan.is_view(step) else self._copied(output, self._operand(source), count)
             case steps.FillStep(output=output, value=value):
                 return self._filled(output, value)
-            case steps.InputStep(number=number, output=output):
+            case steps.InputStep(number=number, output=output, count=count):
                 default = self._plan.inputs[number].default
                 otherwise = "" if default is None else f" else {self._filled(output, default)}"
-                return f"if (given[{number}]) v{output}.set(inputs[{number}]);{otherwise}"
+                return f"if (given[{number}]) {self._copied(output, f'inputs[{number}]', count)}{otherwise}"
             case steps.LoopStep(loop=loop, body=body):
                 limits = f"l{loop} = {self._integer(step.start)}, end = {self._integer(step.end)}"
                 return "\n".join((f"for (let {limits}; l{loop} < end; ++l{loop}) {{", *self._steps(body), "}"))
             case steps.CallStep():
                 return self._call(step)
-            case steps.EntryStep(entry=entry):
-                return f"{self._operand(entry)};"
             case steps.ReturnStep() | steps.BarrierStep():
                 return "return;" if isinstance(step, steps.ReturnStep) else ""
+            case steps.KernelStep():
+                raise SynthesisError("this target has no kernels", code="kernel-missing")
             case _:
-                raise SynthesisError(f"{type(step).__name__} has no form in JavaScript", code="kernel-missing")
+                return "\n".join(map(self._host, codegen.host_statements(self._plan, step)))
 
-    def _computed(self, step: steps.ComputeStep | steps.LoopProgramStep) -> str:
-        """Return the call of a step's function; equal loop programs share one."""
-        kernel, operands = loop_program(step), operands_of(step)
-        key = (kernel.body, kernel.buffers)
+    def _host(self, statement: codegen.HostStatement) -> str:
+        match statement:
+            case codegen.Assign(register=register, value=value):
+                return f"registers[{register}] = {self._integer(value)};"
+            case codegen.When(left=left, relation=relation, right=right, body=body):
+                test = f"{self._integer(left)} {relation} {self._integer(right)}"
+                return "\n".join((f"if ({test}) {{", *map(self._host, body), "}"))
+            case codegen.Refuse(code=code):
+                return f'refuse("{code}");'
+            case codegen.Require(entry=entry):
+                return f"{self._operand(entry)};"
+            case codegen.Run():
+                return self._run(statement)
+            case codegen.Shrink(state=state, value=value, registers=registers):
+                type_ = self._plan.values[state].type
+                wanted = [-1 if register is None else register for register in registers]
+                first = literal(type_.dtype, value)
+                return f"shrink(registers, {wanted}, {type_.dtype}, v{state}, {[*type_.shape]}, {first});"
+
+    def _run(self, call: codegen.Run) -> str:
+        """Return the call of a loop program's function; equal loop programs share one."""
+        key = (call.kernel.body, call.kernel.buffers, call.kernel.parameters)
         if key not in self._known:
             self._known[key] = f"k{len(self._known)}"
-            self.functions += function(self._known[key], kernel)
-        return f"{self._known[key]}({', '.join(self._operand(operands[buffer.name]) for buffer in kernel.buffers)});"
+            self.functions += function(self._known[key], call.kernel)
+        arguments = [*map(self._operand, call.operands), *(f"size({self._integer(each)})" for each in call.arguments)]
+        return f"{self._known[key]}({', '.join(arguments)});"
 
     def _operand(self, operand: steps.Operand) -> str:
-        if isinstance(operand, steps.ValueRef):
-            return f"v{operand.value}"
         if isinstance(operand, steps.LoopIndex):
             return f"[l{operand.loop}]"
+        if isinstance(operand, steps.ValueRef):
+            memory = self._plan.values[operand.value].memory
+            if isinstance(memory, values.ViewMemory):
+                return f"v{memory.state}.subarray(size(registers[{memory.register}]))"
+            return f"v{operand.value}"
         table = self._plan.table(operand.table)
         if None not in (fixed := tuple(index.constant for index in operand.indices)):
             return f"w{dict(table.fixed)[fixed]}"
@@ -113,13 +166,18 @@ class _Printer:
         return f"entry(table{table.number}, [{indices}], {[*table.starts]}, {[*table.extents]})"
 
     def _integer(self, index: Index) -> str:
-        return integer_text(index, lambda value: f"({value}n)", self._named, lambda *x: f"exact({' '.join(x)})")
+        def combined(left: str, operator: str, right: str) -> str:
+            return f'exact({left}, "{operator}", {right})'
 
-    def _named(self, meaning: steps.LoopIndex | steps.ValueRef) -> str:
+        return integer_text(index, lambda value: f"({value}n)", self._named, combined)
+
+    def _named(self, meaning: steps.LoopIndex | steps.ValueRef | steps.Register) -> str:
         if isinstance(meaning, steps.LoopIndex):
             return f"l{meaning.loop}"
+        if isinstance(meaning, steps.Register):
+            return f"registers[{meaning.number}]"
         dtype = self._plan.values[meaning.value].type.dtype
-        return f"exact(BigInt({dtype}.load(v{meaning.value}, 0)))"
+        return f"whole(BigInt({dtype}.load({self._operand(meaning)}, 0)))"
 
     def _call(self, step: steps.CallStep) -> str:
         call = f"p{self._numbers[step.procedure]}();"
@@ -127,8 +185,18 @@ class _Printer:
             return call
         dtype = self._plan.values[step.condition].type.dtype
         other = "" if step.otherwise is None else f" else p{self._numbers[step.otherwise]}();"
-        return f"if (cast({dtype}, bool, {dtype}.load(v{step.condition}, 0))) {call}{other}"
+        element = f"{dtype}.load({self._operand(steps.ValueRef(step.condition))}, 0)"
+        return f"if (cast({dtype}, bool, {element})) {call}{other}"
+
+    def _copied(self, output: int, source: str, count: Index | None) -> str:
+        bits = self._plan.values[output].type.dtype.bits
+        items = "" if count is None else f", items({bits}, {self._integer(count)})"
+        return f"copy(v{output}, {source}{items});"
 
     def _filled(self, output: int, value: Scalar) -> str:
         type_ = self._plan.values[output].type
         return f"fill({type_.dtype}, v{output}, {type_.count}, {literal(type_.dtype, value)});"
+
+
+def _extent(extent: int | steps.Register) -> str:
+    return f"Number(registers[{extent.number}])" if isinstance(extent, steps.Register) else str(extent)

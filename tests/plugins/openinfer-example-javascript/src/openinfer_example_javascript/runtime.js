@@ -4,6 +4,7 @@ const F = Math.fround;
 const scratch = new Float32Array(1), scratchBits = new Uint32Array(scratch.buffer);
 
 function fail(rule) { throw new Error(`out of range: ${rule}`); }
+function refuse(code) { throw new Error(`${code.replaceAll("-", " ")}: an index, a size or a cache that is full`); }
 
 const compared = {
   eq: (a, b) => a === b, ne: (a, b) => a !== b, lt: (a, b) => a < b, le: (a, b) => a <= b, gt: (a, b) => a > b,
@@ -180,8 +181,35 @@ function fill(type, array, count, x) {
   for (let i = 0; i < count; ++i) type.store(array, i, x);
 }
 
-// Integers of loop bounds and indices of tables, which have 64 bits.
-const exact = (x) => BigInt.asIntN(64, x) === x ? x : fail("an index needs more than 64 bits");
+// Integers of loop bounds, registers and indices of tables, which have 64 bits.
+const whole = (x) => BigInt.asIntN(64, x) === x ? x : fail("an index needs more than 64 bits");
+const integers = {
+  "+": (a, b) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "%": (a, b) => a % b, floor: (a, b) => a / b,
+  "/": (a, b) => a % b ? fail("a division has a rest") : a / b, ceil: (a, b) => (a + b - 1n) / b,
+};
+function exact(a, operator, b) {
+  if (!"+-*".includes(operator) && (a < 0n || b < 1n)) fail("a division is of less than 0, or by less than 1");
+  return whole(integers[operator](a, b));
+}
+
+// Sizes and places as numbers; the items of an array that hold so many elements, and a copy of the first ones.
+const size = (x) => Number.isSafeInteger(Number(x)) ? Number(x) : fail("a size");
+const copy = (array, source, items = array.length) => array.set(source.slice(0, items));
+const items = (bits, count) => bits < 8 ? Math.ceil(size(count) * bits / 8) : size(count);
+
+// Registers become the extents up to the last element that is not x.
+function shrink(registers, wanted, type, array, shape, x) {
+  for (const register of wanted) if (register >= 0) registers[register] = 0n;
+  for (let n = 0; n < shape.reduce((a, b) => a * b, 1); ++n) {
+    if (type.load(array, n) === x) continue;
+    let rest = n;
+    for (let axis = shape.length - 1; axis >= 0; --axis) {
+      const end = BigInt(rest % shape[axis] + 1), register = wanted[axis];
+      if (register >= 0 && registers[register] < end) registers[register] = end;
+      rest = Math.floor(rest / shape[axis]);
+    }
+  }
+}
 
 // An entry of a prefix table, whose indices count from ``starts``.
 function entry(table, indices, starts, extents) {
