@@ -18,7 +18,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from calls import Drawn, endless, inputs_of
 
 from openinfer.dsl.builder import GraphBuilder
 from openinfer.errors import OpenInferError
@@ -30,6 +29,7 @@ from openinfer.plugins.selection import Missing, kernel_table, select
 from openinfer.random_inputs.indices import angle_inputs
 from openinfer.simulate import Simulator
 from openinfer.synth import Synthesizer
+from openinfer.testing.random_programs.calls import Drawn, endless, inputs_of
 
 Array = np.ndarray[Any, Any]
 

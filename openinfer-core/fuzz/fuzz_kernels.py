@@ -20,7 +20,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from calls import Drawn, endless, inputs_of
 
 from openinfer.array_types import storage_dtype
 from openinfer.errors import OpenInferError
@@ -30,6 +29,7 @@ from openinfer.packing import pack
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import kernel_table
 from openinfer.simulate.devices.binding import Binder
+from openinfer.testing.random_programs.calls import Drawn, endless, inputs_of
 from openinfer_backend_cpu.backend import CpuBackend
 from openinfer_backend_cpu.buffers import CpuBuffer
 from openinfer_backend_cpu.workspace import Workspace

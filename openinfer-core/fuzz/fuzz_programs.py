@@ -17,14 +17,14 @@ import tempfile
 from collections.abc import Iterable
 
 from random_programs.command import add_options, fuzz, plan_of, repeating
-from random_programs.drawing import drawn_sample
 from random_programs.examining import Finding, examine
-from random_programs.sample import Sample
 from random_programs.shrinking import shrunk
-from random_programs.sized_drawing import drawn_sized_sample
 from random_programs.tally import Tally
 
 from openinfer.ir.nodes import Op
+from openinfer.testing.random_programs.drawing import drawn_sample
+from openinfer.testing.random_programs.sample import Sample
+from openinfer.testing.random_programs.sized_drawing import drawn_sized_sample
 
 
 def main() -> int:

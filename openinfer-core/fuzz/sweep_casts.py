@@ -18,17 +18,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from random_programs.agreement import differences
 from random_programs.c_batches import DEVICE, Build, Given, run_batch
 from random_programs.c_units import Written, written_in_c
-from random_programs.running import Step, run_on
-from random_programs.sample import Array, Sample
 
 from openinfer.array_types import storage_dtype
 from openinfer.dsl import graph
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.plugins.environment import Environment
 from openinfer.simulate.values import Tensor
+from openinfer.testing.random_programs.agreement import differences
+from openinfer.testing.random_programs.running import Step, run_on
+from openinfer.testing.random_programs.sample import Array, Sample
 from openinfer.testing.values import Draw, draw
 
 TYPES = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f8", "bf16", "f16", "f32", "f64")

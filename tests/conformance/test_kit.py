@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from openinfer.ops.schema import Elementwise, Refusal
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Executor, Simulator
 from openinfer.simulate.state.snapshot import Snapshot
+from openinfer.testing import pytest_plugin
 from openinfer.testing.cases import Case, cases, sampled
 from openinfer.testing.checks import check_operator, wrong
 from openinfer.testing.oracle import Exact, known_oracles
@@ -373,6 +376,16 @@ def test_what_is_called_wrongly_is_said(arguments: tuple[str, ...], message: str
 
     assert result.returncode in (2, 4)
     assert message in result.stdout + result.stderr
+
+
+def test_random_programs_are_tests_of_their_own_where_some_are_requested() -> None:
+    found = kit("--openinfer-op", "neg", "-k", "random", "-vv", "--openinfer-random", "3", "--openinfer-seed", "9")
+
+    assert found.returncode == 0, found.stdout
+    assert [int(number) for number in re.findall(r"\[cpu-9-(\d+)\] PASSED", found.stdout)] == [0, 1, 2]
+    none = Mock(getoption={"--openinfer-op": [], "--openinfer-random": 0}.get)
+    assert pytest_plugin.pytest_ignore_collect(pytest_plugin.RANDOM_PROGRAMS, none)
+    assert not pytest_plugin.pytest_ignore_collect(pytest_plugin.WHOLE_PROGRAMS, none)
 
 
 def test_the_kit_counts_the_cases_that_ran_in_each_place() -> None:

@@ -56,9 +56,14 @@ def test_random_programs_are_the_same_on_cpu_and_vulkan(tmp_path: Path) -> None:
 
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The modules of the fuzzer by name."""
+    """The modules of the fuzzer by name, and those that ship with the conformance kit."""
     monkeypatch.syspath_prepend(str(FUZZER.parent))
-    return lambda name: importlib.import_module(f"random_programs.{name}")
+
+    def imported(name: str) -> Any:
+        is_shipped = not (FUZZER.parent / "random_programs" / f"{name}.py").is_file()
+        return importlib.import_module(f"{'openinfer.testing.' if is_shipped else ''}random_programs.{name}")
+
+    return imported
 
 
 def test_every_operator_and_statement_is_drawn(programs: Any) -> None:

@@ -26,9 +26,14 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not i
 
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The modules of the fuzzer by name."""
+    """The modules of the fuzzer by name, and those that ship with the conformance kit."""
     monkeypatch.syspath_prepend(str(FUZZER.parent))
-    return lambda name: importlib.import_module(f"random_programs.{name}")
+
+    def imported(name: str) -> Any:
+        is_shipped = not (FUZZER.parent / "random_programs" / f"{name}.py").is_file()
+        return importlib.import_module(f"{'openinfer.testing.' if is_shipped else ''}random_programs.{name}")
+
+    return imported
 
 
 @needs_gcc

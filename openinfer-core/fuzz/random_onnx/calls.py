@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper
-from random_programs.data import drawn_shape
 
 from openinfer.importers.onnx_files.elements import array_type
+from openinfer.testing.random_programs.data import drawn_shape
 from openinfer.testing.values import Draw, draw
 from random_onnx.graphs import Array, Source
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 from random_programs.examining import Finding, Plan, examine
-from random_programs.running import LONGEST, Failed, HangError, run_on, within
-from random_programs.sample import Sample
 
 from openinfer.array_types import storage_dtype
 from openinfer.errors import ModelImportError, OpenInferError
 from openinfer.importers import ImportedModel, load
+from openinfer.testing.random_programs.running import LONGEST, Failed, HangError, run_on, within
+from openinfer.testing.random_programs.sample import Sample
 from random_onnx.comparing import mismatch
 from random_onnx.drawing import DrawnGraph
 from random_onnx.graphs import Array, check

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from random_programs.levels import levels_of
-from random_programs.precision import CARRIED, EXACT, SIGNS
 
 from openinfer.errors import ModelImportError
 from openinfer.importers.imported import ImportedModel, ImportOptions
@@ -20,6 +18,8 @@ from openinfer.ops.precision import ELEMENTWISE_ULPS, OTHER_ULPS
 from openinfer.ops.schema import Elementwise
 from openinfer.plugins.environment import Environment
 from openinfer.testing.precision import FLAT
+from openinfer.testing.random_programs.levels import levels_of
+from openinfer.testing.random_programs.precision import CARRIED, EXACT, SIGNS
 from openinfer.testing.values import FORMATS
 from openinfer.validate import resolve
 from random_onnx.graphs import Array, Source, fractions, model_of

@@ -1,1 +1,1 @@
-"""Random whole programs: how they are drawn, run in several places, compared, and shrunk."""
+"""Random programs: where they are run, and how they are shrunk. `openinfer.testing.random_programs` draws them."""

@@ -16,11 +16,11 @@ import numpy as np
 
 from openinfer.array_types import storage_dtype
 from openinfer.simulate.values import Tensor
+from openinfer.testing.random_programs.running import Failed, Step
+from openinfer.testing.random_programs.sample import Sample
 from openinfer_synth_c.library import FLAGS
 from openinfer_synth_c.native import native_flags
 from random_programs.c_units import EXTENT, Written, driver_of, job_of, sizes_of, unit_of
-from random_programs.running import Failed, Step
-from random_programs.sample import Sample
 
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZERS = ("-g1", "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")

@@ -10,16 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from openinfer.ir.graph import MemoryKind
 from openinfer.packing import pack
 from openinfer.plan.execution_plan import ExecutionPlan
 from openinfer.plan.values import PlanOutput
 from openinfer.plugins.environment import Environment
 from openinfer.synth import Synthesizer
-from random_programs.sample import Sample
-
-MOST_ENTRIES = 24
-"""How far caches may grow that declare no bound: further than any index that is drawn."""
+from openinfer.testing.random_programs.sample import Sample
 
 EXTENT = np.dtype(np.uintp)
 """The ``size_t`` of an extent."""
@@ -51,10 +47,7 @@ def written_in_c(sample: Sample, environment: Environment) -> Written | None:
     Raises:
         OpenInferError: the target refuses it.
     """
-    caches = [each for each in sample.graph.vars.values() if each.kind is MemoryKind.PERSISTENT]
-    limits = {f"{each.name}.{formal}": MOST_ENTRIES for each in caches for formal in each.formals}
-    limits |= sample.limits
-    synthesizer = Synthesizer("c", environment=environment, limits=limits)
+    synthesizer = Synthesizer("c", environment=environment, limits=sample.limits_of_caches)
     made = synthesizer.synthesize(sample.model(), sample.graph, sizes=sample.fixed_sizes)
     files = made.bundle.files
     if any(name.endswith(".bin") for name in files):

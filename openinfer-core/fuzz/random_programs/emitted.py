@@ -9,10 +9,10 @@ from pathlib import Path
 
 from openinfer.plugins.environment import Environment
 from openinfer.synth import Synthesizer
+from openinfer.testing.random_programs.running import Step
+from openinfer.testing.random_programs.sample import Sample
 from random_programs.c_batches import LONGEST_BUILD, SHOWN, Given, run_built
 from random_programs.c_units import Written, caller_of, driver_of
-from random_programs.running import Step
-from random_programs.sample import Sample
 
 
 def run_emitted(sample: Sample, target: str, environment: Environment) -> tuple[Written, tuple[Step, ...] | str]:

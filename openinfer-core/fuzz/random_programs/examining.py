@@ -13,14 +13,10 @@ from typing import TypeVar
 from openinfer.errors import OpenInferError
 from openinfer.ir.graph import MemoryKind
 from openinfer.plugins.environment import Environment
-from random_programs.agreement import differences
-from random_programs.c_batches import STATUS_OF, Build, Given, compiler_failed, manner_of, run_batch
-from random_programs.c_units import Written, written_in_c
-from random_programs.emitted import run_emitted
-from random_programs.extremes import flushes_subnormals, open_statements
-from random_programs.levels import levels_of, operators_of
-from random_programs.oracles import wrong_statements
-from random_programs.running import (
+from openinfer.testing.random_programs.agreement import differences
+from openinfer.testing.random_programs.defined import defined_differences
+from openinfer.testing.random_programs.levels import levels_of, operators_of
+from openinfer.testing.random_programs.running import (
     Failed,
     HangError,
     Ran,
@@ -31,7 +27,12 @@ from random_programs.running import (
     through_json,
     through_text,
 )
-from random_programs.sample import Sample
+from openinfer.testing.random_programs.sample import Sample
+from random_programs.c_batches import STATUS_OF, Build, Given, compiler_failed, manner_of, run_batch
+from random_programs.c_units import Written, written_in_c
+from random_programs.emitted import run_emitted
+from random_programs.oracles import wrong_statements
+from random_programs.subnormals import flushes_subnormals
 from random_programs.tally import Tally
 
 Result = TypeVar("Result")
@@ -233,12 +234,7 @@ def _differences(
     """Return how steps differ from what cpu made of them, apart from what is open for the values that they meet."""
     sample, program = each.sample, each.ran.program
     levels = levels_of(program, plan.environment, gpu=gpu) if gpu else each.levels
-    lines = differences(expected, found, levels, reach=sample.reach(), calm=sample.calm)
-    if not lines:
-        return lines
-    numbers, greatest = open_statements(sample, plan.environment, flushes=flushes)
-    levels = levels_of(program, plan.environment, gpu=gpu, open_ops=numbers)
-    return differences(expected, found, levels, reach=max(sample.reach(), greatest), calm=sample.calm)
+    return defined_differences(sample, program, expected, found, plan.environment, levels, gpu=gpu, flushes=flushes)
 
 
 def _in_c(known: Sequence[_Known], plan: Plan, findings: list[Finding], tally: Tally) -> None:

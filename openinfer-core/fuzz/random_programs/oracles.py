@@ -18,9 +18,9 @@ from openinfer.testing.comparing import mismatch
 from openinfer.testing.expectation import expected_of
 from openinfer.testing.oracle import known_oracles
 from openinfer.testing.precision import tolerance_of
+from openinfer.testing.random_programs.running import LONGEST, within
+from openinfer.testing.random_programs.sample import Array, Sample
 from openinfer.testing.values import exact
-from random_programs.running import LONGEST, within
-from random_programs.sample import Array, Sample
 
 
 def wrong_statements(sample: Sample, environment: Environment) -> list[str]:

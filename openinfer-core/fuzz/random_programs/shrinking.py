@@ -17,6 +17,7 @@ from openinfer.ir.nodes import Branch, Loop, Node, Op, Return
 from openinfer.ir.values import Attrs
 from openinfer.simulate import Simulator
 from openinfer.symbolic import Const, IntExpr, evaluate
+from openinfer.testing.random_programs.sample import Array, Sample
 from random_programs.examining import Finding, Plan, examine
 from random_programs.rewriting import (
     fixed_sizes,
@@ -28,7 +29,6 @@ from random_programs.rewriting import (
     without_nodes,
     without_unused,
 )
-from random_programs.sample import Array, Sample
 from random_programs.tally import Tally
 
 LONGEST = 90.0

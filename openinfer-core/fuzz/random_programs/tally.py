@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from random_programs.precision import SIGNS, UNKNOWN
+from openinfer.testing.random_programs.precision import SIGNS, UNKNOWN
 
 
 @dataclass(slots=True)

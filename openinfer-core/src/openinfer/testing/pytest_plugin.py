@@ -22,6 +22,8 @@ CASES_ON = "conformance cases on "
 
 WHOLE_PROGRAMS = Path(__file__).parent / "conformance" / "test_programs.py"
 
+RANDOM_PROGRAMS = Path(__file__).parent / "conformance" / "test_random_programs.py"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the kit's options."""
@@ -55,6 +57,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run about one case in N, the same ones each time, and one or more of each operator and type (default 1)",
     )
     group.addoption(
+        "--openinfer-random",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="run N random programs too, and compare them with device cpu (default none)",
+    )
+    group.addoption(
+        "--openinfer-seed",
+        type=int,
+        default=0,
+        metavar="S",
+        help="seed of random programs: those of a seed and a number are the same each time (default 0)",
+    )
+    group.addoption(
         "--openinfer-allow-missing",
         action="store_true",
         help="skip operators and types that the device or target does not support, with the reason, instead of failing",
@@ -69,15 +85,23 @@ def _count(text: str) -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave whole programs out where operators are named; a test of no programs would count as skipped."""
-    return (collection_path == WHOLE_PROGRAMS and bool(config.getoption("--openinfer-op"))) or None
+    """Leave whole programs out where operators are named, and random ones where none is requested.
+
+    A test of no programs would count as skipped.
+    """
+    is_left_out = {
+        WHOLE_PROGRAMS: bool(config.getoption("--openinfer-op")),
+        RANDOM_PROGRAMS: not config.getoption("--openinfer-random"),
+    }
+    return is_left_out.get(collection_path) or None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test per device or target, operator and element type, and one per device or target and program."""
-    made_of: dict[str, Callable[[pytest.Config], Sequence[tuple[str, ...]]]] = {
+    made_of: dict[str, Callable[[pytest.Config], Sequence[tuple[str | int, ...]]]] = {
         "openinfer_cell": _cells,
         "openinfer_program": _programs,
+        "openinfer_random": _random_programs,
     }
     asked = [name for name in made_of if name in metafunc.fixturenames]
     if not asked:
@@ -93,7 +117,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             raise pytest.UsageError(str(error)) from None
         # The kind is named because a device and a target may have the same name.
         kinds = {kind for kind, *_ in cells}
-        ids = ["-".join(cell if len(kinds) > 1 else cell[1:]).replace(" ", "-") for cell in cells]
+        ids = ["-".join(map(str, cell if len(kinds) > 1 else cell[1:])).replace(" ", "-") for cell in cells]
         metafunc.parametrize(name, cells, ids=ids)
 
 
@@ -140,6 +164,22 @@ def _programs(config: pytest.Config) -> list[tuple[str, str, str]]:
 
     places = _places(config, Environment.default())
     return [(kind, place, program.name) for kind, place in places for program in whole_programs()]
+
+
+def _random_programs(config: pytest.Config) -> list[tuple[str, str, int, int]]:
+    """Return kind and name of a place, the seed and the number of a random program, of each test.
+
+    Raises:
+        OpenInferError: a device or target is unknown, or there is no device cpu.
+    """
+    from openinfer.plugins.environment import Environment
+    from openinfer.testing.random_programs.checking import REFERENCE
+
+    environment = Environment.default()
+    environment.device(REFERENCE)
+    seed: int = config.getoption("--openinfer-seed") or 0
+    count: int = config.getoption("--openinfer-random") or 0
+    return [(kind, place, seed, number) for kind, place in _places(config, environment) for number in range(count)]
 
 
 def _places(config: pytest.Config, environment: Environment) -> list[tuple[str, str]]:

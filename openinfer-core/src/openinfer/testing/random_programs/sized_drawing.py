@@ -6,10 +6,10 @@ from itertools import count
 from random import Random
 
 from openinfer.plugins.environment import Environment
-from random_programs.changing_sizes import SizeWriter
-from random_programs.sample import Sample
-from random_programs.sized_state import State, declare_state, mark, read_before, write_state
-from random_programs.sized_statements import UNARY, write_op
+from openinfer.testing.random_programs.changing_sizes import SizeWriter
+from openinfer.testing.random_programs.sample import Sample
+from openinfer.testing.random_programs.sized_state import State, declare_state, mark, read_before, write_state
+from openinfer.testing.random_programs.sized_statements import UNARY, write_op
 
 LENGTHS = (1, 1, 2, 2, 3, 4, 5, 7, 10)
 """Statements of ``entry``, those on persistent memory and those in loops not counted."""

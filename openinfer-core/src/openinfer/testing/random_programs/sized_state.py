@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from random_programs.changing_sizes import SizeWriter, Value
+from openinfer.testing.random_programs.changing_sizes import SizeWriter, Value
 
 RING = 4
 """Entries of a ring."""

@@ -10,7 +10,7 @@ from openinfer.ir.nodes import Await, Branch, CacheRead, CacheReset, CacheWrite,
 from openinfer.ir.resolved import ResolvedGraph, RuntimeScalar
 from openinfer.ops.calls import OpCall
 from openinfer.plugins.environment import Environment
-from random_programs.precision import EXACT, UNKNOWN, level_of
+from openinfer.testing.random_programs.precision import EXACT, UNKNOWN, level_of
 
 Levels = dict[str, int]
 
@@ -21,10 +21,10 @@ ROUNDS = UNKNOWN + 2
 def levels_of(
     program: ResolvedGraph, environment: Environment, *, gpu: bool = False, open_ops: AbstractSet[int] = frozenset()
 ) -> Mapping[str, int]:
-    """Return the level of every variable (`random_programs.precision`) at the end of any step.
+    """Return the level of every variable (`openinfer.testing.random_programs.precision`) at the end of any step.
 
     Args:
-        open_ops: numbers of the statements whose results are unknown (`random_programs.extremes`).
+        open_ops: numbers of the statements whose results are unknown (`openinfer.testing.random_programs.extremes`).
     """
     follower = _Follower(program, environment, gpu=gpu, open_ops=open_ops)
     levels: Levels = {}

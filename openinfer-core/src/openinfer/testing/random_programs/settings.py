@@ -11,7 +11,7 @@ from openinfer.dsl.builder import GraphBuilder
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.values import Ref
 from openinfer.ops.schema import SettingSpec, SettingType
-from random_programs.writer import SIZES, Writer
+from openinfer.testing.random_programs.writer import SIZES, Writer
 
 SHARE = 0.1
 """Settings that are not written as numbers."""

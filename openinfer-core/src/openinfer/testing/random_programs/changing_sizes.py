@@ -13,9 +13,9 @@ from openinfer.dsl.builder import GraphBuilder
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.types import TensorType
 from openinfer.symbolic import evaluate, parse, text
+from openinfer.testing.random_programs.data import small_integers
+from openinfer.testing.random_programs.sample import Array, Sample
 from openinfer.testing.values import Draw, draw
-from random_programs.data import small_integers
-from random_programs.sample import Array, Sample
 
 LIMITS = {"T": 6, "U": 5}
 """The greatest sizes of a step."""

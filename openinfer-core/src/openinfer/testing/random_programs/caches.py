@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.types import TensorType
-from random_programs.writer import Variable, Writer
+from openinfer.testing.random_programs.writer import Variable, Writer
 
 TYPES = ("f32", "i32", "f16", "i8", "u4", "bool", "t2", "f64", "bitset", "i64")
 ENTRIES = 4

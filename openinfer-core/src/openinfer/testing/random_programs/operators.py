@@ -8,8 +8,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from calls import Drawn, drawn_call, elements, operand, setting_value
-
 from openinfer.dtypes import BY_NAME, I64, DType
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.types import TensorType
@@ -18,10 +16,11 @@ from openinfer.ops.applying import call_of
 from openinfer.ops.calls import OpCall
 from openinfer.ops.schema import Operand, OpSchema, OpTypeError, Required
 from openinfer.symbolic import parse
-from random_programs.data import drawn_shape
-from random_programs.precision import UNKNOWN, level_of
-from random_programs.settings import written_setting
-from random_programs.writer import Variable, Writer, count_of
+from openinfer.testing.random_programs.calls import Drawn, drawn_call, elements, operand, setting_value
+from openinfer.testing.random_programs.data import drawn_shape
+from openinfer.testing.random_programs.precision import UNKNOWN, level_of
+from openinfer.testing.random_programs.settings import written_setting
+from openinfer.testing.random_programs.writer import Variable, Writer, count_of
 
 MOST_ELEMENTS = 6_000
 """Elements of a result."""

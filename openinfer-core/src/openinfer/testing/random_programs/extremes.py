@@ -22,9 +22,9 @@ from openinfer.ir.resolved import ResolvedOp, RuntimeScalar
 from openinfer.ops.schema import Elementwise
 from openinfer.plugins.environment import Environment
 from openinfer.simulate import Executor, Simulator
-from random_programs.precision import CARRIED
-from random_programs.running import LONGEST, within
-from random_programs.sample import Array, Sample
+from openinfer.testing.random_programs.precision import CARRIED
+from openinfer.testing.random_programs.running import LONGEST, within
+from openinfer.testing.random_programs.sample import Array, Sample
 
 LEAST_NORMAL = 2.0**-126
 """Of f32, in which bf16 is computed too. Those of f8 and f16 are normal there, and f64 runs on cpu."""
@@ -65,16 +65,6 @@ class Range:
 
 ANY = Range(math.inf, subnormal=True, farthest=math.inf)
 """What a variable may have held that cannot be read."""
-
-
-def flushes_subnormals(device: str) -> bool:
-    """Whether the hardware of a device of the simulator may take subnormals for zero, as far as it says."""
-    if not device.startswith("vulkan"):
-        return False
-    from openinfer_backend_vulkan.api.physical import physical_devices, shared_instance
-
-    ordinal = int(device.partition(":")[2] or 0)
-    return not physical_devices(shared_instance())[ordinal].keeps_subnormals
 
 
 def open_statements(sample: Sample, environment: Environment, *, flushes: bool) -> tuple[frozenset[int], float]:

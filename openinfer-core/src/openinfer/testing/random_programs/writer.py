@@ -17,9 +17,9 @@ from openinfer.dtypes import BY_NAME, DType, Kind
 from openinfer.ir.graph import MemoryKind
 from openinfer.ir.types import TensorType
 from openinfer.plugins.environment import Environment
-from random_programs.data import drawn_values
-from random_programs.precision import UNKNOWN
-from random_programs.sample import Array, Sample
+from openinfer.testing.random_programs.data import drawn_values
+from openinfer.testing.random_programs.precision import UNKNOWN
+from openinfer.testing.random_programs.sample import Array, Sample
 
 SIZES = {"N": 3, "M": 4, "B": 2}
 ENTRIES = 4
@@ -32,7 +32,7 @@ class Variable:
 
     Attributes:
         kind: its memory; None for a temporary.
-        level: how many open roundings it has (`random_programs.precision`), as far as drawing goes.
+        level: how many open roundings it has (`openinfer.testing.random_programs.precision`), as far as drawing goes.
         is_table: whether it is a prefix table, of which entries are used.
         formals: how many indices that table has.
         is_index: whether its values are legal as indices or bounds of loops, and small.

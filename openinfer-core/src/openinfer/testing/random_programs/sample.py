@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from openinfer.errors import ValidationError
-from openinfer.ir.graph import Graph
+from openinfer.ir.graph import Graph, MemoryKind
 from openinfer.model import Model
 from openinfer.plugins.environment import Environment
 from openinfer.symbolic import Name
 from openinfer.validate import resolve
+
+MOST_ENTRIES = 24
+"""How far caches may grow that declare no bound: further than any index that is drawn."""
 
 Array = np.ndarray[Any, Any]
 
@@ -39,6 +42,13 @@ class Sample:
     def model(self) -> Model:
         """Return the model that the program is run with."""
         return Model.from_arrays(self.tensors, sizevars=self.sizes)
+
+    @property
+    def limits_of_caches(self) -> dict[str, int]:
+        """The limits, and one for each index of a cache that declares no bound, for places that reserve its memory."""
+        caches = [each for each in self.graph.vars.values() if each.kind is MemoryKind.PERSISTENT]
+        limits = {f"{each.name}.{formal}": MOST_ENTRIES for each in caches for formal in each.formals}
+        return {**limits, **self.limits}
 
     @property
     def fixed_sizes(self) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from openinfer.dsl.builder_values import Given
 from openinfer.dtypes import BY_NAME
-from random_programs.changing_sizes import SizeWriter, Value, canonical, joined
+from openinfer.testing.random_programs.changing_sizes import SizeWriter, Value, canonical, joined
 
 UNARY = {"f32": ("neg", "abs", "square", "relu", "identity", "tanh"), "i32": ("neg", "abs", "square", "identity")}
 BINARY = ("add", "sub", "mul", "max", "min")

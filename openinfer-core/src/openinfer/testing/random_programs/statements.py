@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from openinfer.dtypes import BY_NAME, Kind
 from openinfer.ir.types import TensorType
-from random_programs.caches import Caches
-from random_programs.operators import write_call
-from random_programs.varying import write_varying
-from random_programs.writer import Variable, Writer
+from openinfer.testing.random_programs.caches import Caches
+from openinfer.testing.random_programs.operators import write_call
+from openinfer.testing.random_programs.varying import write_varying
+from openinfer.testing.random_programs.writer import Variable, Writer
 
 DEEPEST = 2
 """Loops inside of one another."""

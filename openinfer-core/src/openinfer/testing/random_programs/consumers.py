@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from openinfer.dtypes import BY_NAME
 from openinfer.ir.types import TensorType
-from random_programs.data import drawn_values
-from random_programs.writer import Writer
+from openinfer.testing.random_programs.data import drawn_values
+from openinfer.testing.random_programs.writer import Writer
 
 UNARY = ("neg", "abs", "square", "relu", "identity")
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from openinfer.dtypes import BY_NAME, DType
 from openinfer.ir.types import TensorType
-from random_programs.caches import Caches
-from random_programs.writer import Writer
+from openinfer.testing.random_programs.caches import Caches
+from openinfer.testing.random_programs.writer import Writer
 
 UNARY = ("neg", "abs", "square", "relu", "identity", "tanh")
 BINARY = ("add", "sub", "mul", "max", "min", "and", "xor")

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from openinfer.simulate.values import Tensor
-from random_programs.precision import DIVIDED, EXACT, NEAR, SIGNS, UNKNOWN
-from random_programs.running import Failed, Step
-from random_programs.sample import Array
+from openinfer.testing.random_programs.precision import DIVIDED, EXACT, NEAR, SIGNS, UNKNOWN
+from openinfer.testing.random_programs.running import Failed, Step
+from openinfer.testing.random_programs.sample import Array
 
 TOLERANCE = {"f8": 0.5, "bf16": 0.05, "f16": 0.01, "f32": 1e-3, "f64": 1e-3}
 """Tolerance relative to the greatest magnitude, for functions of a library and for sums in another order."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def drawn_call(schema: OpSchema, random: Random) -> Drawn | None:
     sizes: dict[int, int] = {}
     kinds = [None if o is None else _kind(o, dtype, sizes, random) for o in example.inputs]
     kinds = [_other(kind, schema, place, random) for place, kind in enumerate(kinds)]
-    declared = [kind for o in example.outputs if (kind := _kind(o, dtype, sizes, random)) is not None]
+    declared = [_kind(o, dtype, sizes, random) for o in example.outputs]
     settings = dict(example.settings)
     for spec in schema.settings:
         if spec.default is Required.REQUIRED and spec.name not in settings:
@@ -100,7 +100,8 @@ def setting_value(spec: SettingSpec, random: Random, given: Any = None) -> Any:
         return random.choice((-3, -2, -1, 0, 1, 1, 2, 3, 4, 7, 9))
 
     def some() -> tuple[int, ...]:
-        count = len(given) if isinstance(given, tuple) and random.random() < 0.8 else random.randrange(5)
+        is_alike = isinstance(given, tuple) and random.random() < 0.8
+        count = len(cast("tuple[Any, ...]", given)) if is_alike else random.randrange(5)
         return tuple(number() for _ in range(count))
 
     if spec.type is SettingType.BOOL:

@@ -7,11 +7,11 @@ from random import Random
 from openinfer.dtypes import F32
 from openinfer.ir.types import TensorType
 from openinfer.plugins.environment import Environment
-from random_programs.caches import Caches
-from random_programs.consumers import hand_over, write_consumer
-from random_programs.sample import Sample
-from random_programs.statements import write_statements
-from random_programs.writer import Writer
+from openinfer.testing.random_programs.caches import Caches
+from openinfer.testing.random_programs.consumers import hand_over, write_consumer
+from openinfer.testing.random_programs.sample import Sample
+from openinfer.testing.random_programs.statements import write_statements
+from openinfer.testing.random_programs.writer import Writer
 
 STEPS = 3
 

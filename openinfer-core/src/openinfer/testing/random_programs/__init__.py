@@ -1,0 +1,1 @@
+"""Random whole programs: how they are drawn, run in several places, and compared."""

@@ -1,0 +1,44 @@
+"""Where two places differ about a program, although the specification leaves nothing open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openinfer.testing.random_programs.agreement import differences
+from openinfer.testing.random_programs.extremes import open_statements
+from openinfer.testing.random_programs.levels import levels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openinfer.ir.resolved import ResolvedGraph
+    from openinfer.plugins.environment import Environment
+    from openinfer.testing.random_programs.running import Step
+    from openinfer.testing.random_programs.sample import Sample
+
+
+def defined_differences(
+    sample: Sample,
+    program: ResolvedGraph,
+    expected: Sequence[Step],
+    found: Sequence[Step],
+    environment: Environment,
+    levels: Mapping[str, int] | None = None,
+    *,
+    gpu: bool = False,
+    flushes: bool = False,
+) -> list[str]:
+    """Return how steps differ from those expected, apart from what is open for the values that they meet.
+
+    Args:
+        levels: how far variables are defined, where that is known (`openinfer.testing.random_programs.levels`).
+        gpu: whether the place rounds as GPUs may.
+        flushes: whether it may take subnormals for zero.
+    """
+    known = levels_of(program, environment, gpu=gpu) if levels is None else levels
+    lines = differences(expected, found, known, reach=sample.reach(), calm=sample.calm)
+    if not lines:
+        return lines
+    numbers, greatest = open_statements(sample, environment, flushes=flushes)
+    opened = levels_of(program, environment, gpu=gpu, open_ops=numbers)
+    return differences(expected, found, opened, reach=max(sample.reach(), greatest), calm=sample.calm)
