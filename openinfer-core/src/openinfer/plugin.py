@@ -14,13 +14,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from openinfer import codegen, dims, loops
+    from openinfer import codegen, compute, dims, loops
     from openinfer.affine import Index, Quotient, Remainder, Var, Within
     from openinfer.batch import Job, Runner, Session, Worker, WorkerLostError
     from openinfer.codegen import Notation, host_statements, integer_text, loop_program, operands_of
     from openinfer.compute import Builder, Computation, Stage
     from openinfer.compute import Operand as StageOperand
     from openinfer.compute import Value as StageValue
+    from openinfer.compute.elementwise import array_expression
     from openinfer.dims import Space
     from openinfer.dtypes import BF16, BOOL, BUILTIN, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType, Kind
     from openinfer.errors import (
@@ -109,7 +110,10 @@ if TYPE_CHECKING:
         LoopBackend,
         TimedBackend,
     )
+    from openinfer.simulate.devices.derived import bind_expression_computation, bind_fold_computation
+    from openinfer.simulate.devices.evaluator import bind_evaluator
     from openinfer.simulate.devices.programs import Fault, ProgramBackend, StateBackend, StateProgram
+    from openinfer.simulate.devices.storage import filled
     from openinfer.simulate.execute.observers import Observer
     from openinfer.synth import Bundle, RunResult, SynthTarget
     from openinfer.synth.arrays import file_form, from_bytes, given_arrays
@@ -233,12 +237,18 @@ __all__ = [
     "Within",
     "Worker",
     "WorkerLostError",
+    "array_expression",
+    "bind_evaluator",
+    "bind_expression_computation",
+    "bind_fold_computation",
     "codegen",
     "comment",
     "compile_program",
+    "compute",
     "dims",
     "encode_bits",
     "file_form",
+    "filled",
     "from_bytes",
     "given_arrays",
     "hookimpl",
@@ -375,10 +385,15 @@ _MODULES = {
     "Within": "openinfer.affine",
     "Worker": "openinfer.batch",
     "WorkerLostError": "openinfer.batch",
+    "array_expression": "openinfer.compute.elementwise",
+    "bind_evaluator": "openinfer.simulate.devices.evaluator",
+    "bind_expression_computation": "openinfer.simulate.devices.derived",
+    "bind_fold_computation": "openinfer.simulate.devices.derived",
     "comment": "openinfer.synth.c_text",
     "compile_program": "openinfer.expr.numpy_renderer",
     "encode_bits": "openinfer.scalars",
     "file_form": "openinfer.synth.arrays",
+    "filled": "openinfer.simulate.devices.storage",
     "from_bytes": "openinfer.synth.arrays",
     "given_arrays": "openinfer.synth.arrays",
     "hookimpl": "openinfer.plugins.hookspecs",
@@ -405,6 +420,7 @@ _RENAMED = {
 
 _WHOLE = {
     "codegen": "openinfer.codegen",
+    "compute": "openinfer.compute",
     "dims": "openinfer.dims",
     "loops": "openinfer.loops",
     "steps": "openinfer.plan.steps",

@@ -60,6 +60,20 @@ def expression_of(computation: Computation) -> Expr | None:
     return tree.substitute(stage.value, replaced)
 
 
+def array_expression(computation: Computation) -> Expr | None:
+    """Return the expression of a computation on whole arrays that broadcast to its output; None: there is none.
+
+    ``Input(i)`` is the array of ``computation.inputs[i]``. A part of a tensor, such as its first rows, is not an array.
+    """
+    expr = expression_of(computation)
+    if expr is None:
+        return None
+    shape = computation.outputs[0].shape
+    tensors = [computation.inputs[number] for number in linearise(expr).inputs]
+    pairs = [pair for tensor in tensors for pair in zip(reversed(tensor.shape), reversed(shape), strict=False)]
+    return expr if all(extent.constant == 1 or extent == whole for extent, whole in pairs) else None
+
+
 def is_pointwise(stage: Stage) -> bool:
     """Whether a stage is an expression alone, stored at a place that consists of its axes."""
     variables = [var for index in stage.at for var in index.variables()]
