@@ -1,6 +1,6 @@
 """The pages of plugins say what is: every hook with its exact signature, every status and switch, every listing.
 
-The reference is docs/plugins.md; docs/plugins-tutorials.md and docs/architecture/targets.md list whole packages.
+The reference is docs/plugins.md; the tutorials, the page of devices and that of targets list whole packages.
 """
 
 import builtins
@@ -30,9 +30,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 HOOKS = [value for name, value in vars(hookspecs).items() if name.startswith("openinfer_")]
 TUTORIALS = (ROOT / "docs" / "plugins-tutorials.md").read_text(encoding="utf-8")
+DEVICES = (ROOT / "docs" / "plugins-devices.md").read_text(encoding="utf-8")
 TARGETS = (ROOT / "docs" / "architecture" / "targets.md").read_text(encoding="utf-8")
 LISTINGS = re.findall(
-    r"^`(tests/plugins/[^`]+)`:\n\n```\w+\n(.*?)^```$", PAGE + TUTORIALS + TARGETS, re.MULTILINE | re.DOTALL
+    r"^`(tests/plugins/[^`]+)`:\n\n```\w+\n(.*?)^```$", PAGE + TUTORIALS + DEVICES + TARGETS, re.MULTILINE | re.DOTALL
 )
 
 

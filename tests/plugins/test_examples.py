@@ -45,7 +45,7 @@ BROKEN = {
     "broken_newer": ("incompatible", "needs plugin API 1000, this OpenInfer has 1"),
 }
 WORKING = {"core", "cpu", "c", "oinf", "vulkan"}
-WORKING |= {f"example_{name}" for name in ("op", "device", "target", "runner", "javascript")}
+WORKING |= {f"example_{name}" for name in ("op", "device", "target", "runner", "javascript", "library")}
 PROGRAM = """
 dynamic { x: f32[N]; }
 volatile { y: f32[N]; }

@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {
     "docs/plugins.md": "tests/documentation/test_plugin_pages.py",
     "docs/plugins-tutorials.md": "tests/documentation/test_plugin_pages.py",
+    "docs/plugins-devices.md": "tests/documentation/test_plugin_pages.py",
     "docs/vulkan-interop.md": "tests/vulkan/test_interop.py",
     "docs/oinf.md": "openinfer-oinf/tests/test_docs.py",
     "openinfer-oinf/README.md": "openinfer-oinf/tests/test_readme.py",

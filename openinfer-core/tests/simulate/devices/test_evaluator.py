@@ -13,7 +13,7 @@ from openinfer.bound_calls import BoundCall
 from openinfer.builtin import openinfer_ops
 from openinfer.compute import Computation
 from openinfer.compute.elementwise import array_expression
-from openinfer.dtypes import BUILTIN, F16, F32, I32, I64, DType
+from openinfer.dtypes import BUILTIN, F16, F32, I32, I64, DType, Kind
 from openinfer.errors import OpenInferError, ShapeError
 from openinfer.expr import tree
 from openinfer.expr.linear import linearise
@@ -177,12 +177,12 @@ def test_a_fold_of_nothing_that_starts_with_its_first_element_is_refused() -> No
 
 @pytest.mark.parametrize("dtype", BUILTIN, ids=str)
 def test_a_filled_array_is_in_storage_form(dtype: DType) -> None:
-    type_ = TensorType(dtype, (3, 5))
+    type_, value = TensorType(dtype, (3, 5)), -1 if dtype.kind is Kind.SIGNED else 1
 
-    array = filled(type_, 1)
+    array = filled(type_, value)
 
     if dtype.is_packed:
         assert (array.dtype, array.shape) == (np.uint8, (type_.nbytes,))
         array = unpack(array, dtype, type_.shape)
     assert array.shape == (3, 5)
-    assert (array.astype(np.float64) == 1).all()
+    assert (array.astype(np.float64) == value).all()

@@ -123,6 +123,8 @@ class ComputationBackend(DeviceBackend, Protocol):
     ) -> BoundCall:
         """Return a call of a computation on its inputs and outputs. No output is one of the inputs.
 
+        `openinfer.plugin.bind_evaluator` returns one for what the device has no kernel for.
+
         A call that meets an element that is refused raises an `openinfer.errors.OpenInferError`, ``out-of-range``.
         """
         ...
@@ -134,6 +136,8 @@ class LoopBackend(DeviceBackend, Protocol):
 
     def bind_loops(self, kernel: Kernel, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> BoundCall:
         """Return a call of a loop program on its buffers, inputs first. No output is one of the inputs.
+
+        `openinfer.plugin.bind_evaluator` returns one for what the device has no kernel for.
 
         A call that meets an element that is refused raises an `openinfer.errors.OpenInferError`, ``out-of-range``.
         """

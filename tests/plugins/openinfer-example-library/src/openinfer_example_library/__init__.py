@@ -1,0 +1,1 @@
+"""A device over a library of the array API standard."""
