@@ -1,6 +1,7 @@
 """What `openinfer plugins new` writes is built, installed and passes its own tests."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -42,4 +43,7 @@ def test_a_package_of_all_kinds_is_built_installed_and_passes_its_tests(tmp_path
     variables = {"PYTHONPATH": str(site), "OPENINFER_PLUGINS": "acme_tools,cpu,oinf"}
     said = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", folder=folder, **variables)
 
-    assert f"{sum(path.read_text().count('def test_') for path in folder.glob('tests/*.py')) + 2} passed" in said
+    written = sum(path.read_text().count("def test_") for path in folder.glob("tests/*.py"))
+    passed = re.search(r"^(\d+) passed in", said, re.MULTILINE)
+    assert passed is not None, said
+    assert int(passed[1]) > written
