@@ -57,13 +57,14 @@ def test_a_sample_of_the_conformance_kit_passes(operator: str) -> None:
 
 def test_no_operator_is_missing() -> None:
     environment = Environment.default()
-    devices, names = {"library": environment.device("library")}, ("f32", "i8", "i32", "i64", "u8", "u32", "u64", "bool")
-    dtypes = {name: DTYPES[name] for name in names}
+    # Types that some call of each operator has; all types take seconds.
+    dtypes = {name: DTYPES[name] for name in ("f32", "i8", "i16", "i32", "i64", "i2", "u8", "u32", "bool")}
+    devices = {"library": environment.device("library")}
 
     rows = list(coverage(replace(environment, devices=devices, targets={}, dtypes=dtypes)))
 
-    assert {row.op for row in rows} == set(environment.ops)
-    assert [row for row in rows if row.by in ("missing", "unknown")] == []
+    assert [row for row in rows if row.by == "missing"] == []
+    assert {row.op for row in rows if row.by != "unknown"} == set(environment.ops)
 
 
 @pytest.mark.parametrize("program", whole_programs(), ids=lambda program: program.name)
