@@ -38,7 +38,7 @@ OPERATORS = {
     "loop program": ("argsort",),
     "other operators": ("softmax",),
 }
-"""Operators by kind of definition. `tox run -e kit` tries all of them, with every case."""
+"""Operators by kind of definition. `tox run -e kit` tries all of them, with more cases."""
 
 
 @pytest.mark.parametrize("operator", [name for names in OPERATORS.values() for name in names])
