@@ -1,6 +1,7 @@
 """The command `openinfer` around its subcommands: discovery, switches, errors, exit codes, streams."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 import openinfer
 from openinfer.cli import main
 from openinfer.cli.failures import rendered
+from openinfer.cli.headings import HeadedCommand, HeadedOption
 from openinfer.diagnostics import Diagnostic, Source
 from openinfer.errors import DeviceError, MissingDependencyError, OpenInferError, PluginError, ValidationError
 from openinfer.plugins import discovery, loader
@@ -73,6 +75,44 @@ def test_summaries_of_built_in_commands_are_whole_on_one_line() -> None:
 
     assert {line.split()[0] for line in section} >= names
     assert all(line.endswith(".") and not line.endswith("...") for line in section if line.split()[0] in names)
+
+
+@pytest.mark.parametrize("module", sorted(COMMANDS.glob("[a-z]*.py")), ids=name_of)
+def test_help_lists_long_lists_of_options_under_headings(module: Path) -> None:
+    command = main.get_command(click.Context(main), name_of(module))
+    options = [option.opts[0] for option in command.params if isinstance(option, click.Option)]
+
+    text = command.get_help(click.Context(command, terminal_width=200))
+
+    sections = [
+        re.findall(r"^  (?:-\w, )?(-[\w-]+)", part, re.M) for part in re.split(r"^\S.*:$", text, flags=re.M)[1:]
+    ]
+    assert all(len(section) <= 12 for section in sections)
+    listed = [name for section in sections for name in section]
+    assert len(listed) == len({*listed}) == len(options) + 1
+    assert sections[0][-1] == "--help"
+
+
+def test_the_heading_of_an_option_is_declared_with_it() -> None:
+    command = HeadedCommand(
+        "made",
+        params=[
+            HeadedOption(["--late"], heading="Rest", help="First said."),
+            click.Option(["--plain"]),
+            HeadedOption(["--hidden"], heading="Nothing to see", hidden=True),
+            click.Argument(["file"]),
+        ],
+    )
+
+    text = command.get_help(click.Context(command))
+
+    assert re.findall(r"^(\w.*):$|^  (--\w+)", text, re.M) == [
+        ("Options", ""),
+        ("", "--plain"),
+        ("", "--help"),
+        ("Rest", ""),
+        ("", "--late"),
+    ]
 
 
 def test_every_command_that_takes_a_model_takes_the_short_option_too() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from openinfer.cli.headings import option_under
 from openinfer.cli.options import SECONDS
 
 if TYPE_CHECKING:
@@ -30,40 +31,38 @@ class BatchOptions:
     send_model: bool
 
 
+_option = option_under("Many inputs, with --batch")
+
 _OPTIONS = (
-    click.option(
-        "--batch", "source", metavar="SOURCE", help="Run many inputs: a .npz or .npy file, a folder, '*.npz'."
-    ),
-    click.option("--runner", metavar="NAME", help="Where inputs of a batch are run: in-process, processes, ray, ..."),
-    click.option(
-        "--workers", type=click.IntRange(min=1), metavar="N", help="Workers of a batch; several are processes."
-    ),
-    click.option(
+    _option("--batch", "source", metavar="SOURCE", help="Run many inputs: a .npz or .npy file, a folder, '*.npz'."),
+    _option("--runner", metavar="NAME", help="Where inputs of a batch are run: in-process, processes, ray, ..."),
+    _option("--workers", type=click.IntRange(min=1), metavar="N", help="Workers of a batch; several are processes."),
+    _option(
         "--state-per",
         type=click.Choice(["input", "worker"]),
         help="Persistent memory that inputs of a batch start with: initial (input), or the previous input's (worker).",
     ),
-    click.option("--output-dir", metavar="DIR", help="Save the outputs of each input of a batch as .npz files there."),
-    click.option(
+    _option("--output-dir", metavar="DIR", help="Save the outputs of each input of a batch as .npz files there."),
+    _option(
         "--look-ahead",
         type=click.IntRange(min=1),
         metavar="N",
         help="Maximum number of inputs of a batch to read ahead.",
     ),
-    click.option("--retries", type=click.IntRange(min=0), metavar="N", help="Run an input again after a lost worker."),
-    click.option(
+    _option("--retries", type=click.IntRange(min=0), metavar="N", help="Run an input again after a lost worker."),
+    _option(
         "--timeout",
         type=SECONDS,
         metavar="SECONDS",
         help="Give up an input of a batch that runs longer.",
     ),
-    click.option(
+    _option(
         "--start-timeout",
         type=SECONDS,
         metavar="SECONDS",
         help="Replace a worker of a batch that takes longer to start; by default 120.",
     ),
-    click.option("--send-model", is_flag=True, help="Send workers of a batch the model's bytes instead of its path."),
+    _option("--send-model", is_flag=True, help="Send workers of a batch the model's bytes instead of its path."),
 )
 
 

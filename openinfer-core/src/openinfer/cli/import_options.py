@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.cli.headings import option_under
 from openinfer.cli.run_values import Input
 
 if TYPE_CHECKING:
@@ -84,12 +85,10 @@ class ImportChoices:
         )
 
 
-def import_options(when: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options; the parameter ``choices`` is an `ImportChoices`.
-
-    Args:
-        when: what their help begins with.
-    """
+def import_options(
+    heading: str = "Import of a GRAPH such as *.onnx",
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options under a heading; the parameter ``choices`` is an `ImportChoices`."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -105,7 +104,7 @@ def import_options(when: str = "") -> Callable[[Callable[..., Any]], Callable[..
             return function(**arguments, choices=choices)
 
         command: Callable[..., Any] = called
-        for option in reversed(_options(when)):
+        for option in reversed(_options(heading)):
             command = option(command)
         return command
 
@@ -147,26 +146,27 @@ def _kept_inputs(context: click.Context, parameter: click.Parameter, names: tupl
     return names
 
 
-def _options(when: str) -> Sequence[Callable[[Callable[..., Any]], Callable[..., Any]]]:
+def _options(heading: str) -> Sequence[Callable[[Callable[..., Any]], Callable[..., Any]]]:
+    option = option_under(heading)
     return (
-        click.option(
+        option(
             "--set",
             "set_values",
             multiple=True,
             metavar="NAME=VALUE",
             callback=_pairs("NAME=VALUE"),
-            help=f"{when}Fix an input (a number, numbers with commas, or a .npy file) or a symbolic dimension "
+            help="Fix an input (a number, numbers with commas, or a .npy file) or a symbolic dimension "
             "(a number, or the name of another).",
         ),
-        click.option(
+        option(
             "--feed",
             "feeds",
             multiple=True,
             metavar="OUT=IN",
             callback=_feeds,
-            help=f"{when}Keep output OUT as input IN of the next step; by default pairs such as h and hn. '' for none.",
+            help="Keep output OUT as input IN of the next step; by default pairs such as h and hn. '' for none.",
         ),
-        click.option(
+        option(
             "--no-feed",
             "no_feed",
             multiple=True,
@@ -175,17 +175,15 @@ def _options(when: str) -> Sequence[Callable[[Callable[..., Any]], Callable[...,
             is_eager=True,
             callback=_kept_inputs,
             metavar="[NAME]",
-            help=f"{when}Leave input NAME an input, or all of them without NAME, where their names imply states.",
+            help="Leave input NAME an input, or all of them without NAME, where their names imply states.",
         ),
-        click.option("--no-roll", is_flag=True, help=f"{when}Write repeated layers one after the other, no loop."),
-        click.option(
-            "--keep-norms", is_flag=True, help=f"{when}Do not fold batch norms and channel constants into layers."
-        ),
-        click.option(
+        option("--no-roll", is_flag=True, help="Write repeated layers one after the other, no loop."),
+        option("--keep-norms", is_flag=True, help="Do not fold batch norms and channel constants into layers."),
+        option(
             "--requantize",
             default="f32",
             metavar="MODE",
-            help=f"{when}Codes of a TFLite model's integer layers: f32 (the default), or in fixed point: fixed, "
+            help="Codes of a TFLite model's integer layers: f32 (the default), or in fixed point: fixed, "
             "rounded once, or tflite, twice, with the bits of TFLite Micro.",
         ),
     )

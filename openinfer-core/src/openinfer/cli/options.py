@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from openinfer.cli.headings import option_under
 from openinfer.cli.project_file import options_of_graph
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ def strict_order_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--strict-order", is_flag=True, help=text)(function)
 
 
-def seed_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--seed N``."""
+def seed_option(heading: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds ``--seed N``."""
     kind = click.IntRange(min=0)
-    return click.option("--seed", default=0, show_default=True, type=kind, help="Seed of random inputs.")(function)
+    return option_under(heading)("--seed", default=0, show_default=True, type=kind, help="Seed of random inputs.")
 
 
 def _sizes(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:

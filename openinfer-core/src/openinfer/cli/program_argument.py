@@ -192,7 +192,7 @@ def program_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     # Eager, since the callbacks of options look for its project file.
     @click.argument("graph", metavar="GRAPH", is_eager=True)
     @model_option
-    @import_options("GRAPH such as *.onnx: ")
+    @import_options()
     @wraps(function)
     def called(*, graph: str, model: str | None, choices: ImportChoices, **arguments: Any) -> Any:
         sizes: dict[str, int] = {**arguments.get("limits", {}), **arguments.get("sizes", {})}

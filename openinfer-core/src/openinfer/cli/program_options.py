@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.cli.headings import option_under
 from openinfer.cli.options import limit_option, seed_option, size_option
 from openinfer.cli.program_argument import program_argument
 from openinfer.cli.run_values import parse_inputs
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from openinfer.simulate import Executor
 
 
+INPUTS = "Inputs and state"
+"""Heading of the options that give a program its values."""
+
+
 def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add what `program_argument` does, ``--input``, ``--initial``, ``--steps``, ``--size``, ``--limit``, ``--seed``
     and ``--placement``.
@@ -34,14 +39,14 @@ def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], C
     """
     options = (
         program_argument,
-        input_option("SOURCE: a .npy file, random, zeros, a value; one for each input."),
-        initial_option("Value of persistent variable NAME before the first step."),
-        click.option(
+        input_option("SOURCE: a .npy file, random, zeros, a value; one for each input.", INPUTS),
+        initial_option("Value of persistent variable NAME before the first step.", INPUTS),
+        option_under(INPUTS)(
             "--steps", default=1, show_default=True, type=click.IntRange(min=least_steps), help="Steps to run."
         ),
         size_option,
         limit_option,
-        seed_option,
+        seed_option(INPUTS),
         click.option("--placement", is_flag=True, help="Obey `placement` hints."),
     )
 
@@ -53,14 +58,16 @@ def program_options(*, least_steps: int = 1) -> Callable[[Callable[..., Any]], C
     return add
 
 
-def input_option(says: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def input_option(says: str, heading: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return what adds ``--input NAME=SOURCE``; the parameter ``inputs`` holds an `Input` for each."""
-    return click.option("--input", "inputs", multiple=True, metavar="NAME=SOURCE", callback=_inputs, help=says)
+    option = option_under(heading)
+    return option("--input", "inputs", multiple=True, metavar="NAME=SOURCE", callback=_inputs, help=says)
 
 
-def initial_option(says: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def initial_option(says: str, heading: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return what adds ``--initial NAME=SOURCE``; the parameter ``initial`` holds an `Input` for each."""
-    return click.option("--initial", "initial", multiple=True, metavar="NAME=SOURCE", callback=_inputs, help=says)
+    option = option_under(heading)
+    return option("--initial", "initial", multiple=True, metavar="NAME=SOURCE", callback=_inputs, help=says)
 
 
 def _inputs(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[Input]:

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.cli.headings import option_under
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from openinfer.tolerances import Tolerance
 
 
-def tolerance_option(says: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def tolerance_option(says: str, heading: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return what adds ``--tolerance``; ``tolerances`` maps element types, ``""`` for all floats, to a `Tolerance`."""
-    return click.option(
+    return option_under(heading)(
         "--tolerance",
         "tolerances",
         multiple=True,

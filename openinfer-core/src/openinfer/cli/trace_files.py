@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from openinfer.cli.headings import option_under
 from openinfer.output_files import writing
 
 if TYPE_CHECKING:
@@ -22,13 +23,13 @@ PERFETTO_SUFFIXES = (".perfetto.json", ".perfetto", ".perfetto-trace")
 """Endings of file names that are taken for Perfetto's format where none is given."""
 
 
-def trace_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--trace FILE`` and ``--trace-format``; the parameters are ``trace_path`` and ``trace_format``."""
+def trace_options(heading: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds ``--trace FILE`` and ``--trace-format``; parameters are ``trace_path`` and ``trace_format``."""
+    option = option_under(heading)
+    path = option("--trace", "trace_path", metavar="FILE", help="Write the events of all steps.")
     kinds = click.Choice([JSON, PERFETTO])
-    function = click.option(
-        "--trace-format", type=kinds, help="Form of the trace; perfetto for FILE.perfetto.json, else json."
-    )(function)
-    return click.option("--trace", "trace_path", metavar="FILE", help="Write the events of all steps.")(function)
+    form = option("--trace-format", type=kinds, help="Form of the trace; perfetto for FILE.perfetto.json, else json.")
+    return lambda function: path(form(function))
 
 
 def format_of(path: str, wanted: str | None) -> str:

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
+from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.options import device_option
 from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.terminal import print_document, table
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from openinfer.cli.run_values import Input
     from openinfer.inspect.benchmark import NodeTime, Spread
     from openinfer.ir.graph import Graph
+
+_MEASUREMENT = "Measurement"
 
 MOST_NODES = 20
 """Nodes that are printed, the longest ones; JSON has all."""
@@ -48,14 +51,16 @@ class Measured:
     nodes: Sequence[NodeTime]
 
 
-@click.command(name="bench", short_help="Measure how long a program and its nodes take on a device.")
+@click.command(name="bench", cls=HeadedCommand, short_help="Measure how long a program and its nodes take on a device.")
 @program_options()
 @device_option
-@click.option("--arch", metavar="FILE|NAME", help="Count the instructions of each step on the board of a device.")
-@click.option(
+@option_under(_MEASUREMENT)(
+    "--arch", metavar="FILE|NAME", help="Count the instructions of each step on the board of a device."
+)
+@option_under(_MEASUREMENT)(
     "--repeat", "repetitions", default=30, show_default=True, type=click.IntRange(1, 1_000_000), help="Repetitions."
 )
-@click.option(
+@option_under(_MEASUREMENT)(
     "--warm-up", default=3, show_default=True, type=click.IntRange(0, 1_000_000), help="Repetitions not measured."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object; times in nanoseconds.")

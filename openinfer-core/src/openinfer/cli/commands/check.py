@@ -13,6 +13,7 @@ import click
 from openinfer.cli.failures import findings_of
 from openinfer.cli.findings import as_json, type_as_json
 from openinfer.cli.graph_argument import read_program
+from openinfer.cli.headings import HeadedCommand
 from openinfer.cli.import_options import import_options
 from openinfer.cli.options import limit_option, size_option
 from openinfer.cli.program_argument import OpenModels, ProgramArgument, is_imported, model_without_file
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
     from openinfer.validate.inference import InferredType
 
 
-@click.command(name="check", short_help="Report the errors and warnings of programs.")
+@click.command(name="check", cls=HeadedCommand, short_help="Report the errors and warnings of programs.")
 @click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
 @click.option("--model", "-m", metavar="FILE", help="Check against this model too: sizes, types, operators.")
 @click.option("--device", metavar="NAME", help="With a model: check that this device can run the program too.")
 @click.option("--target", metavar="NAME", help="With a model: check that this synth target supports the program too.")
-@import_options("GRAPH such as *.onnx: ")
+@import_options()
 @size_option
 @limit_option
 @click.option("--strict", is_flag=True, help="Turn warnings into errors.")

@@ -8,6 +8,7 @@ import click
 
 from openinfer.cli.compare_report import comparison_object, comparison_text
 from openinfer.cli.findings import print_unlogged_warnings
+from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.terminal import print_document
 from openinfer.cli.tolerance_option import tolerance_option
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
     from openinfer.tolerances import Tolerance
 
 
-@click.command(name="compare", short_help="Find the first node after which devices differ.")
+@click.command(name="compare", cls=HeadedCommand, short_help="Find the first node after which devices differ.")
 @program_options()
-@click.option("--device", "devices", multiple=True, required=True, metavar="NAME", help="The first is the reference.")
-@tolerance_option("Accept this difference, absolute or of the larger magnitude of both elements.")
+@option_under("Comparison")(
+    "--device", "devices", multiple=True, required=True, metavar="NAME", help="The first is the reference."
+)
+@tolerance_option("Accept this difference, absolute or of the larger magnitude of both elements.", "Comparison")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
 def command(
     *,

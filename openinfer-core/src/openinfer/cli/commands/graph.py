@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from openinfer.cli.graph_argument import read_graph
+from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.import_options import import_options
 from openinfer.cli.program_argument import ProgramArgument, is_imported
 from openinfer.cli.project_file import program_options_of
@@ -38,16 +39,16 @@ _FORMS = {
 
 def _form_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for name, summary in reversed(_FORMS.items()):
-        function = click.option(f"--{name}", is_flag=True, help=summary)(function)
+        function = option_under("Form")(f"--{name}", is_flag=True, help=summary)(function)
     return function
 
 
-@click.command(name="graph", short_help="Print a program as text, as JSON, or as a picture.")
+@click.command(name="graph", cls=HeadedCommand, short_help="Print a program as text, as JSON, or as a picture.")
 @click.argument("graph")
 @_form_options
 @click.option("--model", "-m", metavar="FILE", help="Show the shapes that the program has with this model (pictures).")
 @click.option("--output", "-o", metavar="FILE", help="Write to FILE instead.")
-@import_options("GRAPH such as *.onnx: ")
+@import_options()
 def command(*, graph: str, model: str | None, output: str | None, choices: ImportChoices, **forms: bool) -> None:
     """Print GRAPH (a .oi text, a .json graph, or -) as canonical text, as JSON, or as a picture.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.difference_document import difference_document
+from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.import_options import import_options
 from openinfer.cli.import_summary import import_summary, summary_document, summary_text
 from openinfer.cli.options import limit_option, seed_option
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from openinfer.ir.types import TensorType
     from openinfer.tolerances import Tolerance
 
+_VERIFICATION = "Verification, with --verify"
+
 
 def _file_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     if name is not None and ("/" in name or "\\" in name):
@@ -34,29 +37,31 @@ def _file_name(context: click.Context, parameter: click.Parameter, name: str | N
     return name
 
 
-@click.command(name="import", short_help="Convert a model of another format to a program and a container.")
+@click.command(
+    name="import", cls=HeadedCommand, short_help="Convert a model of another format to a program and a container."
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--output", "folder", default=".", metavar="DIR", help="Folder for the two files (.).")
 @click.option("--name", metavar="NAME", callback=_file_name, help="Name of the two files, by default that of FILE.")
-@import_options()
-@click.option(
+@import_options("Conversion")
+@option_under(_VERIFICATION)(
     "--verify", is_flag=True, help="Compare with the original, run by onnxruntime or onnx, LiteRT or PyTorch."
 )
-@input_option("With --verify: an input, as for `openinfer run`; the others are drawn to suit the program.")
-@tolerance_option("With --verify: accept this difference, absolute or of the largest magnitude of an output.")
-@click.option(
+@input_option("An input, as for `openinfer run`; the others are drawn to suit the program.", _VERIFICATION)
+@tolerance_option("Accept this difference, absolute or of the largest magnitude of an output.", _VERIFICATION)
+@option_under(_VERIFICATION)(
     "--steps",
     type=click.IntRange(min=1),
-    help="With --verify: steps, each on other inputs and sizes (2, or 4 with free sizes), and one with special floats.",
+    help="Steps, each on other inputs and sizes (2, or 4 with free sizes), and one with special floats.",
 )
-@initial_option("With --verify: the first value of a state, by its name in the model; the others are zeros.")
-@seed_option
+@initial_option("The first value of a state, by its name in the model; the others are zeros.", _VERIFICATION)
+@seed_option(_VERIFICATION)
 @limit_option
-@click.option(
+@option_under(_VERIFICATION)(
     "--budget",
     type=click.IntRange(min=1),
     metavar="MIB",
-    help="With --verify: MiB that the values of a step may take at other sizes than the least (512).",
+    help="MiB that the values of a step may take at other sizes than the least (512).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(

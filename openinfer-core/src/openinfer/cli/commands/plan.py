@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from openinfer.cli.findings import print_warnings
+from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.options import limit_option, size_option, strict_order_option, target_option
 from openinfer.cli.program_argument import program_argument
 from openinfer.cli.terminal import print_document
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
 
     from openinfer.cli.program_argument import ProgramArgument
 
+_WRITTEN = "Further results"
 
-@click.command(name="plan", short_help="Show the execution plan of a program, and the reasons for it.")
+
+@click.command(
+    name="plan", cls=HeadedCommand, short_help="Show the execution plan of a program, and the reasons for it."
+)
 @program_argument
 @click.option(
     "--arch", is_eager=True, metavar="FILE|NAME", help="Device file, or a name such as host; by default generic."
@@ -27,9 +32,9 @@ if TYPE_CHECKING:
 @size_option
 @limit_option
 @strict_order_option
-@click.option("--schedules-out", "out", metavar="FILE", help="Write the schedules, which --schedules reads.")
-@click.option("--svg", metavar="FILE", help="Write a picture of the arena over time.")
-@click.option(
+@option_under(_WRITTEN)("--schedules-out", "out", metavar="FILE", help="Write the schedules, which --schedules reads.")
+@option_under(_WRITTEN)("--svg", metavar="FILE", help="Write a picture of the arena over time.")
+@option_under(_WRITTEN)(
     "--print-after",
     "passes",
     multiple=True,

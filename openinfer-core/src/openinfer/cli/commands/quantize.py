@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.import_options import import_options
 from openinfer.cli.program_argument import ProgramArgument, is_imported
 from openinfer.cli.project_file import program_options_of
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
+_SAMPLES = "Samples"
 
-@click.command(name="quantize", short_help="Convert a program to 8-bit integers, with scales from samples.")
+
+@click.command(
+    name="quantize", cls=HeadedCommand, short_help="Convert a program to 8-bit integers, with scales from samples."
+)
 @click.argument("graph")
 @click.argument("model_argument", metavar="[MODEL]", required=False, type=click.Path(path_type=Path))
 @click.option(
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Model with sizes and weights, instead of MODEL.",
 )
-@click.option(
+@option_under(_SAMPLES)(
     "--calibrate",
     "data_path",
     required=True,
@@ -41,7 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("-o", "--output-folder", "folder", default=".", metavar="DIR", help="Folder for the two files.")
 @click.option("--name", metavar="NAME", help="Name of the two files; by default that of MODEL and -int8.")
-@click.option(
+@option_under(_SAMPLES)(
     "--percentile",
     type=click.FloatRange(50, 100),
     default=100.0,
@@ -54,15 +59,17 @@ if TYPE_CHECKING:
     help="Write activations that are never negative as i8 with the zero point -128, not as u8: faster on "
     "Cortex-M4 and M55, with the same results.",
 )
-@click.option(
+@option_under(_SAMPLES)(
     "--samples", type=click.IntRange(min=1), help="Number of samples for the scales (100); accuracy is measured on all."
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave weights of matching names as they are.")
-@click.option(
+@option_under(_SAMPLES)(
     "--labels", "label_name", metavar="NAME", help="Array with the class of each sample (labels, where there is one)."
 )
-@click.option("--output", metavar="NAME", help="Output that is compared with the classes, where there are several.")
-@import_options("GRAPH such as *.onnx: ")
+@option_under(_SAMPLES)(
+    "--output", metavar="NAME", help="Output that is compared with the classes, where there are several."
+)
+@import_options()
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def command(
     *,

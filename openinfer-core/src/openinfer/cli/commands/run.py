@@ -12,8 +12,9 @@ import click
 
 from openinfer.cli.batch_options import batch_options
 from openinfer.cli.findings import print_unlogged_warnings, print_warnings
+from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.options import device_option
-from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
+from openinfer.cli.program_options import INPUTS, StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.run_report import (
     memory_lines,
     memory_object,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
     Watcher: TypeAlias = Callable[[TraceEvent], None]
     """Called after every node."""
+
+_RESULTS = "Results"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +75,23 @@ class Extras:
     memory: Sequence[MemoryUse] | None
 
 
-@click.command(name="run", short_help="Simulate a program and print its results.")
+@click.command(name="run", cls=HeadedCommand, short_help="Simulate a program and print its results.")
 @program_options(least_steps=0)
 @device_option
-@click.option("--output", "outputs", multiple=True, metavar="NAME[=FILE]", help="Print a variable; save it as .npy.")
-@click.option(
+@option_under(_RESULTS)(
+    "--output", "outputs", multiple=True, metavar="NAME[=FILE]", help="Print a variable; save it as .npy."
+)
+@option_under(INPUTS)(
     "--state", "state_path", metavar="FILE", help="Persistent memory: load it if the file exists, save it at the end."
 )
-@trace_options
-@click.option("--timing", is_flag=True, help="Time operators and print their durations.")
-@click.option("--memory", "memory_wanted", is_flag=True, help="Print the peak number of bytes of values, by kind.")
-@click.option("--verbose", is_flag=True, help="Print every node as it runs, with types and settings, on stderr.")
+@trace_options(_RESULTS)
+@option_under(_RESULTS)("--timing", is_flag=True, help="Time operators and print their durations.")
+@option_under(_RESULTS)(
+    "--memory", "memory_wanted", is_flag=True, help="Print the peak number of bytes of values, by kind."
+)
+@option_under(_RESULTS)(
+    "--verbose", is_flag=True, help="Print every node as it runs, with types and settings, on stderr."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print results as JSON.")
 @batch_options
 def command(

@@ -11,6 +11,7 @@ import click
 from openinfer.cli.board_report import board_document, board_text
 from openinfer.cli.difference_document import difference_document
 from openinfer.cli.findings import print_warnings
+from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.options import SECONDS, limit_option, seed_option, size_option, strict_order_option, target_option
 from openinfer.cli.program_argument import program_argument
 from openinfer.cli.program_options import give_first_values, initial_option, input_option
@@ -32,41 +33,53 @@ if TYPE_CHECKING:
     from openinfer.synth.target import Array
     from openinfer.tolerances import Tolerance
 
+_SOURCE, _VERIFICATION = "Source", "Verification, with --verify or --prove"
 
-@click.command(name="synth", short_help="Generate source code from a program.")
+
+@click.command(name="synth", cls=HeadedCommand, short_help="Generate source code from a program.")
 @program_argument
 @target_option
 @click.option(
     "--arch", is_eager=True, metavar="FILE|NAME", help="What the program is for: a device file, or a name such as host."
 )
 @click.option("-o", "--output", "directory", metavar="DIR", help="Directory for the source files.")
-@click.option("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
-@click.option("--prefix", metavar="NAME", help="Prefix of functions, types, macros and files (model).")
-@click.option("--project", metavar="NAME", help="Build system: make (by default), cmake, platformio, zephyr ...")
-@click.option("--weights", metavar="WHERE", help="Weights embedded, in a file, or an object; by default by their size.")
-@click.option("--io", metavar="WHERE", help="Inputs and outputs: the caller's arrays (by default), or also inside.")
-@click.option("--threads", is_flag=True, help="Run blocks that await variables of entry on threads, not inline.")
+@option_under(_SOURCE)("--schedules", metavar="FILE", help="Schedules in place of those that the cost model chooses.")
+@option_under(_SOURCE)("--prefix", metavar="NAME", help="Prefix of functions, types, macros and files (model).")
+@option_under(_SOURCE)(
+    "--project", metavar="NAME", help="Build system: make (by default), cmake, platformio, zephyr ..."
+)
+@option_under(_SOURCE)(
+    "--weights", metavar="WHERE", help="Weights embedded, in a file, or an object; by default by their size."
+)
+@option_under(_SOURCE)(
+    "--io", metavar="WHERE", help="Inputs and outputs: the caller's arrays (by default), or also inside."
+)
+@option_under(_SOURCE)(
+    "--threads", is_flag=True, help="Run blocks that await variables of entry on threads, not inline."
+)
 @size_option
 @limit_option
 @strict_order_option
-@click.option(
+@option_under(_VERIFICATION)(
     "--verify",
     is_flag=True,
     help="Compile, run on random inputs (for a board in QEMU), and compare with the simulator.",
 )
-@input_option("With --verify: a .npy file, zeros or a value for an input for which random values make no sense.")
-@initial_option("With --verify: value of a persistent variable before the first step, but not of a table.")
-@seed_option
-@tolerance_option("With --verify: accept this difference, absolute or of the largest magnitude of an output.")
-@click.option("--steps", type=click.IntRange(min=1), help="With --verify: run that many steps, each on other inputs.")
-@click.option(
+@input_option("A .npy file, zeros or a value for an input for which random values make no sense.", _VERIFICATION)
+@initial_option("Value of a persistent variable before the first step, but not of a table.", _VERIFICATION)
+@seed_option(_VERIFICATION)
+@tolerance_option("Accept this difference, absolute or of the largest magnitude of an output.", _VERIFICATION)
+@option_under(_VERIFICATION)("--steps", type=click.IntRange(min=1), help="Run that many steps, each on other inputs.")
+@option_under(_VERIFICATION)(
     "--inputs",
     "sequences",
     type=click.IntRange(min=1),
-    help="With --verify: that many sequences of steps, each from the start.",
+    help="That many sequences of steps, each from the start.",
 )
-@click.option("--prove", is_flag=True, help="Analyse the source for undefined behaviour (Frama-C).")
-@click.option("--timeout", default=60.0, show_default=True, type=SECONDS, help="Seconds that each tool may take.")
+@option_under(_VERIFICATION)("--prove", is_flag=True, help="Analyse the source for undefined behaviour (Frama-C).")
+@option_under(_VERIFICATION)(
+    "--timeout", default=60.0, show_default=True, type=SECONDS, help="Seconds that each tool may take."
+)
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @click.option("--plan", "show_plan", is_flag=True, help="Print the schedule and the memory map too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")

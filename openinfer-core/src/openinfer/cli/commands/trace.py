@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.findings import print_unlogged_warnings
+from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.options import device_option
-from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
+from openinfer.cli.program_options import INPUTS, StepValues, give_first_values, inputs_hinted, program_options
 from openinfer.cli.terminal import print_document, wants_colour
 from openinfer.regular_files import read_bounded, read_regular
 
@@ -22,14 +23,20 @@ if TYPE_CHECKING:
 
 PROMPT = "(trace) "
 
+_COMMANDS = "Commands of the dialogue"
 
-@click.command(name="trace", short_help="Run a program statement by statement.")
+
+@click.command(name="trace", cls=HeadedCommand, short_help="Run a program statement by statement.")
 @program_options()
 @device_option
-@click.option("--break", "breaks", multiple=True, metavar="WHERE", help="Breakpoint, as the command `break` takes it.")
-@click.option("--watch", "watches", multiple=True, metavar="EXPRESSION", help="Report each change of its value.")
-@click.option("--script", metavar="FILE", help="Read commands from a file; - for standard input.")
-@click.option("--state", "state_path", metavar="FILE", help="Persistent memory to start with.")
+@option_under(_COMMANDS)(
+    "--break", "breaks", multiple=True, metavar="WHERE", help="Breakpoint, as the command `break` takes it."
+)
+@option_under(_COMMANDS)(
+    "--watch", "watches", multiple=True, metavar="EXPRESSION", help="Report each change of its value."
+)
+@option_under(_COMMANDS)("--script", metavar="FILE", help="Read commands from a file; - for standard input.")
+@option_under(INPUTS)("--state", "state_path", metavar="FILE", help="Persistent memory to start with.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object: commands with their output, and the trace.")
 def command(
     *,
