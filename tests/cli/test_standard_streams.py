@@ -149,7 +149,7 @@ def ended(commands: list[str], way: str) -> dict[str, Ended]:
 
 
 def failed(command: str) -> int:
-    return 1 if command.startswith("openinfer") else 2
+    return 2 if command.startswith("oinf diff") else 1
 
 
 def test_every_command_is_in_the_table() -> None:
@@ -192,7 +192,7 @@ def test_a_failure_whose_document_cannot_be_written_is_text(folder: Path) -> Non
                 f"  help: {RUN_FORM}",
             ],
         ),
-        (2, ["error[E_FILE]: No such file or directory: missing.oinf"]),
+        (1, ["error[E_FILE]: No such file or directory: missing.oinf"]),
     ]
 
 

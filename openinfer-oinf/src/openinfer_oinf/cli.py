@@ -1,4 +1,4 @@
-"""The `oinf` command. Exit codes: 0 valid or done, 1 the file is invalid, 2 usage or input/output errors,
+"""The `oinf` command. Exit codes: 0 valid or done, 1 a file is invalid or cannot be read or written, 2 wrong usage,
 3 a package for a format is not installed.
 
 As shells count, 130 after an interrupt, 141 when the reader of the output has gone.
@@ -13,12 +13,12 @@ import importlib
 import io
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import __version__, commands
 from .argument_parser import USAGE_STATUS, ArgumentParser, UsageMistakeError
-from .errors import MISSING_EXTRA, NOT_A_FILE, USAGE, OinfError
+from .errors import MISSING_EXTRA, USAGE, OinfError
 from .failures import Failure, file_failure, invalid_failure
 from .standard_streams import claim_streams, discard_output
 from .suggestions import did_you_mean
@@ -26,7 +26,7 @@ from .suggestions import did_you_mean
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
 
-INVALID, FAILED = 1, USAGE_STATUS
+INVALID = 1
 MISSING = 3
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -37,13 +37,13 @@ def build_parser() -> argparse.ArgumentParser:
     return _parser_and_commands()[0]
 
 
-def _parser_and_commands() -> tuple[argparse.ArgumentParser, Sequence[str]]:
+def _parser_and_commands() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     parser = ArgumentParser(prog="oinf", description="Work with .oinf model containers.")
     parser.add_argument("--version", action="version", version=f"oinf {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for module in pkgutil.iter_modules(commands.__path__):
         importlib.import_module(f"{commands.__name__}.{module.name}").add_to(subparsers)
-    return parser, [*subparsers.choices]
+    return parser, subparsers.choices
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         discard_output()
         return BROKEN_PIPE
     except OSError as error:
-        return _fail(file_failure(error, FAILED), json=False)
+        return _fail(file_failure(error, _invalid_status(given)), json=False)
 
 
 def _run(given: Sequence[str], *, json: bool) -> int:
@@ -73,17 +73,17 @@ def _run(given: Sequence[str], *, json: bool) -> int:
         parsed = _parsed(given)
     except UsageMistakeError as mistake:
         raise SystemExit(_fail(mistake.failure, json=json)) from None
+    invalid = _invalid_status(given)
     try:
         return int(parsed.run(parsed))
     except OinfError as error:
-        status = status_of(error, getattr(parsed, "invalid_status", INVALID))
-        return _fail(invalid_failure(error, status), json=json)
+        return _fail(invalid_failure(error, status_of(error, invalid)), json=json)
     except BrokenPipeError:
         raise
     except OSError as error:
-        return _fail(file_failure(error, FAILED), json=json)
+        return _fail(file_failure(error, invalid), json=json)
     except KeyError as error:
-        return _fail(Failure(USAGE, str(error.args[0]), FAILED), json=json)
+        return _fail(Failure(USAGE, str(error.args[0]), USAGE_STATUS), json=json)
     except KeyboardInterrupt:
         return _fail(Failure("interrupted", "interrupted", INTERRUPTED, lines=("interrupted",)), json=json)
 
@@ -95,9 +95,19 @@ def _escape_unknown_letters() -> None:
         out.reconfigure(errors="backslashreplace")
 
 
+def _invalid_status(arguments: Sequence[str]) -> int:
+    """The exit code of a command when a file is at fault, or cannot be read or written."""
+    parser = _parser_and_commands()[1].get(_command(arguments) or "")
+    return parser.get_default("invalid_status") or INVALID if parser is not None else INVALID
+
+
+def _command(arguments: Sequence[str]) -> str | None:
+    return next((each for each in arguments if not each.startswith("-")), None)
+
+
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser, known = _parser_and_commands()
-    command = next((each for each in arguments if not each.startswith("-")), None)
+    command = _command(arguments)
     if command is not None and command not in known:
         hint = did_you_mean(command, known) or "`oinf --help` lists them"
         parser.error(f"unknown command {command!r}: {hint}")
@@ -105,10 +115,10 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def status_of(error: OinfError, invalid: int = INVALID) -> int:
-    """The exit code for an error: `invalid` where a file is at fault, 2 for usage and input/output, 3 for an extra."""
+    """The exit code for an error: `invalid` where a file is at fault, 2 for usage, 3 for an extra."""
     if error.code == MISSING_EXTRA:
         return MISSING
-    return FAILED if error.code in (NOT_A_FILE, USAGE) else invalid
+    return USAGE_STATUS if error.code == USAGE else invalid
 
 
 def _fail(failure: Failure, *, json: bool) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -121,6 +123,17 @@ class OinfError(ValueError):
         if len(errors) > _SHOWN_IN_MESSAGE:
             lines.append(f"and {len(errors) - _SHOWN_IN_MESSAGE} more errors")
         return (f"{shown(self.source)}: " if self.source else "") + "\n".join(lines)
+
+
+@contextmanager
+def naming_source(source: object) -> Generator[None]:
+    """Name the source, if it is a path, in errors of the block that name no file."""
+    try:
+        yield
+    except OinfError as error:
+        if isinstance(source, str | os.PathLike) and not error.source:
+            error.source = str(os.fspath(source))  # pyright: ignore[reportUnknownArgumentType]
+        raise
 
 
 class UninitializedError(OinfError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import NamedTuple, TypeVar, overload
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .arrays import Array
 from .checksums import Checksums
-from .errors import CheckLevel, Finding, Findings, OinfError, UninitializedError
+from .errors import CheckLevel, Finding, Findings, UninitializedError, naming_source
 from .header import read_header
 from .layout import INDEX_SUFFIX
 from .limits import Limits
@@ -246,7 +246,8 @@ def open_oinf(
         # Opened inside, because it builds on this module.
         from .shards import open_shards
 
-        return _labelled(lambda path: open_shards(Path(path), options), source)
+        with naming_source(source):
+            return open_shards(Path(source), options)
     return open_container(source, options)
 
 
@@ -261,20 +262,8 @@ class OpenOptions(NamedTuple):
 
 def open_container(source: Openable, options: OpenOptions) -> OinfFile:
     """Open one file."""
-    return _labelled(lambda each: _open(each, options), source)
-
-
-_Source = TypeVar("_Source", bound=Openable)
-
-
-def _labelled(call: Callable[[_Source], OinfFile], source: _Source) -> OinfFile:
-    """Open, with the path in the error where there is one."""
-    try:
-        return call(source)
-    except OinfError as error:
-        if isinstance(source, str | os.PathLike) and not error.source:
-            error.source = str(os.fspath(source))
-        raise
+    with naming_source(source):
+        return _open(source, options)
 
 
 def _open(source: Openable, options: OpenOptions) -> OinfFile:

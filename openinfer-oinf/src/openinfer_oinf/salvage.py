@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .errors import Finding, Findings, OinfError
+from .errors import Finding, Findings, OinfError, naming_source
 from .header import read_header
 from .layout import up8
 from .limits import Limits
@@ -26,6 +26,11 @@ def salvage_oinf(source: Openable, target: WriteTarget) -> int:
     Raises `OinfError`: E_SALVAGE for a file that is valid, or damaged in another way (with the findings if its
     payloads are taken as grouped), and `OSError`.
     """
+    with naming_source(source):
+        return _salvaged(source, target)
+
+
+def _salvaged(source: Openable, target: WriteTarget) -> int:
     if _is_sound(source):
         raise _rejected("the file is sound; canonicalize writes it again")
     data = open_source(source, "auto")

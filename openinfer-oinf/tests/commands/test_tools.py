@@ -149,7 +149,9 @@ class TestCommands:
         assert main(["diff", "--atol", "1", str(path), str(other)]) == 0
         other.write_bytes(b"rubbish")
         assert main(["diff", str(path), str(other)]) == 2
-        assert main(["diff", str(path), str(tmp_path / "absent")]) == 2
+        for absent in ("absent", "."):
+            assert main(["diff", str(path), str(tmp_path / absent)]) == 2
+            assert main(["diff", str(tmp_path / absent), str(path)]) == 2
 
     def test_diff_json(self, path, tmp_path, capsys):
         other = tmp_path / "other.oinf"

@@ -34,18 +34,18 @@ def add_to(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 when every file is valid, 1 when one is not, 2 when one cannot be read; all are checked."""
+    """0 when every file is valid, 1 when one is not or cannot be read; all are checked."""
     return max(_verify_one(path, arguments) for path in arguments.files)
 
 
 def _verify_one(path: str, arguments: argparse.Namespace) -> int:
-    from ..cli import FAILED, status_of
+    from ..cli import INVALID, status_of
     from ..verify import invalid_json
 
     try:
         report = _report(path, arguments)
     except OSError as error:
-        failure = file_failure(error, FAILED)
+        failure = file_failure(error, INVALID)
     except OinfError as error:
         failure = invalid_failure(error, status_of(error))
     else:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..arrays import plain_numbers
-from ..errors import USAGE, Finding, OinfError
+from ..errors import USAGE, Finding, OinfError, naming_source
 from ..layout import MAGIC
 from ..metadata import UTF8_SUFFIX, ScalarValue
 from ..progress import expect
@@ -58,7 +58,7 @@ def convert_to_oinf(
     chosen = options or ConversionOptions()
     path = Path(source)
     reader = reader_of_file(path, chosen.source_format)
-    with reader.read(path, chosen.read) as model:
+    with naming_source(source), reader.read(path, chosen.read) as model:
         require_justified(model, chosen.read)
         names = mapped_names((tensor.name for tensor in model.tensors), chosen.renames, "tensors")
         check_renames_used(chosen.renames, [*names, *model.metadata])

@@ -141,21 +141,23 @@ def _arrays(path: Path) -> dict[str, Array]:
     """Return the arrays of a .npz file.
 
     Raises:
-        BadParameter: it is something else.
+        CalibrationError: ``input-file``: it is something else.
     """
     import zipfile
     import zlib
 
     import numpy as np
 
+    from openinfer.errors import CalibrationError
+
     expected = "expected a .npz file with an array for each input"
     try:
         with path.open("rb") as stream:
             found = np.load(stream, allow_pickle=False)
             if not isinstance(found, np.lib.npyio.NpzFile):
-                raise click.BadParameter(f"{str(path)!r} holds one array, {expected}", param_hint="--calibrate")
+                raise CalibrationError(f"{str(path)!r} holds one array, {expected}", code="input-file")
             with found:
                 return {name: found[name] for name in found.files}
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         # What NumPy says of damaged files proposes to load them unsafely.
-        raise click.BadParameter(f"{str(path)!r} cannot be read, {expected}", param_hint="--calibrate") from error
+        raise CalibrationError(f"{str(path)!r} cannot be read, {expected}", code="input-file") from error
