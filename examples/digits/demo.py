@@ -16,15 +16,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
 import numpy as np
 
 import openinfer as oi
 import openinfer_oinf
 from openinfer.plugins.probing import probe
+from openinfer_oinf.progress import advance, expect, progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -95,26 +95,21 @@ def per_image(answers: Answers) -> str:
     return f"{answers.seconds / len(answers.digits) * 1e6:.1f} µs"
 
 
-def progress(images: npt.NDArray[np.float32], label: str) -> Iterable[npt.NDArray[np.float32]]:
-    """Yield the images, with a progress bar on a terminal."""
-    if not sys.stdout.isatty():
-        yield from images
-        return
-    with click.progressbar(images, label=label) as bar:
-        yield from bar
-
-
 def simulate(model: oi.Model, graph: oi.Graph, device: str, images: npt.NDArray[np.float32]) -> Answers:
-    executor = oi.Simulator(model, device=device).make_executor(graph)
+    with progress_bar(f"  preparing {device}"):
+        executor = oi.Simulator(model, device=device).make_executor(graph)
     logits, digits, seconds = [], [], 0.0
-    for image in progress(images, f"  {device}"):
-        start = time.perf_counter()
-        executor.insert(image=image)
-        executor.step()
-        results = executor.outputs()
-        seconds += time.perf_counter() - start
-        logits.append(results["logits"][0])
-        digits.append(results["digit"][0])
+    with progress_bar(f"  {device}"):
+        expect(len(images))
+        for image in images:
+            start = time.perf_counter()
+            executor.insert(image=image)
+            executor.step()
+            results = executor.outputs()
+            seconds += time.perf_counter() - start
+            logits.append(results["logits"][0])
+            digits.append(results["digit"][0])
+            advance(1)
     return Answers(np.array(logits), np.array(digits), seconds)
 
 
@@ -140,7 +135,8 @@ def in_c(
     model: oi.Model, graph: oi.Graph, images: npt.NDArray[np.float32], expected: Answers, keep: Path | None
 ) -> list[bool]:
     heading("Synthesised to C")
-    synthesis = oi.Synthesizer("c").synthesize(model, graph, sizes=model.sizevars)
+    with progress_bar("  planning"):
+        synthesis = oi.Synthesizer("c").synthesize(model, graph, sizes=model.sizevars)
     with tempfile.TemporaryDirectory(prefix="digits-") as scratch:
         folder = synthesis.emit(keep or Path(scratch) / "digits_c")
         for file in sorted(folder.iterdir()):
@@ -149,7 +145,8 @@ def in_c(
     print(synthesis.memory_map())
     heading("Compiled and run")
     try:
-        result = synthesis.run({"image": images}, steps=len(images))
+        with progress_bar("  compiling and running"):
+            result = synthesis.run({"image": images}, steps=len(images))
     except oi.MissingDependencyError as error:
         print(f"skipped: {error}")
         return []

@@ -160,3 +160,10 @@ class Raw:
 @pytest.fixture(scope="session")
 def raw() -> type[Raw]:
     return Raw
+
+
+@pytest.fixture
+def bars_at_once(monkeypatch):
+    """Progress bars are shown from the first byte on, not after seconds."""
+    for interval in ("_SECONDS_BEFORE", "_SECONDS_BETWEEN"):
+        monkeypatch.setattr(f"openinfer_oinf.progress.{interval}", 0)

@@ -82,12 +82,12 @@ def test_the_command(tmp_path, capsys):
     assert "E_SALVAGE" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("bars_at_once")
 def test_the_command_shows_a_bar_on_a_terminal(tmp_path, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BETWEEN", 0)
     monkeypatch.setattr("sys.stderr", Terminal())
     (tmp_path / "a.oinf").write_bytes(grouped(sound(2, quantised="qn")))
     assert main(["salvage", str(tmp_path / "a.oinf"), str(tmp_path / "b.oinf")]) == 0

@@ -172,12 +172,21 @@ def test_an_error_in_a_statement_shows_its_line(files: Path) -> None:
 COMMAND = [sys.executable, "-m", "openinfer", "run", "g.oi", "--model", "m.oinf"]
 
 
+# Shows progress from the first input on, not after seconds.
+AT_ONCE = """
+import openinfer_oinf.progress as progress, openinfer.cli
+progress._SECONDS_BEFORE = progress._SECONDS_BETWEEN = 0
+openinfer.cli.main()
+"""
+
+
 def test_the_progress_bar_shows_on_a_terminal_only(files: Path) -> None:
     arguments = [*COMMAND, "--batch", "x.npz", "--output-dir", "out"]
     quiet = subprocess.run(arguments, capture_output=True, text=True, timeout=limit_s(60), check=True)
     assert quiet.stderr == ""
     ours, theirs = pty.openpty()
-    finished = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=theirs, timeout=limit_s(60), check=True)
+    at_once = [sys.executable, "-c", AT_ONCE, *arguments[3:]]
+    finished = subprocess.run(at_once, stdout=subprocess.PIPE, stderr=theirs, timeout=limit_s(60), check=True)
     os.close(theirs)
     shown_there = b""
     with suppress(OSError):

@@ -20,6 +20,11 @@ from openinfer_oinf import save_file
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.skipif(
+    find_spec("openinfer_backend_cpu") is None or find_spec("openinfer_synth_c") is None,
+    reason="the device cpu or the target c is not installed",
+)
+
 PROGRAM = """dynamic { x: f32[2]; }
 persistent { k: f32[2] @init(0.0); }
 block entry { op abs(x) >> y; cache.write x >> k; return y; }

@@ -228,14 +228,22 @@ def test_the_model_has_to_be_a_model(files: Path) -> None:
     assert "not a model file" in result.output
 
 
+# Shows progress from the first step on, not after seconds.
+AT_ONCE = """
+import openinfer_oinf.progress as progress, openinfer.cli
+progress._SECONDS_BEFORE = progress._SECONDS_BETWEEN = 0
+openinfer.cli.main()
+"""
+
+
 def test_a_progress_bar_is_shown_on_a_terminal_only(files: Path) -> None:
     quiet = run("--input", "x=1", "--steps", "2")
     assert quiet.stderr == ""
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "openinfer", "run", "g.oi", "--model", "m.oinf", "--input", "x=1", "--steps", "2"]
+    command = [sys.executable, "-c", AT_ONCE, "run", "g.oi", "--model", "m.oinf", "--input", "x=1", "--steps", "2"]
     subprocess.run(command, stderr=follower, stdout=subprocess.DEVNULL, check=True, timeout=limit_s(60))
     os.close(follower)
-    assert b"steps" in os.read(leader, 4096)
+    assert b"running [###############...............]  50%" in os.read(leader, 4096)
     os.close(leader)
 
 

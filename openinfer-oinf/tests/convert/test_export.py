@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -153,8 +154,8 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.usefixtures("bars_at_once")
 def test_a_bar_is_shown_on_a_terminal_and_removed(monkeypatch):
-    monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BETWEEN", 0)
     out = Terminal()
     with progress_bar("writing", out):
         expect(150)
@@ -167,8 +168,42 @@ def test_a_bar_is_shown_on_a_terminal_and_removed(monkeypatch):
     assert out.getvalue().endswith(" \r")
 
 
-def test_functions_called_from_python_write_to_no_terminal(monkeypatch, paths):
+def test_work_that_cannot_be_counted_shows_its_seconds(monkeypatch):
+    monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BEFORE", 0)
+    monkeypatch.setattr("openinfer_oinf.progress._SECONDS_OF_SILENCE", 0.001)
+    out = Terminal()
+    with progress_bar("compiling", out):
+        while "compiling ... 0 s" not in out.getvalue():
+            time.sleep(0.001)
+    assert out.getvalue().endswith(" \r")
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_ends_soon_and_documents_show_no_bar(monkeypatch, quiet):
     monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BETWEEN", 0)
+    if quiet:
+        monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BEFORE", 0)
+    out = Terminal()
+    with progress_bar("writing", out, quiet=quiet):
+        expect(2)
+        advance(1)
+    assert out.getvalue() == ""
+
+
+@pytest.mark.usefixtures("bars_at_once")
+def test_a_bar_within_a_bar_is_part_of_it():
+    out = Terminal()
+    with progress_bar("outer", out):
+        expect(4)
+        with progress_bar("inner", out):
+            advance(1)
+        advance(1)
+    assert "inner" not in out.getvalue()
+    assert out.getvalue().count("outer [") == 2
+
+
+@pytest.mark.usefixtures("bars_at_once")
+def test_functions_called_from_python_write_to_no_terminal(monkeypatch, paths):
     monkeypatch.setattr(sys, "stderr", out := Terminal())
     save_file({"w": np.ones((10, 100))}, paths[0])
     quantize_oinf(paths[0], paths[2], QuantizeOptions())
@@ -178,8 +213,8 @@ def test_functions_called_from_python_write_to_no_terminal(monkeypatch, paths):
     assert out.getvalue() == ""
 
 
+@pytest.mark.usefixtures("bars_at_once")
 def test_the_bar_of_a_model_in_shards_counts_all_of_them(monkeypatch, tmp_path):
-    monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BETWEEN", 0)
     index = tmp_path / "m.oinf.index.json"
     save_shards({f"w.{at}": TensorSpec(np.ones(1000)) for at in range(4)}, index, shard_nbytes=8000)
     monkeypatch.setattr(sys, "stderr", out := Terminal())
@@ -189,8 +224,8 @@ def test_the_bar_of_a_model_in_shards_counts_all_of_them(monkeypatch, tmp_path):
     assert [int(share.rstrip("%")) // 10 for share in shares] == [2, 4, 7, 9]
 
 
+@pytest.mark.usefixtures("bars_at_once")
 def test_no_bar_without_a_terminal(monkeypatch, paths, capsys):
-    monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BETWEEN", 0)
     save_file({"w": np.zeros(1000)}, paths[0])
     for command in (["convert", paths[0], paths[1]], ["verify", paths[0]], ["hash", paths[0]]):
         assert main(command) == 0
@@ -212,8 +247,8 @@ def test_no_bar_without_a_terminal(monkeypatch, paths, capsys):
         ["extract", "IN", "w", "--dequantize", "-o", "OUT.npy"],
     ],
 )
+@pytest.mark.usefixtures("bars_at_once")
 def test_commands_show_bars_on_a_terminal(monkeypatch, tmp_path, command):
-    monkeypatch.setattr("openinfer_oinf.progress._SECONDS_BETWEEN", 0)
     save_file({"w": np.ones(100_000)}, tmp_path / "IN")
     save_file({"w": np.zeros(100_000)}, tmp_path / "OTHER")
     np.savez(tmp_path / "OTHER.npz", w=np.ones(1000))

@@ -12,6 +12,7 @@ from openinfer.cli.batch_results import FolderResults, StackedResults
 from openinfer.cli.failures import rendered
 from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.program_options import random_bounds
+from openinfer.cli.progress import progress
 from openinfer.cli.run_report import output_lines, output_object
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import near_or_known, printable
@@ -20,6 +21,7 @@ from openinfer.ir.resolved import Storage
 from openinfer.plugins.output import diverted_output
 from openinfer.simulate.execute.step_sizes import agreed_sizes, typed_for
 from openinfer.validate.step_sizes import step_sizes
+from openinfer_oinf.progress import advance, expect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -170,7 +172,7 @@ class _Report:
         self._failed = 0
         self._results: list[dict[str, Any]] = []
         # A bar in the middle of printed results would tear them.
-        self._bar = sys.stderr.isatty() and (saved or as_json or not sys.stdout.isatty())
+        self._bar = sys.stderr.isatty() and not as_json and (saved or not sys.stdout.isatty())
         self._held: list[str] = []
         self._failures: dict[str, list[str]] = {}
 
@@ -181,11 +183,12 @@ class _Report:
                 self._report(outcome)
                 yield outcome
             return
-        with click.progressbar(length=self._total, label="inputs", file=sys.stderr) as bar:
+        with progress("inputs"):
+            expect(self._total)
             for outcome in found:
                 self._report(outcome)
                 yield outcome
-                bar.update(1)
+                advance(1)
 
     def report_failures(self) -> None:
         """Print failures that waited for the bar to end, and how often those printed before came again."""

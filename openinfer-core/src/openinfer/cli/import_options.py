@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli.headings import option_under
+from openinfer.cli.progress import progress
 from openinfer.cli.run_values import Input
 
 if TYPE_CHECKING:
@@ -74,15 +75,16 @@ class ImportChoices:
         """
         from openinfer import importers
 
-        return importers.load(
-            file,
-            values=self.constants(),
-            feeds={} if "" in self.kept_inputs else self.feeds,
-            kept_inputs=self.kept_inputs,
-            roll=self.roll,
-            keep_norms=self.keep_norms,
-            requantize=self.requantize,
-        )
+        with progress(f"importing {file.name}"):
+            return importers.load(
+                file,
+                values=self.constants(),
+                feeds={} if "" in self.kept_inputs else self.feeds,
+                kept_inputs=self.kept_inputs,
+                roll=self.roll,
+                keep_norms=self.keep_norms,
+                requantize=self.requantize,
+            )
 
 
 def import_options(

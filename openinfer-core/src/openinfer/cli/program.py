@@ -17,7 +17,7 @@ from openinfer.boundary import DEBUG
 from openinfer.cli import commands, failures
 from openinfer.cli.plugin_commands import opened_command
 from openinfer.cli.shell_completion import VARIABLE, offer_files
-from openinfer.cli.terminal import has_printed_document
+from openinfer.cli.terminal import has_printed_document, want_document, wants_document
 from openinfer.diagnostics import Diagnostic, Severity, did_you_mean, render
 from openinfer.plugins import discovery, switches
 from openinfer.plugins.crossing import PluginWarning
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from openinfer.plugins.types import CommandSpec
-
-_JSON = "openinfer.json"
 
 _NAME = "openinfer"
 
@@ -98,12 +96,13 @@ class Program(click.Group):
         json = "--json" in options
         with _failures_reported(debug="--debug" in options, json=json):
             context = super().make_context(info_name, args, parent, **extra)
-            context.meta[_JSON] = json
+            if json:
+                want_document(context)
             return context
 
     def invoke(self, ctx: click.Context) -> Any:
         debug = bool(ctx.params.get("debug"))
-        reported = _failures_reported(debug=debug, json=bool(ctx.meta.get(_JSON)), context=ctx)
+        reported = _failures_reported(debug=debug, json=wants_document(ctx), context=ctx)
         # The switches decide which plugins load, and so which commands there are.
         variables = {**_switches(ctx.params), **({DEBUG: "1"} if debug else {})}
         with _variables_set(variables), _warnings_printed(), reported:

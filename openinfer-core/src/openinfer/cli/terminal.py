@@ -33,7 +33,19 @@ def width_of(stream: IO[Any]) -> int | None:
         return None
 
 
+_WANTED = "openinfer.json"
+
 _PRINTED = "openinfer.document"
+
+
+def want_document(context: click.Context) -> None:
+    """Note that a command has ``--json``: it prints nothing but one document, and failures."""
+    context.meta[_WANTED] = True
+
+
+def wants_document(context: click.Context) -> bool:
+    """Return whether a command has ``--json``."""
+    return bool(context.meta.get(_WANTED))
 
 
 def print_document(document: Any) -> None:

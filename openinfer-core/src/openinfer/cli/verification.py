@@ -10,6 +10,7 @@ import numpy as np
 from openinfer.errors import OpenInferError
 from openinfer.synth.comparison import compare_steps, worst
 from openinfer.tolerances import EXACT, OF_OUTPUTS, widened
+from openinfer_oinf.progress import advance, expect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,6 +113,7 @@ def verify(
     untimed = (len(numbered) + 1, special) if special is not None else numbered[0]
     repeat = 1
     board, instead = None, ""
+    expect((len(numbered) + 1) * steps)
     for number, (sequence, inputs) in enumerate([untimed, *numbered]):
         expected = _simulated(synthesis, simulator, inputs, steps, initial or {})
         found = synthesis.run(inputs, steps=steps, repeat=repeat, timeout=timeout, initial=begin)
@@ -157,6 +159,7 @@ def _simulated(
             executor.step(**{name: stacked[step] for name, stacked in inputs.items()})
             for name in names:
                 made[name].append(np.array(executor.result(name).array))
+            advance(1)
     return made
 
 

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from openinfer.ir.text import node_desc
+from openinfer_oinf.progress import advance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,6 +77,7 @@ def whole_times(
         duration = perf_counter_ns() - start
         if number >= warm_up:
             found.append(duration)
+        advance(1)
     return found
 
 
@@ -100,6 +102,7 @@ def node_times(
             last = _by_node(executor.trace())
             for index, events in last.items():
                 samples.setdefault(index, []).append(sum(event.duration_ns for event in events))
+        advance(1)
     whole = sum(median(times) for times in samples.values()) or 1.0
     nodes = {node.index: node for _, node in executor.program.graph.nodes()}
     found = [_node_time(nodes[index], events, median(samples[index]), whole) for index, events in last.items()]

@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     exporter = exporter_of(arguments.target)
     _require_unused(arguments, arguments.exporting if exporter is None else arguments.importing)
-    with progress_bar("converting"):
+    with progress_bar("converting", quiet=arguments.json):
         changes = _import(arguments) if exporter is None else _export(arguments, exporter.export)
     if arguments.json:
         document = {"written": written_json(arguments.target), "changes": [asdict(change) for change in changes]}

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     with (
         open_oinf(arguments.first) as first,
         open_oinf(arguments.second) as second,
-        progress_bar("comparing"),
+        progress_bar("comparing", quiet=arguments.json),
     ):
         found = list(differences(first, second, values=values, rtol=arguments.rtol, atol=arguments.atol))
     if arguments.json:

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..reader import open_oinf
     from ..written import print_written
 
-    with open_oinf(arguments.file) as file, progress_bar("extracting"):
+    with open_oinf(arguments.file) as file, progress_bar("extracting", quiet=arguments.json):
         extract_npy(file, arguments.name, arguments.output, dequantized=arguments.dequantize)
     print_written(arguments.output, as_json=arguments.json)
     return 0

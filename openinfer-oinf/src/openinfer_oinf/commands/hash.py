@@ -24,7 +24,10 @@ def add_to(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, or raises `OinfError` for an invalid file."""
-    reports = [_digests(path, tensors=arguments.tensors) for path in arguments.files]
+    from ..progress import progress_bar
+
+    with progress_bar("hashing", quiet=arguments.json):
+        reports = [_digests(path, tensors=arguments.tensors) for path in arguments.files]
     if arguments.json:
         sys.stdout.write(json.dumps([asdict(report) for report in reports], indent=1) + "\n")
         return 0
@@ -45,10 +48,9 @@ class _Digests:
 
 def _digests(path: str, *, tensors: bool) -> _Digests:
     from ..digest import content_digest, file_digest
-    from ..progress import progress_bar
     from ..reader import open_oinf
 
-    with open_oinf(path) as file, progress_bar("hashing"):
+    with open_oinf(path) as file:
         each_tensor = (
             {each.name: each.sha256() if each.has_data else None for each in file.tensors()} if tensors else None
         )

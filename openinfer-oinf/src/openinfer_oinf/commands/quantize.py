@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         include=arguments.include or ("*",),
         exclude=arguments.exclude,
     )
-    with progress_bar("quantising"):
+    with progress_bar("quantising", quiet=arguments.json):
         errors = quantize_oinf(arguments.source, arguments.target, options)
     if arguments.json:
         tensors = [{"name": name, **error.to_json()} for name, error in errors.items()]

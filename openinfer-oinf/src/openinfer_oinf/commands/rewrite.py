@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     if version is None:
         with open_oinf(arguments.source, check=arguments.check) as file:
             version = file.version
-    with progress_bar("writing"):
+    with progress_bar("writing", quiet=arguments.json):
         rewrite_oinf(arguments.source, arguments.target, version=version, align=arguments.align, check=arguments.check)
     print_written(arguments.target, as_json=arguments.json, version=version)
     return 0

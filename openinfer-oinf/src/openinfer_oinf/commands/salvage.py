@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..salvage import salvage_oinf
     from ..written import print_written
 
-    with progress_bar("salvaging"):
+    with progress_bar("salvaging", quiet=arguments.json):
         count = salvage_oinf(arguments.source, arguments.target)
     if not arguments.json:
         sys.stdout.write(f"{count} tensors had other offsets than their index said\n")

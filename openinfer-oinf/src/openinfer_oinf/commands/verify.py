@@ -75,7 +75,7 @@ def _report(path: str, arguments: argparse.Namespace) -> Report:
     from ..progress import progress_bar
     from ..verify import verify_oinf
 
-    with progress_bar("verifying"):
+    with progress_bar("verifying", quiet=arguments.json):
         return verify_oinf(
             path,
             file=False,

@@ -14,9 +14,11 @@ from openinfer.cli.findings import print_unlogged_warnings, print_warnings
 from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.options import device_option
 from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
+from openinfer.cli.progress import made_executor, progress
 from openinfer.cli.terminal import print_document, table
 from openinfer.errors import SynthesisError
 from openinfer.plugins.output import diverted_output
+from openinfer_oinf.progress import expect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,16 +147,17 @@ def _measured(
     plain = Simulator(opened.model, opened.graph, trace=False, **simulated)
     timed = Simulator(opened.model, opened.graph, trace=True, timer=True, echo=False, **simulated)
     print_unlogged_warnings(plain.warnings)
-    with diverted_output(), plain.make_executor() as executor, timed.make_executor() as traced:
+    with diverted_output(), made_executor(plain) as executor, made_executor(timed) as traced:
         for own in (executor, traced):
             give_first_values(own, opened.named(initial), seed)
         print_warnings(executor.node_by_node)
         drawn = StepValues(opened.named(inputs), executor, opened.model, seed)
         values: list[Mapping[str, Any]] = [drawn.at(step) for step in range(steps)]
-        with inputs_hinted():
+        with inputs_hinted(), progress("measuring"):
+            expect(2 * (warm_up + repetitions))
             whole = spread(whole_times(executor, values, **counts))
-        by_node = [finding.message for finding in executor.node_by_node]
-        nodes = node_times(traced, values, **counts)
+            by_node = [finding.message for finding in executor.node_by_node]
+            nodes = node_times(traced, values, **counts)
     return Measured(
         graph=program.graph,
         model=program.model,
@@ -185,11 +188,13 @@ def _count_instructions(
 
     synthesizer = Synthesizer(arch=arch, limits=limits)
     with program.opened() as opened:
-        synthesis = synthesizer.synthesize(opened.model, opened.graph, sizes=sizes)
+        with progress("planning"):
+            synthesis = synthesizer.synthesize(opened.model, opened.graph, sizes=sizes)
         simulator = Simulator(opened.model, opened.graph, sizes=sizes, limits=limits)
-        with simulator.make_executor() as executor:
+        with made_executor(simulator) as executor:
             values = StepValues(opened.named(inputs), executor, opened.model, seed).at(0)
-        result = synthesis.profile(values)
+        with progress("compiling and running on the board"):
+            result = synthesis.profile(values)
     measured = result.board
     if measured is None:
         raise SynthesisError(f"the target {synthesis.plan.target} measured nothing on a board")

@@ -18,6 +18,7 @@ from openinfer.cli.import_options import import_options
 from openinfer.cli.options import limit_option, size_option
 from openinfer.cli.program_argument import OpenModels, ProgramArgument, is_imported, model_without_file
 from openinfer.cli.program_files import program_files
+from openinfer.cli.progress import progress
 from openinfer.cli.project_file import program_options_of
 from openinfer.cli.terminal import print_document, wants_colour, width_of
 from openinfer.diagnostics import Diagnostic, Severity, Source, as_errors, printable, render
@@ -82,11 +83,13 @@ def command(
     reports: list[Report] = []
     if imported is None:
         choices.refuse_for(", ".join(graphs))
-        reports += _reports(program_files(graphs), model, options)
+        with progress("checking"):
+            reports += _reports(program_files(graphs), model, options)
     else:
         argument = ProgramArgument(graph=imported, model=model, choices=choices)
         with argument.opened(strict=strict) as program:
-            report = _report(imported, partial(_reading, program.graph, imported), program.model, options)
+            with progress("checking"):
+                report = _report(imported, partial(_reading, program.graph, imported), program.model, options)
             reports += [report, *_unused([report], program.model, model or imported)]
     if json_wanted:
         findings = [{"file": report.file, **as_json(finding)} for report in reports for finding in report.findings]

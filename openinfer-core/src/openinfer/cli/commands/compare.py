@@ -10,6 +10,7 @@ from openinfer.cli.compare_report import comparison_object, comparison_text
 from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.program_options import StepValues, give_first_values, inputs_hinted, program_options
+from openinfer.cli.progress import made_executor, progress
 from openinfer.cli.terminal import print_document
 from openinfer.cli.tolerance_option import tolerance_option
 from openinfer.plugins.output import diverted_output
@@ -93,7 +94,8 @@ def _compared(
     from openinfer.inspect.divergence import Tolerances, compare_executors
 
     names = (pair[0].device, pair[1].device)
-    with diverted_output(), pair[0].make_executor() as reference, pair[1].make_executor() as held:
+    with diverted_output(), made_executor(pair[0]) as reference, made_executor(pair[1]) as held:
         for executor in (reference, held):
             begin(executor)
-        return compare_executors((reference, held), names, values(reference), Tolerances(names, tolerances))
+        with progress("comparing"):
+            return compare_executors((reference, held), names, values(reference), Tolerances(names, tolerances))

@@ -13,6 +13,7 @@ from openinfer.cli.import_options import import_options
 from openinfer.cli.import_summary import import_summary, summary_document, summary_text
 from openinfer.cli.options import limit_option, seed_option
 from openinfer.cli.program_options import initial_option, input_option
+from openinfer.cli.progress import progress
 from openinfer.cli.terminal import print_document
 from openinfer.cli.tolerance_option import tolerance_option
 
@@ -97,23 +98,26 @@ def command(
     for item in (*inputs, *initial):
         item.content()
     imported = choices.load(file)
-    program, container = imported.save(folder, name or file.stem)
-    summary = import_summary(imported, limits)
+    with progress("writing"):
+        program, container = imported.save(folder, name or file.stem)
+    with progress("estimating costs"):
+        summary = import_summary(imported, limits)
     checked = None
     if verify:
-        checked = importers.verify(
-            file,
-            imported,
-            values=choices.constants(),
-            inputs={item.name: _value_of(item, seed, place) for place, item in enumerate(inputs)},
-            initial={item.name: _first_value_of(item, seed, place) for place, item in enumerate(initial)},
-            steps=steps,
-            limits=limits,
-            budget=None if budget is None else budget << 20,
-            seed=seed,
-            tolerances=tolerances,
-            requantize=choices.requantize,
-        )
+        with progress("verifying"):
+            checked = importers.verify(
+                file,
+                imported,
+                values=choices.constants(),
+                inputs={item.name: _value_of(item, seed, place) for place, item in enumerate(inputs)},
+                initial={item.name: _first_value_of(item, seed, place) for place, item in enumerate(initial)},
+                steps=steps,
+                limits=limits,
+                budget=None if budget is None else budget << 20,
+                seed=seed,
+                tolerances=tolerances,
+                requantize=choices.requantize,
+            )
     if as_json:
         print_document(_document(imported, program, container, summary, checked))
     else:

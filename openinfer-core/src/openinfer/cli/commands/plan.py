@@ -10,6 +10,7 @@ from openinfer.cli.findings import print_warnings
 from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.options import limit_option, size_option, strict_order_option, target_option
 from openinfer.cli.program_argument import program_argument
+from openinfer.cli.progress import progress
 from openinfer.cli.terminal import print_document
 
 if TYPE_CHECKING:
@@ -80,8 +81,9 @@ def command(
         def watch(name: str, text: Callable[[], str]) -> None:
             shown[name] = text() if name in passes else None
 
-        plan = synthesizer.plan(opened.model, opened.graph, sizes=sizes, strict=strict, watch=watch)
-        found = estimate(plan)
+        with progress("planning"):
+            plan = synthesizer.plan(opened.model, opened.graph, sizes=sizes, strict=strict, watch=watch)
+            found = estimate(plan)
     print_warnings(() if plan.arch is None else plan.arch.warnings)
     _print_passes(passes, shown)
     if out is not None:

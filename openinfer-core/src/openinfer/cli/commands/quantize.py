@@ -10,6 +10,7 @@ import click
 from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.import_options import import_options
 from openinfer.cli.program_argument import ProgramArgument, is_imported
+from openinfer.cli.progress import progress
 from openinfer.cli.project_file import program_options_of
 from openinfer.cli.terminal import print_document
 
@@ -109,17 +110,18 @@ def command(
     if label_name is not None and classes is None:
         raise click.BadParameter(f"{str(data_path)!r} has no array {label_name!r}", param_hint="--labels")
     with ProgramArgument(graph=graph, model=model_path, choices=choices).opened() as opened:
-        made = quantize(
-            opened.graph,
-            opened.model,
-            {opened.input_name(name): array for name, array in arrays.items()},
-            clipping=Clipping(percentile),
-            signed=signed,
-            exclude=exclude,
-            most=samples or MOST_CALIBRATED,
-            labels=classes,
-            output=output,
-        )
+        with progress("quantising"):
+            made = quantize(
+                opened.graph,
+                opened.model,
+                {opened.input_name(name): array for name, array in arrays.items()},
+                clipping=Clipping(percentile),
+                signed=signed,
+                exclude=exclude,
+                most=samples or MOST_CALIBRATED,
+                labels=classes,
+                output=output,
+            )
         written, container = made.save(folder, name or f"{Path(model_path or graph).stem}-int8")
     if as_json:
         print_document({"program": str(written), "container": str(container), **made.report.to_json()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from openinfer.cli.findings import print_unlogged_warnings, print_warnings
 from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.options import device_option
 from openinfer.cli.program_options import INPUTS, StepValues, give_first_values, inputs_hinted, program_options
+from openinfer.cli.progress import made_executor, progress
 from openinfer.cli.run_report import (
     memory_lines,
     memory_object,
@@ -28,10 +28,10 @@ from openinfer.cli.terminal import print_document
 from openinfer.cli.trace_files import PERFETTO, format_of, trace_options, write_trace
 from openinfer.diagnostics import printable
 from openinfer.plugins.output import diverted_output
+from openinfer_oinf.progress import advance, expect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Mapping, Sequence
 
     from openinfer.cli.batch_options import BatchOptions
     from openinfer.cli.program_argument import OpenedProgram, ProgramArgument
@@ -164,7 +164,7 @@ def _simulate(
     recorded = {"trace": watched.recording, "timer": watched.timer, "echo": False}
     simulator = Simulator(opened.model, opened.graph, **recorded, **common)
     print_unlogged_warnings(simulator.warnings)
-    with simulator.make_executor() as executor:
+    with made_executor(simulator) as executor:
         give_first_values(executor, opened.named(initial), seed)
         print_warnings(executor.node_by_node)
         values = StepValues(opened.named(inputs), executor, opened.model, seed)
@@ -252,18 +252,13 @@ def _run(
     quiet: bool,
     watchers: Sequence[Watcher],
 ) -> None:
-    with _counted(steps, shown=steps > 1 and sys.stderr.isatty() and not quiet) as numbers:
-        for step in numbers:
+    with nullcontext() if quiet else progress("running"):
+        expect(steps if steps > 1 else 0)
+        for step in range(steps):
             executor.insert(inputs.at(step))
             with inputs_hinted():
                 _step(executor, watchers)
-
-
-def _counted(steps: int, *, shown: bool) -> AbstractContextManager[Iterable[int]]:
-    """Return the numbers of the steps, with a progress bar when it is to be shown."""
-    if not shown:
-        return nullcontext(range(steps))
-    return click.progressbar(range(steps), label="steps", file=sys.stderr)
+            advance(1)
 
 
 def _step(executor: Executor, watchers: Sequence[Watcher]) -> None:

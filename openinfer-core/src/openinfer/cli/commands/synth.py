@@ -15,6 +15,7 @@ from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.options import SECONDS, limit_option, seed_option, size_option, strict_order_option, target_option
 from openinfer.cli.program_argument import program_argument
 from openinfer.cli.program_options import give_first_values, initial_option, input_option
+from openinfer.cli.progress import made_executor, progress
 from openinfer.cli.proofs import proof_document, proof_text, refuse_alarms
 from openinfer.cli.terminal import print_document, table
 from openinfer.cli.tolerance_option import tolerance_option
@@ -127,17 +128,20 @@ def command(
     kept = None if directory is None else " and ".join(str(Path(directory, name)) for name in names)
     with program.opened(strict=strict, written=kept) as opened:
         model, graph = opened.model, opened.graph
-        synthesis = synthesizer.synthesize(model, graph, sizes=sizes, strict=strict)
+        with progress("planning"):
+            synthesis = synthesizer.synthesize(model, graph, sizes=sizes, strict=strict)
         if prove:
-            synthesis = synthesis.prove(timeout=timeout)
+            with progress("analysing the source"):
+                synthesis = synthesis.prove(timeout=timeout)
         bundled = _with_imported(synthesis, dict(zip(names, opened.files, strict=False)) if directory else {})
         written = bundled.emit(directory) if directory is not None else None
         checked, node = None, ""
         if verify:
             amounts = Amounts(seed, steps or 1, sequences or 1, timeout)
-            checked, node = _verified(
-                synthesis, model, graph, sizes, opened.named(inputs), opened.named(initial), amounts, tolerances
-            )
+            with progress("verifying"):
+                checked, node = _verified(
+                    synthesis, model, graph, sizes, opened.named(inputs), opened.named(initial), amounts, tolerances
+                )
     if as_json:
         print_document(_document(bundled, written, checked))
     else:
@@ -199,7 +203,7 @@ def _first_node(
 
 def _first_values(simulator: Simulator, initial: Sequence[Input], seed: int) -> dict[str, Array]:
     """Return what persistent variables hold before the first step, of those that have a value of their own."""
-    with simulator.make_executor() as executor:
+    with made_executor(simulator) as executor:
         give_first_values(executor, initial, seed)
         declared = executor.program.graph.vars
         table = next((item.name for item in initial if declared[item.name].formals), None)

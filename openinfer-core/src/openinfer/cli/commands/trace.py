@@ -12,6 +12,7 @@ from openinfer.cli.findings import print_unlogged_warnings
 from openinfer.cli.headings import HeadedCommand, option_under
 from openinfer.cli.options import device_option
 from openinfer.cli.program_options import INPUTS, StepValues, give_first_values, inputs_hinted, program_options
+from openinfer.cli.progress import made_executor
 from openinfer.cli.terminal import print_document, wants_colour
 from openinfer.regular_files import read_bounded, read_regular
 
@@ -89,7 +90,7 @@ def command(
         given: dict[str, Any] = {"device": device, "sizes": sizes, "placement": placement, "limits": limits}
         simulator = Simulator(opened.model, opened.graph, trace=True, timer=True, echo=False, **given)
         print_unlogged_warnings(simulator.warnings)
-        with simulator.make_executor() as executor:
+        with made_executor(simulator) as executor:
             give_first_values(executor, opened.named(initial), seed)
             if state_path is not None:
                 executor.restore(state_path)
