@@ -9,23 +9,32 @@ from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheR
 from openinfer.ir.temporaries import undeclared_outputs
 from openinfer.ir.uses import expressions
 from openinfer.ir.values import (
+    BoolValue,
     DoubleListValue,
     DoubleValue,
     DTypeListValue,
     ExprListValue,
     ExprValue,
     FloatValue,
+    IntValue,
     Number,
+    UIntValue,
 )
+from openinfer.plugins.environment import Environment
 from openinfer.symbolic import DIVISIONS, BinOp, Const, operations
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openinfer.ir.graph import Graph
     from openinfer.ir.nodes import CacheAccess, Node
     from openinfer.symbolic import IntExpr
 
 VERSION = 4
 """The newest version, which this package reads and writes."""
+
+
+_NUMBERS = (BoolValue, DoubleValue, FloatValue, IntValue, UIntValue)
 
 
 def needed_version(graph: Graph) -> int:
@@ -37,7 +46,7 @@ def needed_version(graph: Graph) -> int:
     nodes = [node for _, node in graph.nodes()]
     dims = (dim for decl in graph.vars.values() for dim in decl.dims)
     divides = any(map(_divides, dims)) or any(_divides(expr) for node in nodes for expr in expressions(node))
-    if any(map(_has_numbers, nodes)):
+    if _has_numbers([node.kind for node in nodes if isinstance(node.kind, Op)]):
         return 4
     if divides or undeclared_outputs(graph) or any(map(_is_new, nodes)):
         return 3
@@ -46,9 +55,15 @@ def needed_version(graph: Graph) -> int:
     return 2 if any(map(_is_extended, nodes)) else 1
 
 
-def _has_numbers(node: Node) -> bool:
-    """Whether an operator has a number as an input."""
-    return isinstance(node.kind, Op) and any(isinstance(ref, Number) for ref in node.kind.inputs)
+def _has_numbers(statements: Sequence[Op]) -> bool:
+    """Whether an operator has a number as an input, in place or by name."""
+    if any(isinstance(ref, Number) for op in statements for ref in op.inputs):
+        return True
+    named = [(op.op, name) for op in statements for name, value in op.settings.items() if isinstance(value, _NUMBERS)]
+    # Only its operator knows whether a name is that of an input or of a setting.
+    environment = Environment.default() if named else Environment()
+    schemas = ((environment.ops.get(environment.op_aliases.get(op, op)), name) for op, name in named)
+    return any(schema is not None and schema.input(name) is not None for schema, name in schemas)
 
 
 def _is_new(node: Node) -> bool:
