@@ -136,7 +136,6 @@ def test_the_nearest_project_file_counts(folder: Path) -> None:
     [
         ("[program", "openinfer.toml: not TOML"),
         ("[programs]\n", "openinfer.toml: programs: unknown key: did you mean `program`?"),
-        ('[program."plane.oi"]\n', 'program."plane.oi": no such program: names are relative to .'),
         ('[program."plain.oi"]\ndevise = "c"\n', '"plain.oi".devise: unknown key: did you mean `device`?'),
         ('[program."plain.oi"]\ndevice = 3\n', '"plain.oi".device: expected a text, found 3'),
         ('[program."plain.oi"]\nlimits = { t = "8" }\n', ".limits.t: expected a number of 1 or more, found '8'"),
@@ -150,6 +149,50 @@ def test_mistakes_in_a_project_file_are_reported(folder: Path, text: str, said: 
 
     assert (result.exit_code, said in result.stderr) == (1, True), result.stderr
     assert result.stderr.startswith("error[project-file]")
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ('[program."gone.oi"]\nmodel = "m.oinf"', '"gone.oi": no such program: names are relative to .'),
+        ('[program."nets/scaled.oi"]\ndevise = "c"', '"nets/scaled.oi".devise: unknown key: did you mean `device`?'),
+        ('[program."nets/scaled.oi"]\ndevice = 3', '"nets/scaled.oi".device: expected a text, found 3'),
+    ],
+)
+@pytest.mark.parametrize(
+    "line",
+    ["run sized.oi --input x=1,2 --json", "check sized.oi plain.oi", "fmt --check sized.oi --assign", "plan sized.oi"],
+)
+def test_mistakes_about_other_programs_are_warnings(folder: Path, entry: str, said: str, line: str) -> None:
+    own = '[program."sized.oi"]\nlimits = { N = 8 }\n'
+    write_project(own)
+    run("fmt sized.oi --assign")
+    write_project(f"{own}{entry}\n")
+
+    result = run(line)
+
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines() == [f"warning[project-file]: openinfer.toml: program.{said}"]
+
+
+def test_a_mistake_is_no_warning_where_it_is_an_error_too(folder: Path) -> None:
+    write_project('[program."nets/scaled.oi"]\ndevise = "c"\n')
+
+    result = run("check plain.oi nets/scaled.oi --json")
+
+    assert [finding["code"] for finding in json.loads(result.stdout)] == ["project-file"]
+    assert result.stderr == ""
+
+
+def test_an_upgrade_takes_the_model_of_the_project_file(folder: Path) -> None:
+    earlier = 'dynamic { x: f32[2]; }\nblock entry { op mul(x, model["w"]) >> y; return y; }\n'
+    (folder / "nets" / "scaled.oi").write_text(earlier)
+    write_project('[program."nets/scaled.oi"]\nmodel = "scaled.oinf"\n')
+
+    result = run("fmt --upgrade nets/scaled.oi")
+
+    assert result.exit_code == 0, result.output
+    assert "w: f32[2];" in (folder / "nets" / "scaled.oi").read_text()
 
 
 BOUNDED = "dynamic { x: f32[2]; } block entry { loop l (i in 0..L) { op relu(x) >> x; } return x; }\n"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from openinfer.cli.findings import print_warnings
 from openinfer.cli.graph_argument import STANDARD_INPUT
-from openinfer.diagnostics import near_or_known
+from openinfer.diagnostics import Diagnostic, Severity, near_or_known
 from openinfer.errors import OpenInferError
 from openinfer.regular_files import read_regular
 
@@ -22,7 +23,11 @@ PROJECT_FILE = "openinfer.toml"
 
 _SECTION = "program"
 
+_CODE = "project-file"
+
 _READ = "openinfer.program-options"
+
+_PROBLEMS = "openinfer.project-file-problems"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +50,10 @@ class ProgramOptions:
 def program_options_of(program: str) -> ProgramOptions:
     """Return the options of a program by the project file in its folder, or in the nearest folder above that has one.
 
+    What is wrong with the entries of programs that the running command is not about is a warning at its end.
+
     Raises:
-        OpenInferError: ``project-file``: the file is not a project file.
+        OpenInferError: ``project-file``: the file is not a project file, or the entry of the program is wrong.
         OSError: it cannot be read.
     """
     if program == STANDARD_INPUT:
@@ -71,13 +78,26 @@ def options_of_graph(context: click.Context) -> ProgramOptions:
 
 def _options(file: Path, program: str) -> ProgramOptions:
     table = _table(file, _tables(file), (), {_SECTION})
-    programs = _table(file, table.get(_SECTION, {}), (_SECTION,))
-    absent = next((name for name in programs if not (file.parent / name).is_file()), None)
-    if absent is not None:
-        raise _wrong(file, (_SECTION, absent), f"no such program: names are relative to {file.parent}")
-    entry = _table(
-        file, programs.get(program, {}), (_SECTION, program), {option.name for option in fields(ProgramOptions)}
-    )
+    options = ProgramOptions()
+    problems = _problems_of_others()
+    # What is wrong with this entry is an error.
+    problems[file.absolute(), program] = None
+    for name, entry in _table(file, table.get(_SECTION, {}), (_SECTION,)).items():
+        try:
+            read = _entry(file, name, entry)
+        except OpenInferError as error:
+            if name == program:
+                raise
+            problems.setdefault((file.absolute(), name), str(error))
+        else:
+            options = read if name == program else options
+    return options
+
+
+def _entry(file: Path, program: str, value: object) -> ProgramOptions:
+    if not (file.parent / program).is_file():
+        raise _wrong(file, (_SECTION, program), f"no such program: names are relative to {file.parent}")
+    entry = _table(file, value, (_SECTION, program), {option.name for option in fields(ProgramOptions)})
     texts = {key: value for key, value in entry.items() if key != "limits"}
     for key, value in texts.items():
         if not isinstance(value, str):
@@ -90,11 +110,28 @@ def _options(file: Path, program: str) -> ProgramOptions:
     return ProgramOptions(model=None if model is None else str(file.parent / model), limits=limits, **texts)
 
 
+def _problems_of_others() -> dict[tuple[Path, str], str | None]:
+    """Return problems by project file and program, which are printed once at the end of the running command.
+
+    Programs that the command is about have None.
+    """
+    context = click.get_current_context().find_root()
+    if _PROBLEMS not in context.meta:
+        context.meta[_PROBLEMS] = problems = dict[tuple[Path, str], str | None]()
+        if not context.resilient_parsing:
+            context.call_on_close(lambda: print_warnings(map(_warning, filter(None, problems.values()))))
+    return context.meta[_PROBLEMS]
+
+
+def _warning(text: str) -> Diagnostic:
+    return Diagnostic(code=_CODE, message=text, severity=Severity.WARNING)
+
+
 def _tables(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_regular(str(file)).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OpenInferError(f"{file}: not TOML: {error}", code="project-file") from error
+        raise OpenInferError(f"{file}: not TOML: {error}", code=_CODE) from error
 
 
 def _table(file: Path, value: object, place: tuple[str, ...], keys: set[str] | None = None) -> dict[str, Any]:
@@ -109,4 +146,4 @@ def _table(file: Path, value: object, place: tuple[str, ...], keys: set[str] | N
 
 def _wrong(file: Path, place: tuple[str, ...], problem: str) -> OpenInferError:
     key = ".".join(part if part.isidentifier() else f'"{part}"' for part in place)
-    return OpenInferError(f"{file}: {key}: {problem}", code="project-file")
+    return OpenInferError(f"{file}: {key}: {problem}", code=_CODE)

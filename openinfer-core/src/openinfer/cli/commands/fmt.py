@@ -31,6 +31,7 @@ from openinfer_oinf.atomicfile import AtomicFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from openinfer.cli.project_file import ProgramOptions
     from openinfer.model import Model
     from openinfer.validate.inference import InferredType
 
@@ -91,8 +92,8 @@ def command(
     inside a statement moves in front of it. With --upgrade, each change is reported with its line, and so is each
     division that may be old enough to have had another result for a divisor of 0.
 
-    With --upgrade and --model, data of the model that nothing is declared for get a declaration with their type, and
-    temporaries get one as with --assign, where the rewritten program fits the model.
+    With --upgrade and a model, of --model or the project file, data of the model that nothing is declared for get a
+    declaration with their type, and temporaries get one as with --assign, where the rewritten program fits the model.
 
     An object of --json has `file`, `changed` (or would be), `changes` (line, text) and `divisions` (lines) as --upgrade
     and --assign report them, and `findings`; `diff`, a list of lines, with --diff, and `text` of standard input.
@@ -174,11 +175,15 @@ def _laid_out(text: str, name: str) -> Outcome:
 
 
 def _upgraded(text: str, name: str, *, path: str | None, models: OpenModels) -> Outcome:
-    """Return a text without earlier syntax; with the file of a model, also with the declarations that it determines.
+    """Return a text without earlier syntax; with a model, also with the declarations that it determines.
+
+    Args:
+        path: file of the model, by default that of the project file.
 
     Raises:
         ModelError: the model cannot be opened.
     """
+    path = path or _project_options(name).model
     if path is None:
         rewritten = upgrade(text, name=name)
         return Outcome(text, rewritten.text, rewritten.changes, rewritten.error, rewritten.divisions)
@@ -225,7 +230,7 @@ def _assigned(text: str, name: str, *, path: str | None, models: OpenModels) -> 
 
     plain = formatted(text, name=name)
     program = graph(plain, name=name)
-    options = program_options_of(STANDARD_INPUT if name == _STANDARD_INPUT_NAME else name)
+    options = _project_options(name)
     path = path or options.model
     model = models.at(path) if path is not None else model_without_file(program, name, options.limits)
     types = inferred_types(resolve(program, model), model, Environment.default())
@@ -236,6 +241,10 @@ def _assigned(text: str, name: str, *, path: str | None, models: OpenModels) -> 
     )
     changes = [*(Change(_line(type_), f"assign {type_};") for type_ in assigned.written), *left]
     return Outcome(text, formatted(assigned.text, name=name), tuple(changes))
+
+
+def _project_options(name: str) -> ProgramOptions:
+    return program_options_of(STANDARD_INPUT if name == _STANDARD_INPUT_NAME else name)
 
 
 def _line(type_: InferredType) -> int:
