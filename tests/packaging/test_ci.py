@@ -34,6 +34,16 @@ def test_each_readme_command_is_one_line(mark: str) -> None:
     assert readme_command(mark).count("\n") == 1
 
 
+def test_both_commands_of_the_readme_leave_an_environment_with_pip() -> None:
+    """Hints such as "install openinfer-core[onnx]" are for the pip of the environment, whichever command made it."""
+    making = [
+        re.match(r"python3 -m venv (.*?)\.venv && ", readme_command(f"{name}-command")) for name in ("demo", "test")
+    ]
+
+    assert [made and made[1] for made in making] == ["", "--without-pip "]
+    assert re.search(r"python3 -m pip --python \.venv install (?:-q )?pip ", readme_command("test-command"))
+
+
 @pytest.mark.parametrize("page", ["README.md", "examples/cortex-m4/README.md"])
 def test_the_ci_script_installs_what_pages_name_for_tests_and_examples(page: str) -> None:
     (listed,) = re.findall(r"packages=\((.*?)\)", RUN.read_text(encoding="utf-8"), re.DOTALL)
