@@ -10,8 +10,9 @@ from openinfer.draw import fragment
 from openinfer.dsl import graph
 from openinfer.model import Model
 from openinfer.plan import make_plan
+from openinfer.plan.accesses import walk
 from openinfer.plan.execution_plan import Bank
-from openinfer.plan.picture import Lifetime, arena_svg, lifetimes
+from openinfer.plan.picture import Lifetime, arena_svg, lifetimes, steps_in_order
 from openinfer.plan.values import ArenaMemory
 from openinfer.plugins.environment import Environment
 from openinfer.plugins.selection import KernelTable
@@ -105,6 +106,98 @@ def test_plans_of_many_steps_number_some_of_them() -> None:
     # Three pixels a step: a number every twenty.
     assert {"1", "21", "41", "301"} <= set(found)
     assert not [label for label in found if label.startswith("1 cumsum")]
+
+
+CALLS = """
+dynamic { x: f32[64]; }
+volatile { y: f32[64]; }
+block entry {
+  op cumsum(x, axis=0) >> a;
+  op flip(a, axes=[0]) >> b with { fuse = false };
+  branch work;
+  branch work;
+  op add(c, b) >> y with { fuse = false };
+  return y;
+}
+block work { op cumsum(a, axis=0) >> c; return; }
+"""
+
+
+def test_called_blocks_are_where_they_run_first() -> None:
+    plan = plan_of(CALLS)
+
+    blocks = [block for block, _ in steps_in_order(plan)]
+
+    calls = [number for number, block in enumerate(blocks) if block == "work"]
+    assert (blocks[0], blocks[-1]) == ("entry", "entry")
+    assert calls == list(range(calls[0], calls[-1] + 1))
+    assert len(blocks) == sum(len(list(walk(procedure.steps))) for procedure in plan.procedures)
+
+
+def test_a_value_that_a_call_hands_over_lies_there_without_a_gap() -> None:
+    places = [life for life in lifetimes(plan_of(CALLS)) if life.names == ("a",)]
+
+    assert len(places) == 1
+
+
+def fills(svg: str) -> dict[str, set[str]]:
+    """Return the colours of the rectangles of each value, by the names in their titles."""
+    colours: dict[str, set[str]] = {}
+    for group in ET.fromstring(svg).iter(f"{SVG}g"):
+        rectangle = group.find(f"{SVG}rect")
+        if rectangle is not None:
+            names = (group.findtext(f"{SVG}title") or "").partition(":")[0]
+            colours.setdefault(names, set()).add(rectangle.get("fill") or "")
+    return colours
+
+
+def test_every_value_has_one_colour_of_its_own() -> None:
+    lines = "\n".join(f"op cumsum(v{n}, axis=0) >> v{n + 1} with {{ fuse = false }};" for n in range(20))
+    text = f"dynamic {{ v0: f32[4]; }} volatile {{ v20: f32[4]; }} block entry {{ {lines} return v20; }}"
+
+    found = fills(arena_svg(plan_of(text)))
+
+    assert len(found) > 15
+    assert all(len(colours) == 1 for colours in found.values())
+    assert len({colour for colours in found.values() for colour in colours}) == len(found)
+
+
+SMALL = """
+dynamic { x: f32[1000]; }
+volatile { y: f32[1000]; }
+block entry {
+  op cumsum(x, axis=0) >> large;
+  op sum_axis(large, axes=[0], keepdims=true) >> total_of_all_elements;
+  op cumsum(large, axis=0) >> other with { fuse = false };
+  op mul(other, total_of_all_elements) >> y;
+  return y;
+}
+"""
+
+
+def test_small_values_have_a_label_that_covers_nothing() -> None:
+    root = ET.fromstring(arena_svg(plan_of(SMALL)))
+
+    labels = {text.text: text for text in root.iter(f"{SVG}text")}
+    name = labels["total_of_all_elements"]
+    x, y = float(name.get("x") or 0), float(name.get("y") or 0)
+    width = len(name.text or "") * 6.9
+    for rectangle in root.iter(f"{SVG}rect"):
+        if rectangle.get("rx") is not None:
+            left, top, wide, tall = (float(rectangle.get(key) or 0) for key in ("x", "y", "width", "height"))
+            assert x >= left + wide or x + width <= left or y - 10 >= top + tall or y <= top
+
+
+def test_labels_of_steps_are_whole_and_within_the_picture() -> None:
+    svg = arena_svg(plan_of(SMALL))
+    root = ET.fromstring(svg)
+
+    rotated = [text for text in root.iter(f"{SVG}text") if (text.get("transform") or "").startswith("rotate(-50")]
+    assert "2 sum_axis >> total_of_all_elements" in [text.text for text in rotated]
+    for text in rotated:
+        length = 6 * len(text.text or "")
+        assert float(text.get("x") or 0) - 0.64 * length > 0
+        assert float(text.get("y") or 0) + 0.77 * length < float(root.get("height") or 0)
 
 
 def test_notebooks_show_it() -> None:

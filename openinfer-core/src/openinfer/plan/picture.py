@@ -5,12 +5,14 @@ States in memories of the device lie above the arena, in all steps.
 
 from __future__ import annotations
 
+import math
+from colorsys import hls_to_rgb
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 from openinfer.diagnostics import printable
-from openinfer.plan.accesses import mask, members, reads, walk, writes
+from openinfer.plan.accesses import called, mask, members, reads, walk, writes
 from openinfer.plan.liveness import Liveness
 from openinfer.plan.report import step_text
 from openinfer.plan.values import ArenaMemory, StateMemory
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from openinfer.plan.execution_plan import ExecutionPlan
+    from openinfer.plan.steps import Step
     from openinfer.plan.values import PlanValue
 
 LEFT, RIGHT, TOP, GAP = 84, 24, 76, 30
@@ -28,17 +31,23 @@ WIDTH, HEIGHT = 880, 340
 """Pixels of the picture itself: least width, and height of all memories."""
 
 LEAST_PANEL = 48
-WIDEST_STEP, NARROWEST_STEP, LABELLED_STEP = 96, 3, 15
-"""Pixels of a step: at most, at least, and from which on it has a label."""
+WIDEST_STEP, LABELLED_STEP, NARROWEST_STEP = 96, 15, 3
+"""Pixels of a step: at most, at least where steps have labels, and at least."""
 
-LABEL, LABEL_ROOM = 20, 132
-"""Characters of the label of a step, and the pixels below the picture that labels have."""
+MOST_LABELS = 120
+"""Steps up to which the picture is as wide as their labels need."""
 
-LETTER = 6.9
-"""Pixels of a letter in a rectangle, about."""
+LABEL, SLOPE = 40, 50
+"""Characters of the label of a step at most, and its degrees."""
 
-_FILLS = ("#cfe3f7", "#fbdcc0", "#d3ecd0", "#e5d6f2", "#f8d3da", "#d2eceb", "#f4e9b8", "#dcdfe6")
-_EDGES = ("#3f74ab", "#b9692a", "#4d8a47", "#7b55a1", "#b24d64", "#3f8785", "#94801f", "#5f6675")
+LETTER, THIN_LETTER = 6.9, 6.2
+"""Pixels of a bold letter of a value, and of one of a step, about."""
+
+LINE = 13
+"""Pixels from one line of text to the next."""
+
+GOLDEN_ANGLE = 0.381966
+"""Of a full turn: hues that are so far apart stay distinct, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +70,37 @@ class Lifetime:
     is_state: bool = False
 
 
+def steps_in_order(plan: ExecutionPlan) -> list[tuple[str, Step]]:
+    """Return the steps of a plan with the blocks that they are in; a called block follows its first call."""
+    procedures = {procedure.name: procedure for procedure in plan.procedures}
+    entry = plan.procedures[-1].name
+    ordered: list[tuple[str, Step]] = []
+    stack = [(entry, walk(procedures.pop(entry).steps))]
+    while stack:
+        block, steps = stack[-1]
+        step = next(steps, None)
+        if step is None:
+            stack.pop()
+            continue
+        ordered.append((block, step))
+        first_called = [procedures.pop(name) for name in called(step) if name in procedures]
+        stack += [(procedure.name, walk(procedure.steps)) for procedure in reversed(first_called)]
+    return ordered
+
+
 def lifetimes(plan: ExecutionPlan) -> list[Lifetime]:
-    """Return the rectangles of a plan, by their first step; steps count from 0 in the order of its report."""
+    """Return the rectangles of a plan, by their first step; steps count from 0 in the order of `steps_in_order`."""
     liveness = Liveness(plan.procedures, mask(output.value for output in plan.outputs))
     spans: list[Lifetime] = []
     open_: dict[int, tuple[int, int]] = {}
-    steps = [step for procedure in reversed(plan.procedures) for step in walk(procedure.steps)]
+    steps = [step for _, step in steps_in_order(plan)]
     held = [liveness.after(step) | reads(step) | writes(step) for step in steps]
+    begin = {procedure.name: id(next(walk(procedure.steps), None)) for procedure in plan.procedures}
+    at_step = {id(step): bits for step, bits in zip(steps, held, strict=True)}
+    for number, step in enumerate(steps):
+        # What a call hands over to the called block is there during the call too.
+        for name in called(step):
+            held[number] |= held[max(0, number - 1)] & at_step.get(begin[name], 0)
     for number, bits in enumerate([*held, 0]):
         alive = {v for v in members(bits) if isinstance(plan.values[v].memory, ArenaMemory)}
         for value in [value for value in open_ if value not in alive]:
@@ -119,6 +152,44 @@ def _with_views(spans: Sequence[Lifetime]) -> list[Lifetime]:
     return joined
 
 
+@dataclass(frozen=True, slots=True)
+class _Box:
+    x: float
+    y: float
+    width: float
+    height: float
+
+    def is_in(self, other: _Box) -> bool:
+        return (
+            other.x <= self.x
+            and self.x + self.width <= other.x + other.width
+            and other.y <= self.y
+            and self.y + self.height <= other.y + other.height
+        )
+
+    def is_free(self, taken: Sequence[_Box]) -> bool:
+        return not any(
+            self.x < other.x + other.width
+            and other.x < self.x + self.width
+            and self.y < other.y + other.height
+            and other.y < self.y + self.height
+            for other in taken
+        )
+
+
+def _beside(box: _Box, width: float) -> Iterator[_Box]:
+    """Yield where a line of text may be written next to a rectangle: after it, over it, under it, and before it."""
+    middle = box.y + (box.height - LINE) / 2
+    after, over, under = box.x + box.width + 3, box.y - LINE - 1, box.y + box.height + 1
+    # A thin rectangle at an edge of the panel has its text a little above or below its own height.
+    shifts = (0.0, LINE / 2, -LINE / 2)
+    yield from (_Box(after, middle + shift, width, LINE) for shift in shifts)
+    for y in (over, under):
+        yield _Box(box.x, y, width, LINE)
+        yield _Box(box.x + box.width - width, y, width, LINE)
+    yield from (_Box(box.x - 3 - width, middle + shift, width, LINE) for shift in shifts)
+
+
 def arena_svg(plan: ExecutionPlan) -> str:
     """Return the picture as SVG: steps from left to right, bytes upwards, one panel for each memory.
 
@@ -131,29 +202,46 @@ class _Picture:
     def __init__(self, plan: ExecutionPlan) -> None:
         self._plan = plan
         self._rectangles = lifetimes(plan)
-        steps = [(p.name, step) for p in reversed(plan.procedures) for step in walk(p.steps)]
+        steps = steps_in_order(plan)
         self._blocks = [name for name, _ in steps]
         self._texts = [step_text(plan, step) for _, step in steps]
         count = max(1, len(steps))
-        self._step = min(WIDEST_STEP, max(NARROWEST_STEP, WIDTH / count))
+        least = LABELLED_STEP if count <= MOST_LABELS else NARROWEST_STEP
+        self._step = min(WIDEST_STEP, max(least, WIDTH / count))
         self._width = max(WIDTH, self._step * count)
         self._sizes = [bank.nbytes for bank in plan.banks if bank.nbytes] or [max(1, plan.arena_nbytes)]
         self._banks = [number for number, bank in enumerate(plan.banks) if bank.nbytes] or [0]
         self._heights = [max(LEAST_PANEL, HEIGHT * size / sum(self._sizes)) for size in self._sizes]
-        self._has_labels = self._step >= LABELLED_STEP
+        self._labels = [
+            f"{number} {_cut(_short(text), LABEL)}" if self._step >= LABELLED_STEP else ""
+            for number, text in enumerate(self._texts, 1)
+        ]
+        self._has_labels = any(self._labels)
+        self._left = max([LEFT, *(self._reach(n) - self._step * n for n in range(len(self._labels)))])
+        self._colours: dict[str, int] = {}
+        for rectangle in self._rectangles:
+            number = self._colours.get(rectangle.names[0], len({*self._colours.values()}))
+            for name in rectangle.names:
+                self._colours.setdefault(name, number)
+
+    def _reach(self, number: int) -> float:
+        """Return how far the label of a step stretches to the left of the step."""
+        label = self._labels[number]
+        return len(label) * THIN_LETTER * math.cos(math.radians(SLOPE)) - self._step / 2 + 8 if label else 0.0
 
     def lines(self) -> Iterator[str]:
         bottom = TOP + sum(self._heights) + GAP * (len(self._heights) - 1)
-        height = bottom + (LABEL_ROOM if self._has_labels else 44)
-        width = LEFT + self._width + RIGHT
+        longest = max(map(len, self._labels), default=0) * THIN_LETTER * math.sin(math.radians(SLOPE))
+        height = bottom + (longest + 28 if self._has_labels else 44)
+        width = self._left + self._width + RIGHT
         yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}"'
             f' viewBox="0 0 {width:.0f} {height:.0f}" role="img" font-family="system-ui, sans-serif" font-size="11">'
         )
         yield f"<title>{_text(self._title())}</title>"
         yield f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
-        yield _label(LEFT, 24, self._title(), 'font-size="15" font-weight="600" fill="#1c2430"')
-        yield _label(LEFT, 42, self._subtitle(), 'fill="#5b6675"')
+        yield _label(self._left, 24, self._title(), 'font-size="15" font-weight="600" fill="#1c2430"')
+        yield _label(self._left, 42, self._subtitle(), 'fill="#5b6675"')
         yield from self._block_bands(bottom)
         top = float(TOP)
         for bank, size, panel in zip(self._banks, self._sizes, self._heights, strict=True):
@@ -186,48 +274,74 @@ class _Picture:
             room = int(width / LETTER)
             name = self._blocks[start]
             if room >= len(name) or room > 3:
-                yield _label(x + 3, TOP - 8, _cut(name, max(4, room)), 'font-weight="600" fill="#5b6675"')
+                band = _label(x + 3, TOP - 8, _cut(name, max(4, room)), 'font-weight="600" fill="#5b6675"')
+                yield f"<g><title>{_text(name)}</title>{band}</g>"
 
     def _panel(self, bank: int, size: int, top: float, height: float) -> Iterator[str]:
         for tick in _ticks(size):
             y = top + height - height * tick / size
-            yield f'<path d="M{LEFT} {y:.1f}h{self._width:.1f}" stroke="#dde3ea"/>'
-            yield _label(LEFT - 8, y + 4, f"{tick:,}", 'text-anchor="end" fill="#5b6675"')
-        for number, rectangle in enumerate(self._rectangles):
-            if rectangle.bank == bank:
-                yield from self._rectangle(number, rectangle, size, top, height)
+            yield f'<path d="M{self._left:.1f} {y:.1f}h{self._width:.1f}" stroke="#dde3ea"/>'
+            yield _label(self._left - 8, y + 4, f"{tick:,}", 'text-anchor="end" fill="#5b6675"')
+        lives = [life for life in self._rectangles if life.bank == bank]
+        panel = _Box(self._left, top, self._width, height)
+        boxes = [self._box(life, size, top, height) for life in lives]
+        taken = [*boxes]
+        for life, box in zip(lives, boxes, strict=True):
+            text = self._value_label(life, box, panel, taken)
+            yield from self._rectangle(life, box, text)
         if self._plan.banks:
             name = self._plan.banks[bank].name
             middle = top + height / 2
             rotated = f'transform="rotate(-90 16 {middle:.1f})" text-anchor="middle" font-weight="600" fill="#1c2430"'
             yield _label(16, middle, name, rotated)
 
-    def _rectangle(self, number: int, life: Lifetime, size: int, top: float, height: float) -> Iterator[str]:
-        colour = number % len(_FILLS)
-        x, width = self._x(life.first), self._step * (life.last - life.first + 1)
-        tall = height * life.nbytes / size
+    def _box(self, life: Lifetime, size: int, top: float, height: float) -> _Box:
         base = self._plan.banks[life.bank].arena_nbytes if life.is_state else 0
         y = top + height - height * (base + life.offset + life.nbytes) / size
-        names = ", ".join(life.names)
+        width = self._step * (life.last - life.first + 1)
+        return _Box(self._x(life.first) + 0.5, y, max(1.0, width - 1), max(1.5, height * life.nbytes / size))
+
+    def _rectangle(self, life: Lifetime, box: _Box, label: str) -> Iterator[str]:
         steps = f"step {life.first + 1}" if life.first == life.last else f"steps {life.first + 1} to {life.last + 1}"
         part = "persistent bytes" if life.is_state else "bytes"
         hover = (
-            f"{names}: {life.type}\n{part} {life.offset:,} to {life.offset + life.nbytes:,} ({life.nbytes:,})\n{steps}"
+            f"{', '.join(life.names)}: {life.type}\n"
+            f"{part} {life.offset:,} to {life.offset + life.nbytes:,} ({life.nbytes:,})\n{steps}"
         )
         dashes = ' stroke-dasharray="5 3"' if life.is_state else ""
+        fill, edge = self._fill_and_edge(life)
         yield f"<g><title>{_text(hover)}</title>"
         yield (
-            f'<rect x="{x + 0.5:.1f}" y="{y:.1f}" width="{max(1.0, width - 1):.1f}" height="{max(1.5, tall):.1f}"'
-            f' rx="2" fill="{_FILLS[colour]}" stroke="{_EDGES[colour]}"{dashes}/>'
+            f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}"'
+            f' rx="2" fill="{fill}" stroke="{edge}"{dashes}/>'
         )
-        room = int((width - 8) / LETTER)
-        if tall >= 13 and room >= min(len(names), 4):
-            ink = f'fill="{_EDGES[colour]}" font-weight="600"'
-            baseline = y + min(tall / 2 + 4, 16.0)
-            yield _label(x + 5, baseline, _cut(names, room), ink)
-            if tall >= 34 and room >= 10:
-                yield _label(x + 5, baseline + 13, _cut(f"{life.nbytes:,} bytes", room), 'fill="#3a4350"')
-        yield "</g>"
+        yield f"{label}</g>"
+
+    def _value_label(self, life: Lifetime, box: _Box, panel: _Box, taken: list[_Box]) -> str:
+        """Return the label of a rectangle: in it, or next to it where it is whole only there, and not over others.
+
+        Args:
+            taken: what is drawn in the panel; a label next to its rectangle is added.
+        """
+        names = ", ".join(life.names)
+        ink = f'fill="{self._fill_and_edge(life)[1]}" font-weight="600"'
+        room = int((box.width - 8) / LETTER) if box.height >= LINE else 0
+        if room < len(names) and self._has_labels:
+            beside = next((b for b in _beside(box, len(names) * LETTER) if b.is_in(panel) and b.is_free(taken)), None)
+            if beside is not None:
+                taken.append(beside)
+                return _label(beside.x, beside.y + LINE - 3, names, ink)
+        if room < min(len(names), 4):
+            return ""
+        baseline = box.y + min(box.height / 2 + 4, 16.0)
+        label = _label(box.x + 4.5, baseline, _cut(names, room), ink)
+        if box.height >= 34 and room >= 10:
+            label += _label(box.x + 4.5, baseline + LINE, _cut(f"{life.nbytes:,} bytes", room), 'fill="#3a4350"')
+        return label
+
+    def _fill_and_edge(self, life: Lifetime) -> tuple[str, str]:
+        hue = 0.58 + GOLDEN_ANGLE * self._colours[life.names[0]]
+        return _hex(hls_to_rgb(hue % 1, 0.87, 0.6)), _hex(hls_to_rgb(hue % 1, 0.38, 0.45))
 
     def _step_labels(self, bottom: float) -> Iterator[str]:
         every = 1 if self._has_labels else next(n for n in _SPACINGS if n * self._step >= 40)
@@ -235,16 +349,17 @@ class _Picture:
             x = self._x(number) + self._step / 2
             yield f'<path d="M{x:.1f} {bottom:.1f}v5" stroke="#8a94a3"/>'
             if self._has_labels:
-                text = f"{number + 1} {_cut(_short(self._texts[number]), LABEL)}"
-                rotated = f'transform="rotate(-50 {x + 3:.1f} {bottom + 14:.1f})" text-anchor="end" fill="#3a4350"'
-                yield _label(x + 3, bottom + 14, text, rotated)
+                place = f"{x + 3:.1f} {bottom + 14:.1f}"
+                rotated = f'transform="rotate(-{SLOPE} {place})" text-anchor="end" fill="#3a4350"'
+                label = _label(x + 3, bottom + 14, self._labels[number], rotated)
+                yield f"<g><title>{_text(self._texts[number])}</title>{label}</g>"
             else:
                 yield _label(x, bottom + 17, str(number + 1), 'text-anchor="middle" fill="#5b6675"')
         if not self._has_labels:
-            yield _label(LEFT + self._width / 2, bottom + 36, "steps", 'text-anchor="middle" fill="#5b6675"')
+            yield _label(self._left + self._width / 2, bottom + 36, "steps", 'text-anchor="middle" fill="#5b6675"')
 
     def _x(self, number: int) -> float:
-        return LEFT + self._step * number
+        return self._left + self._step * number
 
 
 _SPACINGS = tuple(factor * 10**power for power in range(9) for factor in (1, 2, 5))
@@ -270,6 +385,10 @@ def _label(x: float, y: float, text: str, attributes: str) -> str:
 
 def _text(text: str) -> str:
     return escape("\n".join(printable(line) for line in text.split("\n")))
+
+
+def _hex(rgb: tuple[float, float, float]) -> str:
+    return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
 
 
 def _cut(text: str, room: int) -> str:
