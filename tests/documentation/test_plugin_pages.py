@@ -65,7 +65,8 @@ def test_every_switch_is_listed_with_its_option() -> None:
     options = {option for parameter in main.params for option in parameter.opts if "plugins" in option}
 
     assert set(rows) == options
-    for variable in (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT, switches.OFF):
+    variables = (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT, switches.OFF, switches.OPTIONS)
+    for variable in variables:
         assert f"`{variable}=" in PAGE
 
 

@@ -40,13 +40,12 @@ def test_plugins_are_listed_with_reasons_and_what_to_do(monkeypatch: pytest.Monk
     assert "OPENINFER_PLUGINS_BLOCK=NAME" in lines[-1]
 
 
-def test_plugins_as_json_have_five_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_as_json_have_their_fields_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, plugins=PLUGINS)
 
-    assert json.loads(run("plugins", "--json").output) == [
-        {"name": "core", "distribution": "openinfer-core", "version": "0.2.0", "status": "ok", "reason": ""},
-        {"name": "bad", "distribution": "bad-dist", "version": "1.0", "status": "failed", "reason": "raised \x1b[2J"},
-    ]
+    core = {"name": "core", "distribution": "openinfer-core", "version": "0.2.0", "status": "ok", "reason": ""}
+    bad = {"name": "bad", "distribution": "bad-dist", "version": "1.0", "status": "failed", "reason": "raised \x1b[2J"}
+    assert json.loads(run("plugins", "--json").output) == [{**core, "options": []}, {**bad, "options": []}]
 
 
 def test_a_switch_that_names_no_plugin_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -361,6 +361,7 @@ def test_a_plugin_command_that_is_not_a_command_is_reported(monkeypatch: pytest.
         (["--no-plugins-autoload"], {"OPENINFER_PLUGINS_AUTOLOAD": "0"}),
         (["--plugins-strict"], {"OPENINFER_PLUGINS_STRICT": "1"}),
         (["--plugins-off", "a,b"], {"OPENINFER_PLUGINS_OFF": "a,b"}),
+        (["--plugins-option", "a.b=1", "--plugins-option", "c.d=x"], {"OPENINFER_PLUGINS_OPTIONS": "a.b=1;c.d=x"}),
     ],
 )
 def test_switches_hold_for_the_command_and_its_child_processes_only(

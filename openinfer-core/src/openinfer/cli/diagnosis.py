@@ -38,6 +38,7 @@ SWITCHES: Mapping[str, tuple[str, ...]] = {
     switches.AUTOLOAD: (),
     switches.STRICT: (),
     switches.OFF: (),
+    switches.OPTIONS: (),
     DEBUG: (),
     "OPENINFER_TRACE": ("1", "full"),
     "OPENINFER_VULKAN_TRACE": ("1", "full"),

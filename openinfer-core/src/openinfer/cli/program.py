@@ -170,6 +170,7 @@ def _switches(options: Mapping[str, Any]) -> Mapping[str, str | None]:
         switches.AUTOLOAD: "0" if options.get("no_plugins_autoload") else None,
         switches.STRICT: "1" if options.get("plugins_strict") else None,
         switches.OFF: options.get("plugins_off"),
+        switches.OPTIONS: switches.SEPARATOR.join(options.get("plugins_option", ())) or None,
     }
 
 
@@ -196,6 +197,9 @@ def _variables_set(values: Mapping[str, str | None]) -> Generator[None]:
 @click.option("--no-plugins-autoload", is_flag=True, help="Load core's own plugin and those of --plugins only.")
 @click.option("--plugins-strict", is_flag=True, help="Fail when a plugin does not load.")
 @click.option("--plugins-off", metavar="NAMES", help="Run none of these passes and observers (comma-separated).")
+@click.option(
+    "--plugins-option", metavar="PART.OPTION=VALUE", multiple=True, help="Set an option of a pass or observer."
+)
 def main(**_: Any) -> None:
     """Describe inference explicitly, simulate it, and generate source code for it."""
     # `Program.invoke` reads the options: they decide which commands there are.

@@ -11,7 +11,7 @@ from openinfer.plan.liveness import Liveness
 from openinfer.plan.step_structure import procedures_misfit
 from openinfer.plan.steps import ComputeStep, KernelStep, Procedure, ValueRef
 from openinfer.plugins.crossing import crossing, fault
-from openinfer.plugins.types import load_object
+from openinfer.plugins.types import load_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Pass(Protocol):
-    """A function that rewrites steps."""
+    """A function that rewrites steps; the options of its description are further keyword arguments."""
 
     def __call__(self, procedures: tuple[Procedure, ...], types: tuple[TensorType, ...]) -> tuple[Procedure, ...]:
         """Return the procedures with steps left out, reordered or replaced; callees precede their callers.
@@ -52,7 +52,8 @@ def with_passes(
     """
     for name in sorted(name for name, spec in environment.passes.items() if spec.stage == stage):
         owner = environment.owner("pass", name)
-        run: Pass = load_object(environment.passes[name].run, owner)
+        spec = environment.passes[name]
+        run: Pass = load_part(spec.run, spec.options, owner)
         with crossing(owner, f"pass {name}"):
             rewritten = run(procedures, types)
         unfit = procedures_misfit(rewritten) if owner.is_foreign else None

@@ -113,6 +113,7 @@ _DESCRIPTIONS: Mapping[str, type[Any]] = {
         schema.Operand,
         schema.StoredScales,
         types.Fallback,
+        types.OptionSpec,
     )
 }
 

@@ -24,16 +24,18 @@ from openinfer.plugins.kernels import KernelSources, kernel_choice, kernel_sourc
 from openinfer.plugins.newer_core import newer_core
 from openinfer.plugins.offers import offers_of
 from openinfer.plugins.output import diverted_output
+from openinfer.plugins.part_options import with_options
 from openinfer.plugins.registration import failure, new_manager, register
-from openinfer.plugins.switches import Switches, from_variables, kept_out, without_parts
+from openinfer.plugins.switches import PartOption, Switches, from_variables, kept_out, without_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pluggy
 
     from openinfer.plugins.discovery import Candidate
     from openinfer.plugins.offers import Offer
+    from openinfer.plugins.types import OptionValue
 
 
 def default_environment() -> Environment:
@@ -42,8 +44,9 @@ def default_environment() -> Environment:
     Plugins load at the first call; later calls return the same value while the variables stay as they are.
 
     Raises:
-        PluginError: a switch is malformed; or, where ``OPENINFER_PLUGINS_STRICT`` is set, a plugin did not load or a
-            switch names a pass or observer that is not there.
+        PluginError: a switch is malformed, or sets an option that is not there; or, where
+            ``OPENINFER_PLUGINS_STRICT`` is set, a plugin did not load or a switch names a pass or observer that is not
+            there.
     """
     return _loaded_once(from_variables(os.environ))
 
@@ -60,6 +63,7 @@ def load_environment(
     autoload: bool = True,
     strict: bool = False,
     off: Iterable[str] = (),
+    options: Mapping[str, Mapping[str, OptionValue]] | None = None,
     extra: Iterable[tuple[str, object]] = (),
 ) -> Environment:
     """Load the installed plugins afresh, whatever the environment variables say.
@@ -70,10 +74,12 @@ def load_environment(
         autoload: whether installed plugins load that ``allow`` does not name; core's own do anyway.
         strict: whether a plugin that does not load is an error.
         off: passes and observers that do not run, by name.
+        options: values of options of passes and observers, by the name of the part and of the option.
         extra: further plugins as (name, module); they load after the installed ones, unless blocked.
 
     Raises:
-        PluginError: ``strict``, and a plugin is failed, duplicate or incompatible.
+        PluginError: ``strict``, and a plugin is failed, duplicate or incompatible; or ``options`` names a part or an
+            option that is not there, or has a value of another type.
     """
     switches = Switches(
         block=frozenset(block),
@@ -81,6 +87,9 @@ def load_environment(
         autoload=autoload,
         strict=strict,
         off=frozenset(off),
+        options=tuple(
+            PartOption(part, name, value) for part, values in (options or {}).items() for name, value in values.items()
+        ),
     )
     return _load([*discovery.installed(), *discovery.given(extra)], switches)
 
@@ -119,7 +128,7 @@ def _load(candidates: Iterable[Candidate], switches: Switches) -> Environment:
         op_aliases=aliases,
         kernel_source=kernel_source(sources),
         kernel_choice=kernel_choice(sources),
-        **without_parts(offered, switches),
+        **without_parts(with_options(offered, switches.options), switches),
     )
 
 

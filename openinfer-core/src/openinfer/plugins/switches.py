@@ -1,4 +1,4 @@
-"""Which plugins may load, and which of their passes and observers run: environment variables."""
+"""Which plugins may load, which of their passes and observers run, and with which options: environment variables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
     from openinfer.plugins.discovery import Candidate
     from openinfer.plugins.environment import Environment
+    from openinfer.plugins.types import OptionValue
 
 ALLOW = "OPENINFER_PLUGINS"
 AUTOLOAD = "OPENINFER_PLUGINS_AUTOLOAD"
 STRICT = "OPENINFER_PLUGINS_STRICT"
 OFF = "OPENINFER_PLUGINS_OFF"
+OPTIONS = "OPENINFER_PLUGINS_OPTIONS"
 
 PARTS = ("passes", "observers")
 """Fields of `Environment` whose objects can be switched off: they run unasked, and nothing depends on them."""
@@ -27,7 +29,19 @@ PARTS = ("passes", "observers")
 _PART_NOUNS = frozenset({"pass", "observer"})
 """What messages and ``Environment.providers`` call them."""
 
-_FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+SEPARATOR = ";"
+"""Between options in the variable."""
+
+FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True, slots=True)
+class PartOption:
+    """A value of an option of a pass or observer, the part; text where it comes from a command line."""
+
+    part: str
+    name: str
+    value: OptionValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +54,7 @@ class Switches:
         autoload: whether installed plugins load without being named in ``allow``; core's own do anyway.
         strict: whether a plugin that does not load is an error.
         off: passes and observers that do not run, by name.
+        options: values of options of passes and observers; of several for one option the last counts.
     """
 
     block: frozenset[str] = frozenset()
@@ -47,13 +62,14 @@ class Switches:
     autoload: bool = True
     strict: bool = False
     off: frozenset[str] = frozenset()
+    options: tuple[PartOption, ...] = ()
 
 
 def from_variables(variables: Mapping[str, str]) -> Switches:
     """Return the switches that environment variables set.
 
     Raises:
-        PluginError: a flag is neither 0 nor 1.
+        PluginError: a flag is neither 0 nor 1, or an option is not written ``PART.OPTION=VALUE``.
     """
     allowed = variables.get(ALLOW)
     return Switches(
@@ -62,7 +78,17 @@ def from_variables(variables: Mapping[str, str]) -> Switches:
         autoload=_flag(variables, AUTOLOAD, default=True),
         strict=_flag(variables, STRICT, default=False),
         off=names(variables.get(OFF, "")),
+        options=tuple(map(_option, filter(str.strip, variables.get(OPTIONS, "").split(SEPARATOR)))),
     )
+
+
+def _option(text: str) -> PartOption:
+    key, equals, value = text.partition("=")
+    part, _, name = key.strip().rpartition(".")
+    if not equals or not part or not name:
+        message = f"expected PART.OPTION=VALUE in {OPTIONS} or after --plugins-option, found {text.strip()!r}"
+        raise PluginError(message)
+    return PartOption(part, name, value)
 
 
 def names(text: str) -> frozenset[str]:
@@ -114,9 +140,9 @@ def _flag(variables: Mapping[str, str], name: str, *, default: bool) -> bool:
     text = variables.get(name, "").strip()
     if not text:
         return default
-    if text.lower() not in _FLAGS:
+    if text.lower() not in FLAGS:
         raise PluginError(f"expected 0 or 1 in {name}, found {text!r}")
-    return _FLAGS[text.lower()]
+    return FLAGS[text.lower()]
 
 
 def kept_out(switches: Switches, candidate: Candidate) -> str | None:

@@ -7,8 +7,9 @@ A heavy part is written ``"module:attribute"`` and is imported when the thing is
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from openinfer.errors import PluginError
@@ -261,6 +262,35 @@ class CodeSpec:
     replaces: str | None = None
 
 
+OptionValue = bool | int | float | str
+"""A value of an option."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionSpec:
+    """An option of a pass or observer, which users set with ``--plugins-option PART.OPTION=VALUE``.
+
+    Attributes:
+        name: keyword argument that the part is called with; an identifier of Python.
+        summary: what it does, one line.
+        value: its default, whose type is that of the option; in an `Environment` what the user has set.
+    """
+
+    name: str
+    summary: str
+    value: bool | int | float | str
+
+
+def load_part(path: str, options: Sequence[OptionSpec], owner: Owner) -> Any:
+    """Import the function or class of a pass or observer, bound to the values of its options.
+
+    Raises:
+        PluginError: as `load_object`.
+    """
+    part = load_object(path, owner)
+    return partial(part, **{option.name: option.value for option in options}) if options else part
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassSpec:
     """A rewriting of plans; those of a stage run in order of their names.
@@ -269,11 +299,13 @@ class PassSpec:
         stage: ``"lowered"``: each operator is a step of its own; ``"plan"``: after operators are fused, before values
             get their places.
         run: ``"module:function"``, an `openinfer.plan.passes.Pass`.
+        options: keyword arguments of the function that users can set.
     """
 
     name: str
     stage: str
     run: str
+    options: tuple[OptionSpec, ...] = ()
     replaces: str | None = None
 
 
@@ -359,11 +391,13 @@ class ObserverSpec:
 
     Attributes:
         observer: ``"module:class"``, an `openinfer.plugin.Observer`, made for each executor that traces.
+        options: keyword arguments of the class that users can set.
     """
 
     name: str
     summary: str
     observer: str
+    options: tuple[OptionSpec, ...] = ()
     replaces: str | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,9 @@ from openinfer.cli.terminal import print_document, table
 from openinfer.diagnostics import did_you_mean, printable
 from openinfer.plugins import switches
 from openinfer.plugins.environment import Environment, PluginInfo, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @click.group(name="plugins", short_help="List the installed plugins with their state.", invoke_without_command=True)
@@ -28,11 +32,17 @@ def command(context: click.Context, *, as_json: bool) -> None:
     for problem in switches.unmatched(switches.from_variables(os.environ), environment).values():
         click.echo(printable(problem), err=True)
     rows = [_fields(plugin) for plugin in plugins]
+    options = list(_options(environment))
     if as_json:
-        print_document(rows)
+        print_document(
+            [{**row, "options": [each for each in options if each["plugin"] == row["name"]]} for row in rows]
+        )
         return
     header = ("name", "distribution", "version", "status", "reason")
     click.echo(table(header, [tuple(row.values()) for row in rows]))
+    if options:
+        cells = [(f"{each['part']}.{each['option']}", str(each["value"]), each["summary"]) for each in options]
+        click.echo(f"\n{table(('option', 'value', 'what it does'), cells)}")
     if any(plugin.status not in (Status.OK, Status.BLOCKED) for plugin in plugins):
         click.echo("\nTo keep a plugin out: openinfer --plugins-block NAME ..., or OPENINFER_PLUGINS_BLOCK=NAME")
 
@@ -45,6 +55,15 @@ def _fields(plugin: PluginInfo) -> dict[str, str]:
         "status": plugin.status.value,
         "reason": plugin.reason,
     }
+
+
+def _options(environment: Environment) -> Iterator[dict[str, Any]]:
+    """Yield the options of passes and observers, with the values that they have."""
+    for noun, specs in (("pass", environment.passes), ("observer", environment.observers)):
+        for spec in specs.values():
+            part = {"plugin": environment.owner(noun, spec.name).plugin, "part": spec.name}
+            for option in spec.options:
+                yield {**part, "option": option.name, "value": option.value, "summary": option.summary}
 
 
 def _list_kinds(context: click.Context, _: click.Parameter, wanted: bool) -> None:

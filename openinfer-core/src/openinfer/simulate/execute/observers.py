@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from openinfer.plugins.crossing import crossing, guarded_methods, members
-from openinfer.plugins.types import load_object
+from openinfer.plugins.types import load_part
 from openinfer.simulate.devices.floating_point import restoring_errors
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """Listens to one executor. Made without arguments when an executor with tracing is made."""
+    """Listens to one executor. Made when an executor with tracing is, with its options as keyword arguments."""
 
     def observe(self, events: Sequence[TraceEvent]) -> None:
         """Take the events of a step, in the order in which nodes ran, after it has ended or failed."""
@@ -52,7 +52,7 @@ class Observers:
 
 def _opened(environment: Environment, name: str) -> Callable[[Sequence[TraceEvent]], None]:
     spec, owner = environment.observers[name], environment.owner("observer", name)
-    make = load_object(spec.observer, owner)
+    make = load_part(spec.observer, spec.options, owner)
     with crossing(owner, f"making observer {name}"):
         observer: Observer = make()
     return restoring_errors(guarded_methods(owner, f"observer {name}", observer, members(Observer))["observe"])
