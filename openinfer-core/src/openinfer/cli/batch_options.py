@@ -75,9 +75,10 @@ def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
         given = {name: arguments.pop(name) for name in names}
         return function(**arguments, batch=_checked(given))
 
+    command: Callable[..., Any] = called
     for option in reversed(_OPTIONS):
-        called = option(called)
-    return called
+        command = option(command)
+    return command
 
 
 def _checked(given: dict[str, Any]) -> BatchOptions | None:
