@@ -44,7 +44,7 @@ _EXTENTS = Extents({})
 
 
 def iteration_cycles(cycles: Cycles) -> int:
-    """Return the cycles of an iteration without its statements: one instruction counts and compares, a branch is taken."""
+    """Return the cycles of an iteration without its statements: an instruction counts and compares, then a branch."""
     return 1 + cycles.branch
 
 
