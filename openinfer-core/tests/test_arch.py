@@ -143,6 +143,11 @@ WRONG = {
         "is missing",
     ),
     "kind of memory": (changed(V2, "memories", value=[bank("a", kind="rom")]), "/memories/0/kind", "one of tcm, sram"),
+    "waits of another memory": (
+        changed(V2, "memories", value=[{**bank("ram", kind="sram"), "wait_states": 2}]),
+        "/memories/0/wait_states",
+        "'ram' is sram, not flash",
+    ),
     "empty memory": (changed(V2, "memories", value=[bank("a", nbytes=0)]), "/memories/0/bytes", "out of range"),
     "name of a memory": (
         changed(V2, "memories", value=[bank("a b")]),

@@ -197,7 +197,7 @@ class MemoryBank:
         name: an identifier, which generated source and its section are called after.
         kind: ``"tcm"`` (next to the core), ``"sram"`` or ``"external"``, which hold intermediate results and
             states; or ``"flash"``, which holds weights.
-        wait_states: cycles by which a load takes longer there.
+        wait_states: of flash, the cycles by which a load of a weight takes longer.
     """
 
     name: str

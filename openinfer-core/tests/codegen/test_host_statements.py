@@ -7,7 +7,7 @@ from plan_interpreter import PlanInterpreter, interpreted
 from openinfer.codegen import Assign, Shrink, host_statements
 from openinfer.errors import OpenInferError
 from openinfer.plan.accesses import walk
-from openinfer.plan.steps import ClearStep
+from openinfer.plan.steps import ClearStep, ReturnStep
 from openinfer.testing.whole_programs import whole_programs
 
 
@@ -152,3 +152,18 @@ def test_registers_of_a_step_alone_are_numbered_past_those_of_the_plan():
 
     assert {statement.is_local for statement in assigned} == {True}
     assert all(statement.register >= len(made.plan.registers) for statement in assigned)
+
+
+def test_a_place_at_the_end_of_64_bits_is_past_the_limit():
+    made = instance(GROWING, limits={"K.t": 6})
+
+    with pytest.raises(OpenInferError, match="cache-limit"):
+        made.step({"x": np.float32(1), "at": np.int64(2**63 - 1), "gone": np.int64(0)})
+
+
+def test_a_step_that_targets_print_themselves_is_an_error():
+    plan = instance(CACHE).plan
+    leaving = next(step for step in walk(plan.procedures[-1].steps) if isinstance(step, ReturnStep))
+
+    with pytest.raises(TypeError, match="a ReturnStep is printed by the target itself"):
+        host_statements(plan, leaving)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from openinfer.arch import TargetInfo
+from openinfer.arch import DeviceArch, TargetInfo
 from openinfer.dsl import graph
 from openinfer.estimate import PlanEstimate, StepEstimate, estimate, estimate_text, plan_document
 from openinfer.layout import row_major
@@ -30,12 +31,15 @@ MACHINE = TargetInfo(vector_nbytes=16, registers=16)
 
 
 def plan_of(
-    text: str, arrays: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None
+    text: str,
+    arrays: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    machine: TargetInfo = MACHINE,
 ) -> ExecutionPlan:
     model = Model.from_arrays(arrays or {}, sizevars=sizes or {})
     environment = Environment.default()
     resolved = resolve(graph(text), model, environment=environment)
-    return make_plan(resolved, model, environment, TABLE, PlanOptions(machine=MACHINE))
+    return make_plan(resolved, model, environment, TABLE, PlanOptions(machine=machine))
 
 
 def only_step(text: str, **arrays: Any) -> StepEstimate:
@@ -135,6 +139,32 @@ def test_an_entry_of_a_cache_moves_its_own_bytes_and_not_those_of_the_cache() ->
     # What is read stays where it is: a view.
     assert (moved[1], moved[2]) == ((32, 32), (0, 0))
     assert any(line.startswith("state     K: ") for line in estimate_text(plan, estimate(plan)).splitlines())
+
+
+def board(wait_states: int) -> DeviceArch:
+    flash = {"name": "flash", "bytes": 1 << 20, "kind": "flash", "wait_states": wait_states}
+    return DeviceArch.load(
+        {
+            "version": 2,
+            "device": {"type": "cpu", "api": "c"},
+            "target": {"lanes": 1, "fpu": "single"},
+            "memories": [{"name": "ram", "bytes": 1 << 20, "kind": "sram"}, flash],
+        }
+    )
+
+
+def test_loads_of_weights_wait_for_flash_and_others_do_not() -> None:
+    text = """
+    dynamic { x: f32[8]; }
+    constant { w: f32[8]; }
+    volatile { y: f32[8]; z: f32[8]; }
+    block entry { op add(x, w) >> y; barrier; op exp(y) >> z; return z; }
+    """
+    plan = plan_of(text, {"w": np.ones(8, np.float32)}, machine=board(0).machine)
+    at_once, late = (estimate(replace(plan, arch=board(wait))).steps for wait in (0, 3))
+
+    assert late[0].counted_cycles == at_once[0].counted_cycles + 8 * 3
+    assert [step.counted_cycles for step in late[1:]] == [step.counted_cycles for step in at_once[1:]]
 
 
 def test_live_memory_is_what_a_step_and_later_ones_need() -> None:

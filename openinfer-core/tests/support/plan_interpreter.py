@@ -198,7 +198,10 @@ class PlanInterpreter:
         return self._weights[value.memory.number]
 
     def _integer(self, index):
-        return evaluated(index, {symbol.name: self._read(symbol.operand) for symbol in symbols(index)})
+        value = evaluated(index, {symbol.name: self._read(symbol.operand) for symbol in symbols(index)})
+        if not -(1 << 63) <= value < 1 << 63:
+            raise ExecutionError(f"{value} needs more than 64 bits", code="integer-range")
+        return value
 
     def _read(self, operand):
         match operand:

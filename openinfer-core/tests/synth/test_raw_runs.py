@@ -7,6 +7,7 @@ import pytest
 from plan_interpreter import interpreted
 
 from openinfer.errors import SynthesisError
+from openinfer.synth import Bundle
 from openinfer.synth.raw_runs import read_run, write_run
 
 PROGRAM = """
@@ -104,12 +105,29 @@ def test_results_are_read_in_the_shapes_of_their_steps(synthesis, tmp_path):
     assert stacked.outputs["n"].tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("shapes", [[], [[2, 2]], [[3, 2], [1, 2]]])
+@pytest.mark.parametrize("shapes", [[], [[2, 2]], [[3, 2], [1, 2]], [[6]], [[2, 3]], [[-3, -2]]])
 def test_results_of_other_shapes_than_the_program_says_are_an_error(synthesis, tmp_path, shapes):
     written(tmp_path, shapes, rows=3)
 
     with pytest.raises(SynthesisError, match="what the synthesised program wrote cannot be read: ValueError"):
         read_run(tmp_path, synthesis.plan, None)
+
+
+@pytest.mark.parametrize("result", ["[1]", '{"micros": 1e400, "shapes": []}', "[" * 100_000])
+def test_results_that_are_no_object_of_numbers_are_an_error(synthesis, tmp_path, result):
+    written(tmp_path, [[3, 2]], rows=3)
+    (tmp_path / "result.json").write_text(result, encoding="utf-8")
+
+    with pytest.raises(SynthesisError, match="what the synthesised program wrote cannot be read"):
+        read_run(tmp_path, synthesis.plan, None)
+
+
+def test_files_of_a_bundle_may_lie_in_folders(synthesis, tmp_path):
+    bundle = Bundle({**synthesis.bundle.files, "src/main.js": b"//"})
+
+    write_run(tmp_path, synthesis.plan, bundle, inputs(2, 3))
+
+    assert (tmp_path / "src" / "main.js").read_bytes() == b"//"
 
 
 def test_a_file_of_results_that_is_missing_is_an_error(synthesis, tmp_path):

@@ -75,7 +75,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """``body`` where two expressions have a relation."""
+    """``body`` where two expressions have a relation; an expression that 64 bits do not hold exactly is an error."""
 
     left: Index
     relation: Relation
@@ -102,8 +102,9 @@ class Run:
     """Call a loop program.
 
     Attributes:
-        operands: those of ``kernel.buffers``, in order.
-        arguments: the values of ``kernel.parameters``, in order.
+        operands: those of ``kernel.buffers``, in order. An entry of a prefix table that is `TableRef.checked` is tested
+            before the call, as for `Require`.
+        arguments: the values of ``kernel.parameters``, in order; one that 64 bits do not hold exactly is an error.
     """
 
     kernel: Kernel
@@ -128,9 +129,13 @@ HostStatement: TypeAlias = Assign | When | Refuse | Require | Run | Shrink
 
 
 def host_statements(plan: ExecutionPlan, step: HostStep) -> tuple[HostStatement, ...]:
-    """Return what a step does, in order. One that ends with an error has changed nothing before.
+    """Return what a step of a plan does, in order.
 
-    Registers that are local to the step are in scope up to its last statement.
+    Where places, sizes or amounts are refused, the step has changed nothing. Registers that are local to it are in
+    scope up to its last statement.
+
+    Raises:
+        TypeError: the step is one that a target prints itself, such as a loop.
     """
     host = _Host(plan)
     match step:
@@ -152,6 +157,8 @@ def host_statements(plan: ExecutionPlan, step: HostStep) -> tuple[HostStatement,
             host.store(step)
         case ClearStep():
             host.clear(step)
+        case _:
+            raise TypeError(f"a {type(step).__name__} is printed by the target itself")
     return tuple(host.made)
 
 
@@ -168,7 +175,7 @@ class _Host:
         return self._locals - 1
 
     def local(self, value: Index) -> Index:
-        """Return a value as a local register; numbers and local registers are what they are."""
+        """Return a value as a local register; numbers and local registers are returned as they are."""
         operand = alone(value)
         is_local = isinstance(operand, Register) and operand.number >= len(self._plan.registers)
         return value if value.constant is not None or is_local else _register(self.variable(value))
@@ -280,7 +287,8 @@ class _Access:
         host.refuse(start, "<", Index(), OUT_OF_RANGE)
         self.first = self.first + start * axis.stride
         if axis.end is None:
-            host.refuse(start + 1, ">", size, passed)
+            # Not start + 1, which 64 bits need not hold.
+            host.refuse(start, ">", size - 1, passed)
             return start + 1
         end = host.local(axis.end)
         if axis.current is not None:

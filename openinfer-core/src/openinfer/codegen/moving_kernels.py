@@ -49,16 +49,16 @@ def walk_over(first: Index, lengths: Sequence[Index], strides: Sequence[int], en
     """
     parameters: dict[Var, Index] = {}
 
-    def known(name: str, value: Index) -> Index:
+    def parameter(name: str, value: Index) -> Index:
         if value.constant is not None:
             return value
         var = Var(name, count + 1)
         parameters[var] = value
         return Index.of(var)
 
-    element, number, loops = known("first", first), Index(), list[Var]()
+    element, number, loops = parameter("first", first), Index(), list[Var]()
     for axis, (length, stride) in enumerate(zip((*lengths, Index.of(entry)), (*strides, 1), strict=True)):
-        extent = known(f"length{axis}", length)
+        extent = parameter(f"length{axis}", length)
         if extent.constant != 1:
             loops.append(Var(f"j{axis}", extent if extent.constant is None else extent.constant))
             element = element + Index.of(loops[-1]) * stride

@@ -293,8 +293,8 @@ class _Estimating:
         if arch is None or arch.machine.lanes(_SINGLE) != 1:
             return None
         wait = arch.flash_wait_states
-        weights = [name for name, operand in operands_of(step).items() if any(self._weights(operand))] if wait else []
-        return kernel_cycles(kernel, arch.machine, dict.fromkeys(weights, wait))
+        waits = {name: wait for name, operand in operands_of(step).items() if wait and [*self._weights(operand)]}
+        return kernel_cycles(kernel, arch.machine, waits)
 
     def _choices(self, step: ComputeStep) -> Iterator[StageChoice]:
         computation, arrangement = step.computation, step.arrangement

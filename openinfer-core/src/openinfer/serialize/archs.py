@@ -211,6 +211,10 @@ _BANKS = list_of(
 
 def _read_banks(value: object) -> tuple[MemoryBank, ...]:
     banks = _BANKS.read(value)
+    for number, bank in enumerate(banks):
+        if bank.wait_states and bank.kind != "flash":
+            message = f"only loads of weights are counted by wait states, and {bank.name!r} is {bank.kind}, not flash"
+            raise wrong(message).within(number, "wait_states")
     names = [bank.name.upper() for bank in banks]
     for number, name in enumerate(names):
         if name in names[:number]:

@@ -6,8 +6,8 @@ A folder holds the files of a bundle and those of a run:
 ``run.json``      ``steps``, ``repeat``: as in `openinfer.synth.SynthTarget.build_and_run`; ``sizes``: those of every
                   step, in the order of the registers that have them; ``inputs``, ``states``: numbers of those that a
                   file has
-``input0.bin``    the values of input 0, one step after the other, elements in row-major order and little-endian,
-                  packed ones several a byte, each step from a byte of its own on; so for other numbers
+``input0.bin``    the values of input 0, one step after the other, elements in row-major order and little-endian;
+                  packed elements share bytes, and each step starts on a byte of its own; likewise for other inputs
 ``state0.bin``    the first value of state 0, in the same form
 ``output0.bin``   the program writes the values of output 0, in the same form
 ``result.json``   the program writes ``micros``, the microseconds of a step, and ``shapes`` where shapes of outputs
@@ -60,6 +60,7 @@ def write_run(
             raise SynthesisError(message, code="dynamic-unset")
     sizes = _sizes(plan, arrays, steps)
     for name, data in bundle.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     read: dict[str, list[int]] = {"inputs": [], "states": []}
     for number, port in enumerate(plan.inputs):
@@ -84,7 +85,10 @@ def read_run(folder: Path, plan: ExecutionPlan, steps: int | None) -> RunResult:
         SynthesisError: a file is missing, or does not hold what the plan says.
     """
     try:
-        result = cast("dict[str, Any]", json.loads((folder / "result.json").read_text(encoding="utf-8")))
+        document = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        if not isinstance(document, dict):
+            raise TypeError(f"result.json holds {type(document).__name__}, expected an object")
+        result = cast("dict[str, Any]", document)
         shapes: list[list[list[int]]] = result.get("shapes", [])
         outputs = {
             port.name: _output(
@@ -93,7 +97,7 @@ def read_run(folder: Path, plan: ExecutionPlan, steps: int | None) -> RunResult:
             for number, port in enumerate(plan.outputs)
         }
         return RunResult(outputs, float(result["micros"]))
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
         message = f"what the synthesised program wrote cannot be read: {type(error).__name__}: {error}"
         raise SynthesisError(message, code="tool-failed") from error
 
@@ -125,6 +129,9 @@ def _sizes(plan: ExecutionPlan, arrays: Mapping[str, Array], steps: int | None) 
 def _output(data: bytes, port: PlanOutput, shapes: list[list[int]], steps: int | None) -> Array:
     if port.extents is None:
         return from_bytes(data, port.type, steps)
+    for shape in shapes:
+        if not _fits(shape, port):
+            raise ValueError(f"the shape {shape} of {port.name}, expected at most {list(port.type.shape)}")
     types = [TensorType(port.type.dtype, tuple(shape)) for shape in shapes]
     ends = np.cumsum([0, *(type_.nbytes for type_ in types)])
     if len(types) != (steps or 1) or ends[-1] != len(data):
@@ -135,3 +142,14 @@ def _output(data: bytes, port: PlanOutput, shapes: list[list[int]], steps: int |
     stacked = np.empty(steps, dtype=object)
     stacked[:] = parts
     return stacked
+
+
+def _fits(shape: list[int], port: PlanOutput) -> bool:
+    """Whether an output may have a shape: extents that vary are at most those of its type, the others are equal."""
+    extents, most = port.extents or (), port.type.shape
+    if len(shape) != len(most):
+        return False
+    return all(
+        0 <= length <= limit if isinstance(extent, Register) else length == limit
+        for length, limit, extent in zip(shape, most, extents, strict=True)
+    )
