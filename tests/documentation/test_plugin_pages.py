@@ -65,8 +65,7 @@ def test_every_switch_is_listed_with_its_option() -> None:
     options = {option for parameter in main.params for option in parameter.opts if "plugins" in option}
 
     assert set(rows) == options
-    variables = (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT, switches.OFF, switches.OPTIONS)
-    for variable in variables:
+    for variable in switches.VARIABLES:
         assert f"`{variable}=" in PAGE
 
 

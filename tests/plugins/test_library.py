@@ -120,6 +120,8 @@ def test_a_kernel_of_the_library_computes_the_computation(made: Computation, ref
         computation("div", "i32", (2,), (2,)),
         computation("max", "f32", (2,), (2,)),
         computation("matmul", "f16", (2, 3), (3, 4)),
+        computation("matmul", "f32", (1, 2, 3), (1, 3, 4)),
+        computation("einsum", "f32", (1, 2, 3), (1, 4, 3), equation="bij,bkj->bik"),
         computation("matmul", "bool", (2, 3), (3, 4)),
         computation("cumsum", "f32", (4,), axis=0),
         computation("slice", "f32", (4,), axes=(0,), starts=(0,), ends=(2,)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,10 @@ from openinfer.errors import PluginError
 from openinfer.plan.passes import with_passes
 from openinfer.plan.steps import Procedure
 from openinfer.plugins import switches
+from openinfer.plugins.crossing import PluginWarning
 from openinfer.plugins.hookspecs import hookimpl
+from openinfer.plugins.part_options import with_options
+from openinfer.plugins.switches import PartOption
 from openinfer.plugins.types import ObserverSpec, OptionSpec, PassSpec
 from openinfer.simulate.execute.observers import Observers
 
@@ -111,6 +115,7 @@ def test_options_are_text_in_a_variable(text: str, values: dict[str, Any]) -> No
         ({"plain": {"depth": 1}}, "'plain' has no option 'depth': it has none"),
         ({"log": {"depth": "many"}}, "option log.depth: expected an integer, found 'many'"),
         ({"log": {"depth": 1.5}}, "option log.depth: expected an integer, found 1.5"),
+        ({"log": {"share": 10**400}}, "option log.share: expected a number, found 1000"),
         ({"log": {"share": "half"}}, "option log.share: expected a number, found 'half'"),
         ({"log": {"fast": "perhaps"}}, "option log.fast: expected 0 or 1, found 'perhaps'"),
         ({"log": {"file": 3}}, "option log.file: expected a text, found 3"),
@@ -121,6 +126,58 @@ def test_wrong_options_are_errors(options: Mapping[str, Mapping[str, Any]], said
         load_example(options)
 
     assert said in str(refused.value)
+
+
+def test_a_wrong_option_of_the_variable_is_a_warning_that_stops_nothing() -> None:
+    offered = load_example()
+    chosen = switches.from_variables({switches.OPTIONS: "gone.depth=1;log.dept=2;log.depth=3"}).options
+
+    with pytest.warns(PluginWarning) as warned:
+        changed = with_options({"passes": offered.passes, "observers": offered.observers}, chosen, strict=False)
+
+    assert [str(warning.message).split(":")[0] for warning in warned] == [
+        "OPENINFER_PLUGINS_OPTIONS or --plugins-option names 'gone', which is not a pass or observer",
+        "'log' has no option 'dept'",
+    ]
+    assert {option.name: option.value for option in changed["observers"]["log"].options} == {**DEFAULTS, "depth": 3}
+
+
+def test_a_pass_and_an_observer_of_one_name_have_their_own_options() -> None:
+    observer = ObserverSpec(name="o", summary="s", observer=f"{PARTS}:Listener", options=OPTIONS[:1])
+    rewriting = PassSpec(name="o", stage="plan", run=f"{PARTS}:rewrite", options=OPTIONS[1:])
+    values = [PartOption("o", "depth", 5), PartOption("o", "fast", value=True)]
+
+    changed = with_options({"passes": {"o": rewriting}, "observers": {"o": observer}}, values, strict=True)
+
+    assert [option.value for option in changed["observers"]["o"].options] == [5]
+    assert [option.value for option in changed["passes"]["o"].options] == [0.5, True, "out.txt"]
+
+
+def test_two_options_of_one_name_are_refused_when_their_plugin_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "OPTIONS", (*OPTIONS, OPTIONS[0]))
+
+    assert "two options share a name: depth, share, fast, file, depth" in info(load_example(), "example").reason
+
+
+@pytest.mark.parametrize("option", ["", " ", "log.file=a;b"])
+def test_an_option_of_the_command_line_is_one_option(option: str) -> None:
+    result = CliRunner().invoke(main, ["--plugins-option", option, "plugins"])
+
+    assert result.exit_code == 2
+    assert f"expected PART.OPTION=VALUE without ';', found {option!r}" in result.stderr
+
+
+def test_options_of_the_command_line_follow_those_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(switches.OPTIONS, "log.depth=1;log.fast=1")
+    variables: list[str] = []
+    monkeypatch.setattr(
+        "openinfer.plugins.loader.default_environment",
+        lambda: variables.append(os.environ[switches.OPTIONS]) or load_example(),
+    )
+
+    CliRunner().invoke(main, ["--plugins-option", "log.depth=2", "plugins"])
+
+    assert variables[0] == "log.depth=1;log.fast=1;log.depth=2"
 
 
 @pytest.mark.parametrize("text", ["log", "log.depth", "depth=3", ".depth=3", "log.=3"])

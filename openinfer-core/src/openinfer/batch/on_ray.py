@@ -185,11 +185,8 @@ def _connect(ray: Any, workers: int | None) -> None:
 def _options() -> dict[str, Any]:
     """Return the options of an actor."""
     options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0}
-    variables = {name: os.environ[name] for name in _SWITCHES if name in os.environ}
+    variables = {name: os.environ[name] for name in switches.VARIABLES if name in os.environ}
     return options | {"runtime_env": {"env_vars": variables}} if variables else options
-
-
-_SWITCHES = (switches.BLOCK, switches.ALLOW, switches.AUTOLOAD, switches.STRICT)
 
 
 class RayWorker:

@@ -33,12 +33,7 @@ LIBRARIES = ("numpy", "ml_dtypes", "click", "pluggy", "marshmallow", "parsimonio
 GLSL_COMPILERS = ("glslangValidator", "glslang", "glslc")
 
 SWITCHES: Mapping[str, tuple[str, ...]] = {
-    switches.BLOCK: (),
-    switches.ALLOW: (),
-    switches.AUTOLOAD: (),
-    switches.STRICT: (),
-    switches.OFF: (),
-    switches.OPTIONS: (),
+    **dict.fromkeys(switches.VARIABLES, ()),
     DEBUG: (),
     "OPENINFER_TRACE": ("1", "full"),
     "OPENINFER_VULKAN_TRACE": ("1", "full"),

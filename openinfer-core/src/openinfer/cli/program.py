@@ -26,7 +26,7 @@ from openinfer.plugins.waiting import naming_threads_left
 from openinfer_oinf.standard_streams import claim_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Mapping, Sequence
 
     from openinfer.plugins.types import CommandSpec
 
@@ -170,8 +170,22 @@ def _switches(options: Mapping[str, Any]) -> Mapping[str, str | None]:
         switches.AUTOLOAD: "0" if options.get("no_plugins_autoload") else None,
         switches.STRICT: "1" if options.get("plugins_strict") else None,
         switches.OFF: options.get("plugins_off"),
-        switches.OPTIONS: switches.SEPARATOR.join(options.get("plugins_option", ())) or None,
+        switches.OPTIONS: _part_options(options.get("plugins_option", ())),
     }
+
+
+def _part_options(options: Sequence[str]) -> str | None:
+    """Return the variable with options after those that it has, since of several values the last counts."""
+    set_before = os.environ.get(switches.OPTIONS, "")
+    return switches.SEPARATOR.join([*filter(None, [set_before]), *options]) if options else None
+
+
+def _checked_options(context: click.Context, parameter: click.Parameter, options: tuple[str, ...]) -> tuple[str, ...]:
+    del context, parameter
+    for option in options:
+        if not option.strip() or switches.SEPARATOR in option:
+            raise click.BadParameter(f"expected PART.OPTION=VALUE without {switches.SEPARATOR!r}, found {option!r}")
+    return options
 
 
 @contextmanager
@@ -198,7 +212,11 @@ def _variables_set(values: Mapping[str, str | None]) -> Generator[None]:
 @click.option("--plugins-strict", is_flag=True, help="Fail when a plugin does not load.")
 @click.option("--plugins-off", metavar="NAMES", help="Run none of these passes and observers (comma-separated).")
 @click.option(
-    "--plugins-option", metavar="PART.OPTION=VALUE", multiple=True, help="Set an option of a pass or observer."
+    "--plugins-option",
+    metavar="PART.OPTION=VALUE",
+    multiple=True,
+    callback=_checked_options,
+    help="Set an option of a pass or observer.",
 )
 def main(**_: Any) -> None:
     """Describe inference explicitly, simulate it, and generate source code for it."""

@@ -44,6 +44,10 @@ def misfit(expected: type[Any], value: Any) -> str | None:
             return f"{expected.__name__} {shown(getattr(value, 'name', ''))}: {wrong}"
     if expected is schema.OpSchema and not value.outputs:
         return f"OpSchema {value.name!r}: outputs is (), expected at least one"
+    if expected in (types.PassSpec, types.ObserverSpec):
+        names = [option.name for option in value.options]
+        if len(names) > len({*names}):
+            return f"{expected.__name__} {value.name!r}: two options share a name: {', '.join(names)}"
     return _counted_misfit(value) if expected is schema.OpSchema and value.counted else None
 
 

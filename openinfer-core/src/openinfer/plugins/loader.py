@@ -53,7 +53,7 @@ def default_environment() -> Environment:
 
 @cache
 def _loaded_once(switches: Switches) -> Environment:
-    return _load(discovery.installed(), switches)
+    return _load(discovery.installed(), switches, strict_options=switches.strict)
 
 
 def load_environment(
@@ -91,7 +91,7 @@ def load_environment(
             PartOption(part, name, value) for part, values in (options or {}).items() for name, value in values.items()
         ),
     )
-    return _load([*discovery.installed(), *discovery.given(extra)], switches)
+    return _load([*discovery.installed(), *discovery.given(extra)], switches, strict_options=True)
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class _Loading:
     infos: list[PluginInfo] = field(default_factory=list[PluginInfo])
 
 
-def _load(candidates: Iterable[Candidate], switches: Switches) -> Environment:
+def _load(candidates: Iterable[Candidate], switches: Switches, *, strict_options: bool) -> Environment:
     loading = _Loading()
     with diverted_output():
         for candidate in candidates:
@@ -128,7 +128,7 @@ def _load(candidates: Iterable[Candidate], switches: Switches) -> Environment:
         op_aliases=aliases,
         kernel_source=kernel_source(sources),
         kernel_choice=kernel_choice(sources),
-        **without_parts(with_options(offered, switches.options), switches),
+        **without_parts(with_options(offered, switches.options, strict=strict_options), switches),
     )
 
 

@@ -23,6 +23,9 @@ STRICT = "OPENINFER_PLUGINS_STRICT"
 OFF = "OPENINFER_PLUGINS_OFF"
 OPTIONS = "OPENINFER_PLUGINS_OPTIONS"
 
+VARIABLES = (BLOCK, ALLOW, AUTOLOAD, STRICT, OFF, OPTIONS)
+"""All of them: workers of a batch on other machines are given these."""
+
 PARTS = ("passes", "observers")
 """Fields of `Environment` whose objects can be switched off: they run unasked, and nothing depends on them."""
 

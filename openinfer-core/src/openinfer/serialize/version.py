@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from openinfer.errors import PluginError
 from openinfer.ir.nodes import CacheDecrement, CacheIncrement, CacheRead, CacheReset, CacheWrite, Op, Slice
 from openinfer.ir.temporaries import undeclared_outputs
 from openinfer.ir.uses import expressions
@@ -61,9 +62,17 @@ def _has_numbers(statements: Sequence[Op]) -> bool:
         return True
     named = [(op.op, name) for op in statements for name, value in op.settings.items() if isinstance(value, _NUMBERS)]
     # Only its operator knows whether a name is that of an input or of a setting.
-    environment = Environment.default() if named else Environment()
+    environment = _environment() if named else Environment()
     schemas = ((environment.ops.get(environment.op_aliases.get(op, op)), name) for op, name in named)
     return any(schema is not None and schema.input(name) is not None for schema, name in schemas)
+
+
+def _environment() -> Environment:
+    """Return the operators that are installed; none where loading is strict and a plugin is broken."""
+    try:
+        return Environment.default()
+    except PluginError:
+        return Environment()
 
 
 def _is_new(node: Node) -> bool:

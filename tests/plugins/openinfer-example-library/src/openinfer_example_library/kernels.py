@@ -182,6 +182,9 @@ def _product(computation: Computation) -> _Product | None:
     summed = {axis for axis in (*left, *right) if axis is not None} - {*axes}
     if summed != {*fold.axes} or not summed <= {*left} & {*right} or len(axes) < len(result):
         return None
+    # An axis of one place that both factors have is walked by neither: its index is 0.
+    if not {*axes} <= {*left, *right}:
+        return None
     numbers = [[*tensors].index(read.tensor) for read in reads]
     return _Product((numbers[0], numbers[1]), left, right, axes)
 
