@@ -16,6 +16,7 @@ from openinfer.plugins.environment import Environment
 from openinfer.testing.random_programs.agreement import differences
 from openinfer.testing.random_programs.defined import defined_differences
 from openinfer.testing.random_programs.levels import levels_of, operators_of
+from openinfer.testing.random_programs.refusals import is_refusal
 from openinfer.testing.random_programs.running import (
     Failed,
     HangError,
@@ -39,12 +40,6 @@ Result = TypeVar("Result")
 
 _ENDED = re.compile(r"step \d+: ((?:no|the) error.*)")
 """Differences that are not about a value."""
-
-REFUSALS = frozenset({"unsupported", "kernel-missing", "no-outputs", "branch-cycle", "cache-limit"})
-"""Codes with which a device or target may refuse a program that cpu runs."""
-
-SIZES = frozenset({"shape-mismatch", "bad-dim"})
-"""Codes with which a target refuses a program whose shapes are not legal at the limits of sizes."""
 
 ALWAYS = ("cpu", "text", "JSON", "traced", "iterated", "restored", "oracle")
 """Places that refuse nothing: programs are drawn by the rules of operators and language."""
@@ -151,7 +146,7 @@ def _guarded(
             warnings.simplefilter("error")
             return run()
     except OpenInferError as error:
-        if build.startswith(ALWAYS) or (error.code not in REFUSALS and (error.code not in SIZES or fits())):
+        if build.startswith(ALWAYS) or not is_refusal(error, fits):
             findings.append(Finding(number, f"{build}: error {error.code}", str(error)))
         else:
             tally.refused[build, error.code] += 1

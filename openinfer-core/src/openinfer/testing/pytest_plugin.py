@@ -71,6 +71,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="seed of random programs: those of a seed and a number are the same each time (default 0)",
     )
     group.addoption(
+        "--openinfer-gpu",
+        action="store_true",
+        help="compare random programs as GPUs may round: all but the simplest arithmetic on floats within a tolerance, "
+        "and subnormals may be zero (default: as devices that divide exactly and keep subnormals)",
+    )
+    group.addoption(
         "--openinfer-allow-missing",
         action="store_true",
         help="skip operators and types that the device or target does not support, with the reason, instead of failing",

@@ -25,15 +25,17 @@ def differences(
     *,
     reach: float = 1.0,
     calm: bool = True,
+    first: int = 0,
 ) -> list[str]:
     """Return how the results of steps differ, a line for each value or error that does.
 
     Args:
         reach: the magnitude in whose units cancellation is judged.
         calm: whether nothing overflows.
+        first: the number of the first step.
     """
     lines: list[str] = []
-    for number, (left, right) in enumerate(zip(expected, found, strict=True)):
+    for number, (left, right) in enumerate(zip(expected, found, strict=True), first):
         if isinstance(left, Failed) or isinstance(right, Failed):
             lines += [] if left == right else [f"step {number}: {_ended(right)}, expected {_ended(left)}"]
             continue

@@ -27,6 +27,7 @@ def defined_differences(
     *,
     gpu: bool = False,
     flushes: bool = False,
+    first: int = 0,
 ) -> list[str]:
     """Return how steps differ from those expected, apart from what is open for the values that they meet.
 
@@ -34,11 +35,13 @@ def defined_differences(
         levels: how far variables are defined, where that is known (`openinfer.testing.random_programs.levels`).
         gpu: whether the place rounds as GPUs may.
         flushes: whether it may take subnormals for zero.
+        first: the number of the first of these steps.
     """
     known = levels_of(program, environment, gpu=gpu) if levels is None else levels
-    lines = differences(expected, found, known, reach=sample.reach(), calm=sample.calm)
+    lines = differences(expected, found, known, reach=sample.reach(), calm=sample.calm, first=first)
     if not lines:
         return lines
     numbers, greatest = open_statements(sample, environment, flushes=flushes)
     opened = levels_of(program, environment, gpu=gpu, open_ops=numbers)
-    return differences(expected, found, opened, reach=max(sample.reach(), greatest), calm=sample.calm)
+    reach = max(sample.reach(), greatest)
+    return differences(expected, found, opened, reach=reach, calm=sample.calm, first=first)

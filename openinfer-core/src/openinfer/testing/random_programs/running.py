@@ -80,6 +80,16 @@ def run_on(sample: Sample, device: str, environment: Environment, *, trace: bool
         OpenInferError: it cannot be run there.
         HangError: it does not end.
     """
+    with within(LONGEST), executor_on(sample, device, environment, trace=trace) as executor:
+        return Ran(stepped(executor, sample.steps), executor.program)
+
+
+def executor_on(sample: Sample, device: str, environment: Environment, *, trace: bool = False) -> Executor:
+    """Return an executor of a sample's program.
+
+    Raises:
+        OpenInferError: it cannot be run on that device.
+    """
     simulator = Simulator(
         sample.model(),
         sample.graph,
@@ -89,11 +99,15 @@ def run_on(sample: Sample, device: str, environment: Environment, *, trace: bool
         echo=False,
         limits=sample.limits,
     )
-    with within(LONGEST), simulator.make_executor() as executor:
-        return Ran(_stepped(executor, sample.steps), executor.program)
+    return simulator.make_executor()
 
 
-def _stepped(executor: Executor, steps: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
+def stepped(executor: Executor, steps: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
+    """Run steps, given their inputs.
+
+    Raises:
+        OpenInferError: an error of the device that does not belong to a step.
+    """
     return tuple(_step(executor, inputs) for inputs in steps)
 
 

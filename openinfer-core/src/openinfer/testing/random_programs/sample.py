@@ -13,6 +13,7 @@ from openinfer.ir.graph import Graph, MemoryKind
 from openinfer.model import Model
 from openinfer.plugins.environment import Environment
 from openinfer.symbolic import Name
+from openinfer.testing.random_programs.refusals import ILL_SHAPED
 from openinfer.validate import resolve
 
 MOST_ENTRIES = 24
@@ -46,8 +47,8 @@ class Sample:
     @property
     def limits_of_caches(self) -> dict[str, int]:
         """The limits, and one for each index of a cache that declares no bound, for places that reserve its memory."""
-        caches = [each for each in self.graph.vars.values() if each.kind is MemoryKind.PERSISTENT]
-        limits = {f"{each.name}.{formal}": MOST_ENTRIES for each in caches for formal in each.formals}
+        caches = [declared for declared in self.graph.vars.values() if declared.kind is MemoryKind.PERSISTENT]
+        limits = {f"{cache.name}.{formal}": MOST_ENTRIES for cache in caches for formal in cache.formals}
         return {**limits, **self.limits}
 
     @property
@@ -60,7 +61,7 @@ class Sample:
         try:
             resolve(self.graph, self.model(), sizes=sizes, environment=environment)
         except ValidationError as error:
-            if error.code in ("shape-mismatch", "bad-dim"):
+            if error.code in ILL_SHAPED:
                 return False
             raise
         return True
