@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shutil
 import subprocess
@@ -21,27 +20,23 @@ from openinfer.plugins.environment import Environment
 from openinfer.simulate import Executor
 from openinfer.simulate.values import Tensor
 
-FUZZER = Path(__file__).resolve().parents[2] / "openinfer-core" / "fuzz" / "fuzz_programs.py"
-
 MOST_DRAWN = 3_000
 """Programs among which every operator has to be; the rarest is in one of about a hundred."""
-
-pytestmark = pytest.mark.skipif(not FUZZER.is_file(), reason="the fuzzer is not in this tree")
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 
-def fuzzed(tmp_path: Path, *options: str) -> str:
+def fuzzed(fuzzer: Path, tmp_path: Path, *options: str) -> str:
     """Run the fuzzer; return what it prints."""
-    command = [sys.executable, str(FUZZER), "--keep", str(tmp_path), *options]
+    command = [sys.executable, str(fuzzer), "--keep", str(tmp_path), *options]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
 
 
 @needs_gcc
-def test_random_programs_are_the_same_on_cpu_and_in_c(tmp_path: Path) -> None:
-    printed = fuzzed(tmp_path, "--count", "96", "--seed", "1", "--targets", "cpu,c")
+def test_random_programs_are_the_same_on_cpu_and_in_c(fuzzer: Path, tmp_path: Path) -> None:
+    printed = fuzzed(fuzzer, tmp_path, "--count", "96", "--seed", "1", "--targets", "cpu,c")
 
     assert re.search(r"^cpu: 96 programs", printed, re.MULTILINE), printed
     found = re.search(r"^c, gcc -device: (\d+) programs", printed, re.MULTILINE)
@@ -50,20 +45,8 @@ def test_random_programs_are_the_same_on_cpu_and_in_c(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("vulkan")
-def test_random_programs_are_the_same_on_cpu_and_vulkan(tmp_path: Path) -> None:
-    assert "vulkan: 8 programs" in fuzzed(tmp_path, "--count", "8", "--seed", "2", "--targets", "cpu,vulkan")
-
-
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The modules of the fuzzer by name, and those that ship with the conformance kit."""
-    monkeypatch.syspath_prepend(str(FUZZER.parent))
-
-    def imported(name: str) -> Any:
-        is_shipped = not (FUZZER.parent / "random_programs" / f"{name}.py").is_file()
-        return importlib.import_module(f"{'openinfer.testing.' if is_shipped else ''}random_programs.{name}")
-
-    return imported
+def test_random_programs_are_the_same_on_cpu_and_vulkan(fuzzer: Path, tmp_path: Path) -> None:
+    assert "vulkan: 8 programs" in fuzzed(fuzzer, tmp_path, "--count", "8", "--seed", "2", "--targets", "cpu,vulkan")
 
 
 def test_every_operator_and_statement_is_drawn(programs: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import subprocess
 import sys
@@ -17,28 +16,12 @@ from openinfer.dsl import graph
 from openinfer.ir.nodes import Await, CacheIncrement, CacheRead, CacheWrite, Loop, Op, Yield
 from openinfer.plugins.environment import Environment
 
-FUZZER = Path(__file__).resolve().parents[2] / "openinfer-core" / "fuzz" / "fuzz_programs.py"
-
-pytestmark = pytest.mark.skipif(not FUZZER.is_file(), reason="the fuzzer is not in this tree")
-
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The modules of the fuzzer by name, and those that ship with the conformance kit."""
-    monkeypatch.syspath_prepend(str(FUZZER.parent))
-
-    def imported(name: str) -> Any:
-        is_shipped = not (FUZZER.parent / "random_programs" / f"{name}.py").is_file()
-        return importlib.import_module(f"{'openinfer.testing.' if is_shipped else ''}random_programs.{name}")
-
-    return imported
-
-
 @needs_gcc
-def test_programs_of_changing_sizes_are_the_same_on_cpu_and_in_c() -> None:
-    command = [sys.executable, str(FUZZER), "--varying-sizes", "--start", "211", "--count", "12"]
+def test_programs_of_changing_sizes_are_the_same_on_cpu_and_in_c(fuzzer: Path) -> None:
+    command = [sys.executable, str(fuzzer), "--varying-sizes", "--start", "211", "--count", "12"]
 
     run = subprocess.run(command, capture_output=True, text=True, check=False)
 
