@@ -18,7 +18,6 @@ from openinfer.testing.random_programs.defined import defined_differences
 from openinfer.testing.random_programs.drawing import drawn_sample
 from openinfer.testing.random_programs.refusals import refusals_told
 from openinfer.testing.random_programs.running import (
-    LONGEST,
     Failed,
     HangError,
     executor_on,
@@ -70,7 +69,7 @@ def wrong_on_device(sample: Sample, device: str, environment: Environment, *, gp
     with refusals_told(lambda: True):
         executor = executor_on(sample, device, environment)
     try:
-        with within(LONGEST), executor:
+        with within(int(LONGEST_RUN)), executor:
             found = stepped(executor, sample.steps)
     except (OpenInferError, HangError) as error:
         return [_told(error)]
