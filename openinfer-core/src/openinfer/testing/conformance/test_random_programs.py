@@ -18,7 +18,7 @@ def test_a_random_program_computes_what_cpu_does(
     sample = random_sample(seed, number, environment)
     wrong = wrong_on_target if kind == "target" else wrong_on_device
     try:
-        lines = wrong(sample, place, environment, gpu=pytestconfig.getoption("--openinfer-gpu"))
+        lines = wrong(sample, place, environment, gpu=bool(pytestconfig.getoption("--openinfer-gpu")))
     except ProgramRefusedError as error:
         pytest.skip(f"{kind} {place}: {error}")
     except OpenInferError as error:
