@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from openinfer.plugins.environment import Environment
+from openinfer.testing.random_programs.calls import drawn_call
 
 FUZZER = Path(__file__).resolve().parents[2] / "openinfer-core" / "fuzz" / "fuzz_kernels.py"
 
@@ -87,7 +88,7 @@ def test_the_fuzzer_sees_broken_kernels(
 ) -> None:
     monkeypatch.setattr(fuzzer, "run", lambda _device, _call, sources, targets: broken(sources[0], targets[0]))
     random, schema = Random(0), Environment.default().op("identity")
-    calls = (importlib.import_module("calls").drawn_call(schema, random) for _ in range(500))
+    calls = (drawn_call(schema, random) for _ in range(500))
     call = next(c for c in calls if c and c.call.inputs[0].dtype.name == "u8" and np.prod(c.call.inputs[0].shape) > 3)
     with pytest.raises(fuzzer.BrokenRuleError, match=reported):
         fuzzer.check(call, random)

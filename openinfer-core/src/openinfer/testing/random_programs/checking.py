@@ -45,7 +45,7 @@ SIZED = 4
 TIMED_OUT = "tool-timeout"
 """Code of the error of a program, or of its compiler, that takes too long."""
 
-TARGET_FAILED = "failed"
+TARGET_FAILED = "(any)"
 """Stands for the code of the error that a step of a target ends with: programs have words of their own."""
 
 
