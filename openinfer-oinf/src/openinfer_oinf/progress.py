@@ -6,33 +6,41 @@ put up a bar with `progress_bar`: a function that is called from Python writes t
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+import unicodedata
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TextIO
+
+from .errors import shown
 
 _CELLS = 30
 _SECONDS_BEFORE = 2.0
 """What ends sooner shows nothing."""
 _SECONDS_BETWEEN = 0.1
 _SECONDS_OF_SILENCE = 1.0
-"""After as much the line is written again, so that work that cannot be counted shows how long it has taken."""
+"""The line is rewritten after this many seconds without progress."""
+_LEFT_OUT = "..."
+_COLUMNS = 80
+"""Assumed of a terminal that does not say how wide it is."""
 
 
 class ProgressBar:
     """One line of `out`: how much of the expected work is done, or the seconds where nothing is expected."""
 
     def __init__(self, label: str, out: TextIO) -> None:
-        self._label = label
+        self._label = shown(label)
         self._total = 0
         self._out = out
         self._done = 0
         self._began = time.monotonic()
         self._shown_at = self._began
-        self._width = 0
+        self._shown_columns = 0
+        self._is_writable = True
         self._lock = threading.Lock()
         self._ended = threading.Event()
         # A daemon, since nothing waits for a bar.
@@ -50,9 +58,14 @@ class ProgressBar:
         """Remove the line; the bar is not used again."""
         self._ended.set()
         self._clock.join()
-        if self._width:
-            self._out.write("\r" + " " * self._width + "\r")
-            self._out.flush()
+        self.erase()
+
+    def erase(self) -> None:
+        """Remove the line, before other output to the same terminal; the next progress writes it again."""
+        with self._lock:
+            if self._shown_columns:
+                self._write("\r" + " " * self._shown_columns + "\r")
+                self._shown_columns = 0
 
     def _show_while_silent(self) -> None:
         while not self._ended.wait(_SECONDS_OF_SILENCE):
@@ -65,16 +78,54 @@ class ProgressBar:
         with self._lock:
             self._shown_at = now
             line = self._line(now - self._began)
-            self._out.write("\r" + line.ljust(self._width))
+            columns = _columns(line)
+            self._write("\r" + line + " " * (self._shown_columns - columns))
+            self._shown_columns = columns
+
+    def _write(self, text: str) -> None:
+        """Write to the terminal; one that is gone or closed must not end the work, and gets no more."""
+        if not self._is_writable:
+            return
+        try:
+            self._out.write(text)
             self._out.flush()
-            self._width = len(line)
+        except (OSError, ValueError):
+            self._is_writable = False
 
     def _line(self, seconds: float) -> str:
+        """The label and what is done; the label is cut where both do not fit the terminal, in one row of it."""
+        state = self._state(seconds)
+        # The last column stays free: some terminals go to the next row when it is written.
+        room = _terminal_columns(self._out) - 1
+        return _cut(self._label, room - len(state)) + state[: max(room, 0)]
+
+    def _state(self, seconds: float) -> str:
         if not self._total:
-            return f"{self._label} ... {seconds:.0f} s"
+            return f" ... {seconds:.0f} s"
         share = min(self._done / self._total, 1.0)
         full = int(share * _CELLS)
-        return f"{self._label} [{'#' * full}{'.' * (_CELLS - full)}] {share:4.0%}"
+        return f" [{'#' * full}{'.' * (_CELLS - full)}] {share:4.0%}"
+
+
+def _terminal_columns(out: TextIO) -> int:
+    try:
+        return os.get_terminal_size(out.fileno()).columns or _COLUMNS
+    except (OSError, ValueError):
+        return _COLUMNS
+
+
+def _columns(text: str) -> int:
+    """The columns of a terminal that a text takes: letters such as those of Chinese take two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _cut(text: str, columns: int) -> str:
+    """The beginning of a text that takes at most so many columns."""
+    if _columns(text) <= columns:
+        return text
+    while text and _columns(text) > columns - len(_LEFT_OUT):
+        text = text[:-1]
+    return (text + _LEFT_OUT)[: max(columns, 0)]
 
 
 _CURRENT: ContextVar[ProgressBar | None] = ContextVar("progress_bar", default=None)
@@ -92,6 +143,13 @@ def advance(amount: int) -> None:
     bar = _CURRENT.get()
     if bar is not None:
         bar.advance(amount)
+
+
+def erase() -> None:
+    """Remove the line of the bar, if there is one, before other output to the terminal."""
+    bar = _CURRENT.get()
+    if bar is not None:
+        bar.erase()
 
 
 @contextmanager
