@@ -9,6 +9,7 @@ import click
 from openinfer.diagnostics import printable
 from openinfer.ir.text import node_desc
 from openinfer.symbolic import text
+from openinfer_oinf.progress import erase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,6 +57,7 @@ def print_unlogged_warnings(warnings: Iterable[Diagnostic]) -> None:
 
 def print_warnings(warnings: Iterable[Diagnostic]) -> None:
     """Print warnings to standard error, each once and without what a terminal acts on."""
+    erase()
     for line in dict.fromkeys(map(str, warnings)):
         click.echo(printable(line), err=True)
 

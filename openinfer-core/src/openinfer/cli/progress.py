@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from openinfer.simulate import Executor, Simulator
 
 
-def progress(label: str) -> AbstractContextManager[None]:
+def progress(label: str, *, quiet: bool = False) -> AbstractContextManager[None]:
     """Return a context in which the running command shows how long it takes, or how much of what it counts is done.
 
     Work that can be counted calls `openinfer_oinf.progress.expect` and `openinfer_oinf.progress.advance`.
+
+    Args:
+        label: what the command does.
+        quiet: show nothing, as for work that reports each of its steps itself.
     """
     context = click.get_current_context(silent=True)
-    return progress_bar(label, quiet=context is not None and wants_document(context))
+    return progress_bar(label, quiet=quiet or (context is not None and wants_document(context)))
 
 
 def made_executor(simulator: Simulator) -> Executor:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from openinfer.diagnostics import printable
+from openinfer_oinf.progress import erase
 
 
 class LogKind(Enum):
@@ -66,6 +67,7 @@ def log(kind: LogKind, message: str) -> None:
     """Write a message, control characters as escapes, if its kind is wanted; CRITICAL always is."""
     if not is_wanted(kind):
         return
+    erase()
     stream = sys.stderr
     on, off = (f"\x1b[{kind.value}m", "\x1b[0m") if stream.isatty() and not os.environ.get("NO_COLOR") else ("", "")
     stream.write(f"{datetime.now(UTC):%H:%M:%S} {on}[{kind.name}]{off} -- {printable(message)}\n")

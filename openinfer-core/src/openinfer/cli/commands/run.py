@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -227,6 +226,8 @@ def _run_with_state(
     watched: Watched,
 ) -> list[MemoryUse]:
     """Run steps between reading and writing the files of the options; return the memory in use after every node."""
+    from openinfer.simulate.logs import LogKind, is_wanted
+
     memory: list[MemoryUse] = []
     watchers = [_reporter(executor)] if watched.verbose else []
     watchers += [_noter(executor, memory)] if watched.memory else []
@@ -235,7 +236,7 @@ def _run_with_state(
     try:
         # Kernels of plugins may print; standard output is for the results.
         with diverted_output():
-            _run(executor, inputs, steps, quiet=watched.verbose, watchers=watchers)
+            _run(executor, inputs, steps, quiet=watched.verbose or is_wanted(LogKind.TRACE), watchers=watchers)
     finally:
         if watched.trace_path is not None:
             write_trace(watched.trace_path, watched.trace_format, executor, memory)
@@ -252,7 +253,7 @@ def _run(
     quiet: bool,
     watchers: Sequence[Watcher],
 ) -> None:
-    with nullcontext() if quiet else progress("running"):
+    with progress("running", quiet=quiet):
         expect(steps if steps > 1 else 0)
         for step in range(steps):
             executor.insert(inputs.at(step))
