@@ -14,6 +14,7 @@ import pytest
 
 import openinfer_oinf as oinf
 from openinfer_oinf import (
+    AbsentNameError,
     OinfError,
     QuantParams,
     QuantScale,
@@ -119,6 +120,9 @@ def test_declared_tensors_are_listed_but_have_no_values(opened):
 
 def test_absent_names_are_key_errors_with_a_suggestion(opened):
     assert opened.get("W.9") is None
+    assert opened.metadata.get("mod") is None
+    with pytest.raises(AbsentNameError, match=r"^E_ABSENT: no tensor 'zzz'$"):
+        opened.tensor("zzz")
     with pytest.raises(KeyError, match=r"did you mean `W\.\d`"):
         opened["W.3"]
     with pytest.raises(KeyError, match="mode"):

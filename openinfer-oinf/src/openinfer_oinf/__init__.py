@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .contents import Contents, SizeVar, TensorSpec, UninitializedTensor
     from .convert.conversion import ConversionOptions, convert_to_oinf
     from .convert.model import Change, ReadOptions
-    from .errors import Finding, OinfError, UninitializedError
+    from .errors import AbsentNameError, Finding, OinfError, UninitializedError
     from .fileplan import FilePlan
     from .limits import Limits
     from .metadata import Bitset, ScalarValue, TypedValue
@@ -41,7 +41,7 @@ _MODULES = {
     "contents": ("Contents", "SizeVar", "TensorSpec", "UninitializedTensor"),
     "convert.conversion": ("ConversionOptions", "convert_to_oinf"),
     "convert.model": ("Change", "ReadOptions"),
-    "errors": ("Finding", "OinfError", "UninitializedError"),
+    "errors": ("AbsentNameError", "Finding", "OinfError", "UninitializedError"),
     "limits": ("Limits",),
     "metadata": ("Bitset", "ScalarValue", "TypedValue"),
     "fileplan": ("FilePlan",),
@@ -63,6 +63,7 @@ _MODULES = {
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "AbsentNameError",
     "Bitset",
     "Change",
     "Contents",

@@ -73,7 +73,7 @@ def _run(given: Sequence[str], *, json: bool) -> int:
         parsed = _parsed(given)
     except UsageMistakeError as mistake:
         raise SystemExit(_fail(mistake.failure, json=json)) from None
-    invalid = _invalid_status(given)
+    invalid: int = getattr(parsed, "invalid_status", INVALID)
     try:
         return int(parsed.run(parsed))
     except OinfError as error:
@@ -82,8 +82,6 @@ def _run(given: Sequence[str], *, json: bool) -> int:
         raise
     except OSError as error:
         return _fail(file_failure(error, invalid), json=json)
-    except KeyError as error:
-        return _fail(Failure(USAGE, str(error.args[0]), USAGE_STATUS), json=json)
     except KeyboardInterrupt:
         return _fail(Failure("interrupted", "interrupted", INTERRUPTED, lines=("interrupted",)), json=json)
 
@@ -96,13 +94,13 @@ def _escape_unknown_letters() -> None:
 
 
 def _invalid_status(arguments: Sequence[str]) -> int:
-    """The exit code of a command when a file is at fault, or cannot be read or written."""
+    """The exit code of a command line that was not read, or whose output was lost: by the command that it names."""
     parser = _parser_and_commands()[1].get(_command(arguments) or "")
     return parser.get_default("invalid_status") or INVALID if parser is not None else INVALID
 
 
 def _command(arguments: Sequence[str]) -> str | None:
-    return next((each for each in arguments if not each.startswith("-")), None)
+    return next((argument for argument in arguments if not argument.startswith("-")), None)
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:

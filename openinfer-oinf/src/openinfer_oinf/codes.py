@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
+        "E_ABSENT": "The file has no tensor or metadata key of the requested name.",
         "E_ALIGN": "An offset, or the size of the file, is not a multiple of 8.",
         "E_BOUNDS": "Data lie outside of the file, or in front of its data section.",
         "E_CASE": "Two names to be written differ in upper and lower case only, which not every reader tells apart."

@@ -140,6 +140,10 @@ class UninitializedError(OinfError):
     """The values of a tensor were requested that the file declares without data."""
 
 
+class AbsentNameError(OinfError, KeyError):
+    """The requested tensor or metadata key is not in the file; a `KeyError`, as mappings raise."""
+
+
 class Findings:
     """Collects findings during a check; errors that are harmless to memory are warnings under "compat"."""
 

@@ -16,8 +16,7 @@ def extract_npy(file: OinfFile, name: str, path: str | os.PathLike[str], *, dequ
     """Write a tensor in NumPy's format, a block at a time, replacing `path` in one step.
 
     bf16 and f8 become float32, which holds them exactly; packed types int8 or uint8; `dequantized` writes real values
-    as float32. Raises `KeyError`, `OinfError` (E_UNINITIALIZED, E_VALUE) and
-    `OSError`.
+    as float32. Raises `AbsentNameError`, `OinfError` (E_UNINITIALIZED, E_VALUE) and `OSError`.
     """
     tensor = file.tensor(name)
     expect(tensor.nbytes)

@@ -20,7 +20,7 @@ from .verify import typed_json
 def inspect_text(source: Openable, names: Iterable[str] = (), *, offsets: bool = False) -> str:
     """The table as text; `names` restricts it, `offsets` adds places of sections, metadata and tensors in bytes.
 
-    Raises `OinfError` for an invalid index, `KeyError` for a name that no table has.
+    Raises `OinfError` for an invalid index, `AbsentNameError` for a name that no table has.
     """
     with open_oinf(source) as opened:
         wanted = _wanted(opened, names)

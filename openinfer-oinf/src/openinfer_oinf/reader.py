@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .arrays import Array
 from .checksums import Checksums
-from .errors import CheckLevel, Finding, Findings, UninitializedError, naming_source
+from .errors import AbsentNameError, CheckLevel, Finding, Findings, UninitializedError, naming_source
 from .header import read_header
 from .layout import INDEX_SUFFIX
 from .limits import Limits
@@ -41,10 +41,10 @@ class MetadataView(Mapping[str, MetadataValue]):
         self._check: CheckLevel = check
 
     def typed(self, name: str) -> TypedValue:
-        """The value with the name of its type. Raises `KeyError` for an unknown key, `OinfError` (E_VALUE)."""
+        """The value with the name of its type. Raises `AbsentNameError`, `OinfError` (E_VALUE)."""
         entry = self._entries.get(name)
         if entry is None:
-            raise KeyError(_missing("metadata key", name, self._entries))
+            raise _absent("metadata key", name, self._entries)
         if entry.nbytes > self._limits.eager_metadata_bytes:
             self._check_late(entry)
         return decode_metadata(entry.tag, self._source.view(entry.offset, entry.nbytes))
@@ -77,9 +77,10 @@ class MetadataView(Mapping[str, MetadataValue]):
         return name in self._entries
 
 
-def _missing(what: str, name: str, known: Mapping[str, object]) -> str:
-    hint = did_you_mean(name, known)
-    return f"no {what} {name!r}" + (f"; {hint}" if hint else "")
+def _absent(kind: str, name: str, entries: Mapping[str, object]) -> AbsentNameError:
+    hint = did_you_mean(name, entries)
+    message = f"no {kind} {name!r}" + (f"; {hint}" if hint else "")
+    return AbsentNameError(Finding(code="E_ABSENT", message=message))
 
 
 class OinfFile(Mapping[str, Array]):
@@ -129,13 +130,13 @@ class OinfFile(Mapping[str, Array]):
         return (self,)
 
     def tensor(self, name: str) -> StoredTensor:
-        """The description of a tensor. Raises `KeyError` when the file has none of that name."""
+        """The description of a tensor. Raises `AbsentNameError` when the file has none of that name."""
         found = self._tensors.get(name)
         if found is not None:
             return found
         entry = self._entries.get(name)
         if entry is None:
-            raise KeyError(_missing("tensor", name, self._entries))
+            raise _absent("tensor", name, self._entries)
         # Threads that ask at once get the same object.
         tensor = StoredTensor(
             entry, self._source, self._check, self._verify, gaps=self._gaps.get(name, ()), checksums=self._checksums

@@ -158,8 +158,8 @@ def test_inspect_offsets_and_names(path, capsys):
     text = capsys.readouterr().out
     assert "header    0..72" in text
     assert "cache" not in text
-    assert main(["inspect", str(path), "W.1"]) == 2
-    assert "did you mean `W.0`?" in capsys.readouterr().err
+    assert main(["inspect", str(path), "W.1"]) == 1
+    assert capsys.readouterr().err == "error[E_ABSENT]: no tensor 'W.1'; did you mean `W.0`?\n"
 
 
 def test_inspect_json(path, capsys):
@@ -219,3 +219,19 @@ def test_every_public_name_can_be_had():
         assert getattr(openinfer_oinf, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'absent'"):
         _ = openinfer_oinf.absent
+
+
+@pytest.mark.parametrize("arguments", [["inspect"], ["extract", "-o", "w.npy"]], ids=lambda words: words[0])
+def test_a_name_that_the_file_lacks_is_an_error_of_its_own(path, capsys, arguments):
+    command, *options = arguments
+    assert main([command, str(path), "nope", "--json", *options]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "E_ABSENT"
+
+
+def test_a_mistake_in_a_command_is_no_usage_error(path, monkeypatch):
+    def fail(*_, **__):
+        return {}["absent"]
+
+    monkeypatch.setattr("openinfer_oinf.inspection.inspect_text", fail)
+    with pytest.raises(KeyError, match="absent"):
+        main(["inspect", str(path)])

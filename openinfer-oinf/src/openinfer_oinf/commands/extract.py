@@ -21,7 +21,7 @@ def add_to(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0, or raises `OinfError`, `KeyError` or `OSError`."""
+    """0, or raises `OinfError` or `OSError`."""
     from ..extraction import extract_npy
     from ..progress import progress_bar
     from ..reader import open_oinf

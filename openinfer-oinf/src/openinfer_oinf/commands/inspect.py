@@ -21,7 +21,7 @@ def add_to(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 when the index is valid; an invalid one raises `OinfError`, an unknown name `KeyError`."""
+    """0 when the index is valid and has the names; otherwise raises `OinfError`."""
     from ..inspection import inspect_json, inspect_text
 
     if arguments.json:
