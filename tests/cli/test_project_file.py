@@ -195,6 +195,22 @@ def test_an_upgrade_takes_the_model_of_the_project_file(folder: Path) -> None:
     assert "w: f32[2];" in (folder / "nets" / "scaled.oi").read_text()
 
 
+def test_an_upgrade_needs_no_model_of_the_project_file(folder: Path) -> None:
+    earlier = "dynamic { x: f32[3]; }\nblock entry { y = op relu(x); return y; }\n"
+    (folder / "plain.oi").write_text(earlier)
+    write_project('[program."plain.oi"]\nmodel = "absent.oinf"\n')
+
+    with_option = run("fmt --upgrade -m absent.oinf plain.oi --json")
+    assert (with_option.exit_code, (folder / "plain.oi").read_text()) == (1, earlier)
+
+    result = run("fmt --upgrade plain.oi --json")
+    assert result.exit_code == 0, result.output
+    assert "op relu(x) >> y;" in (folder / "plain.oi").read_text()
+    (warning,) = result.stderr.splitlines()
+    assert "plain.oi: upgraded without the model of the project file: " in warning
+    assert "absent.oinf" in warning
+
+
 BOUNDED = "dynamic { x: f32[2]; } block entry { loop l (i in 0..L) { op relu(x) >> x; } return x; }\n"
 
 

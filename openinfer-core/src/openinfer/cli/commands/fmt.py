@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from openinfer.cli import failures
-from openinfer.cli.findings import as_json
+from openinfer.cli.findings import as_json, print_warnings
 from openinfer.cli.graph_argument import STANDARD_INPUT
 from openinfer.cli.program_argument import OpenModels, model_without_file
 from openinfer.cli.program_files import program_files
 from openinfer.cli.project_file import program_options_of
 from openinfer.cli.terminal import print_document, wants_colour, width_of
-from openinfer.diagnostics import printable
+from openinfer.diagnostics import Diagnostic, Severity, printable
 from openinfer.dsl import decoded, text_of_file
 from openinfer.dsl.formatting import formatted
 from openinfer.dsl.upgrade import Change, upgrade
@@ -94,6 +94,7 @@ def command(
 
     With --upgrade and a model, of --model or the project file, data of the model that nothing is declared for get a
     declaration with their type, and temporaries get one as with --assign, where the rewritten program fits the model.
+    A model of the project file that cannot be opened is a warning, one of --model an error.
 
     An object of --json has `file`, `changed` (or would be), `changes` (line, text) and `divisions` (lines) as --upgrade
     and --assign report them, and `findings`; `diff`, a list of lines, with --diff, and `text` of standard input.
@@ -177,13 +178,12 @@ def _laid_out(text: str, name: str) -> Outcome:
 def _upgraded(text: str, name: str, *, path: str | None, models: OpenModels) -> Outcome:
     """Return a text without earlier syntax; with a model, also with the declarations that it determines.
 
-    Args:
-        path: file of the model, by default that of the project file.
+    Without ``path`` the model is that of the project file, where it can be opened; otherwise a warning is printed.
 
     Raises:
-        ModelError: the model cannot be opened.
+        ModelError, OSError: the model at ``path`` cannot be opened.
     """
-    path = path or _project_options(name).model
+    path = path or _project_model(name, models)
     if path is None:
         rewritten = upgrade(text, name=name)
         return Outcome(text, rewritten.text, rewritten.changes, rewritten.error, rewritten.divisions)
@@ -198,6 +198,21 @@ def _upgraded(text: str, name: str, *, path: str | None, models: OpenModels) -> 
         else:
             after, changes = assigned.after, (*changes, *assigned.changes)
     return Outcome(text, after, changes, rewritten.error, rewritten.divisions)
+
+
+def _project_model(name: str, models: OpenModels) -> str | None:
+    """Return the path of the model that the project file names, if it can be opened: an upgrade needs no model."""
+    path = _project_options(name).model
+    if path is None:
+        return None
+    try:
+        models.at(path)
+    except (OpenInferError, OSError) as error:
+        reason = failures.findings_of(error)[0]
+        message = f"{name}: upgraded without the model of the project file: {reason.message}"
+        print_warnings([Diagnostic(code=reason.code, message=message, severity=Severity.WARNING)])
+        return None
+    return path
 
 
 def _type_of(model: Model, data: str, is_pattern: bool) -> str | None:
