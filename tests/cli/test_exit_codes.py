@@ -1,4 +1,4 @@
-"""Files that cannot be read end every command of `openinfer` and `oinf` with the same exit code."""
+"""Files that cannot be read or written end every command of `openinfer` and `oinf` with the same exit code."""
 
 from __future__ import annotations
 
@@ -53,6 +53,16 @@ READING = (
     *("oinf quantize FILE.oinf out.oinf", "oinf extract FILE.oinf w -o w.npy"),
 )
 """Commands; `FILE` is the file that cannot be read."""
+
+WRITING = (
+    *("openinfer ops relu --markdown FILE", "openinfer synth net.oi -o FILE", "openinfer graph net.oi -o FILE/net.svg"),
+    *("openinfer run net.oi --input x=1 --output y=FILE/y.npy", "openinfer plan net.oi --svg FILE/plan.svg"),
+    *("openinfer run net.oi --input x=1 --trace FILE/run.json", "openinfer run net.oi --input x=1 --state FILE/k.oinf"),
+    *("openinfer plugins new own --kind elementwise -o FILE", "oinf upgrade net.oinf FILE/net.oinf"),
+    *("oinf canonicalize net.oinf FILE/net.oinf", "oinf downgrade net.oinf FILE/net.oinf"),
+    *("oinf convert net.npz FILE/net.oinf", "oinf extract net.oinf w -o FILE/w.npy"),
+)
+"""Commands; `FILE` is a file where they need a folder."""
 
 COMPARING = ("oinf diff FILE.oinf net.oinf", "oinf diff net.oinf FILE.oinf")
 """Commands whose exit code 1 says that the files, which were read, differ."""
@@ -138,3 +148,15 @@ def test_every_command_that_reads_files_is_tried() -> None:
     commands |= {f"oinf {name}" for name in container.choices or ()}
 
     assert commands - {" ".join(command.split()[:2]) for command in (*READING, *COMPARING)} == FILELESS
+
+
+@pytest.mark.rule("api.commands.1")
+@pytest.mark.parametrize("command", WRITING)
+def test_a_file_that_cannot_be_written_is_wrong_input(command: str) -> None:
+    Path("FILE").write_text("")
+
+    code, output = ended(command)
+
+    assert code == 1, output
+    assert "FILE" in output
+    assert "internal" not in output

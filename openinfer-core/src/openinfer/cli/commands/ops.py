@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--markdown",
     metavar="FOLDER",
-    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    type=click.Path(path_type=pathlib.Path),
     help="Write a reference page for each operator, and an index of all, into a folder.",
 )
 def command(*, name: str | None, coverage: bool, as_json: bool, markdown: Path | None) -> None:
@@ -52,6 +53,8 @@ def command(*, name: str | None, coverage: bool, as_json: bool, markdown: Path |
 
 
 def _write_pages(environment: Environment, schemas: list[OpSchema], folder: Path, *, whole: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "expected a folder, found a file", str(folder))
     folder.mkdir(parents=True, exist_ok=True)
     pages = {schema.name: page(environment, schema) for schema in schemas}
     for name, text in {**pages, **({"README": index(environment)} if whole else {})}.items():
