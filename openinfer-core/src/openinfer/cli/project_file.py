@@ -50,7 +50,7 @@ class ProgramOptions:
 def program_options_of(program: str) -> ProgramOptions:
     """Return the options of a program by the project file in its folder, or in the nearest folder above that has one.
 
-    What is wrong with the entries of programs that the running command is not about is a warning at its end.
+    What is wrong with the entries of other programs is a warning at the end of the command.
 
     Raises:
         OpenInferError: ``project-file``: the file is not a project file, or the entry of the program is wrong.

@@ -349,8 +349,8 @@ class _Picture:
             x = self._x(number) + self._step / 2
             yield f'<path d="M{x:.1f} {bottom:.1f}v5" stroke="#8a94a3"/>'
             if self._has_labels:
-                place = f"{x + 3:.1f} {bottom + 14:.1f}"
-                rotated = f'transform="rotate(-{SLOPE} {place})" text-anchor="end" fill="#3a4350"'
+                pivot = f"{x + 3:.1f} {bottom + 14:.1f}"
+                rotated = f'transform="rotate(-{SLOPE} {pivot})" text-anchor="end" fill="#3a4350"'
                 label = _label(x + 3, bottom + 14, self._labels[number], rotated)
                 yield f"<g><title>{_text(self._texts[number])}</title>{label}</g>"
             else:

@@ -24,7 +24,7 @@ def filled(type: TensorType, value: Scalar = 0) -> npt.NDArray[Any]:
     of length ``type.nbytes``.
 
     Raises:
-        MemoryError: there is no such memory.
+        MemoryError: not enough memory.
     """
     dtype = type.dtype
     if dtype.is_packed:
