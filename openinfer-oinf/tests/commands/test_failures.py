@@ -26,9 +26,9 @@ FAILURES = {
     ],
     "diff": [(["m.oinf", "nope"], "E_FILE", 2), (["m.oinf", "broken.oinf"], "E_MAGIC", 2)],
     "downgrade": [(["broken.oinf", "out.oinf"], "E_MAGIC", 1), (["m.oinf"], "E_USAGE", 2)],
-    "extract": [(["m.oinf", "nope", "-o", "x.npy"], "E_USAGE", 2), (["m.oinf", "w", "-o", "no/x.npy"], "E_FILE", 1)],
+    "extract": [(["m.oinf", "nope", "-o", "x.npy"], "E_ABSENT", 1), (["m.oinf", "w", "-o", "no/x.npy"], "E_FILE", 1)],
     "hash": [(["nope"], "E_FILE", 1), (["."], "E_NOT_A_FILE", 1)],
-    "inspect": [(["m.safetensors"], "E_MAGIC", 1), (["m.oinf", "nope"], "E_USAGE", 2), (["."], "E_NOT_A_FILE", 1)],
+    "inspect": [(["m.safetensors"], "E_MAGIC", 1), (["m.oinf", "nope"], "E_ABSENT", 1), (["."], "E_NOT_A_FILE", 1)],
     "quantize": [(["m.oinf", "out.oinf", "--dtype", "f8"], "E_DTYPE", 1), (["nope", "out.oinf"], "E_FILE", 1)],
     "salvage": [(["m.oinf", "out.oinf"], "E_SALVAGE", 1)],
     "upgrade": [(["nope", "out.oinf"], "E_FILE", 1)],
@@ -89,7 +89,7 @@ def test_failures_are_one_document(folder, capsys, command, code, status):
     ("command", "status", "text"),
     [
         ("inspect nope", 1, "error[E_FILE]: No such file or directory: nope\n"),
-        ("inspect m.oinf nope", 2, "error[E_USAGE]: no tensor 'nope'\n"),
+        ("inspect m.oinf nope", 1, "error[E_ABSENT]: no tensor 'nope'\n"),
         (
             "diff m.oinf",
             2,

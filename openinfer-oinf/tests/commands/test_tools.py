@@ -206,8 +206,8 @@ class TestCommands:
         array = np.load(target, allow_pickle=False)
         np.testing.assert_array_equal(array, expected, strict=True)
 
-    @pytest.mark.parametrize(("name", "status"), [("absent", 2), ("cache", 1)])
-    def test_extract_of_what_is_not_there(self, path, tmp_path, name, status, capsys):
-        assert main(["extract", str(path), name, "-o", str(tmp_path / "x.npy")]) == status
+    @pytest.mark.parametrize("name", ["absent", "cache"])
+    def test_extract_of_what_is_not_there(self, path, tmp_path, name, capsys):
+        assert main(["extract", str(path), name, "-o", str(tmp_path / "x.npy")]) == 1
         assert not (tmp_path / "x.npy").exists()
         assert name in capsys.readouterr().err
