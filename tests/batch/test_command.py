@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from batched_programs import ENDLESS, INPUTS, PROGRAM, A
 from click.testing import CliRunner, Result
+from processes import until_ended
 
 from openinfer.cli import main
 from openinfer.testing.waiting import interruptible, limit_s
@@ -200,14 +200,6 @@ def test_the_progress_bar_shows_on_a_terminal_only(files: Path) -> None:
 
 def children(pid: int) -> list[int]:
     return [int(c) for t in Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()]
-
-
-def until_ended(processes: list[int], seconds: float) -> list[int]:
-    """Wait for the end of processes; return those that have not ended by then."""
-    deadline = time.monotonic() + seconds
-    while (left := [pid for pid in processes if Path(f"/proc/{pid}").exists()]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return left
 
 
 @pytest.mark.parametrize("turns", [100_000, 10**12])

@@ -6,10 +6,10 @@ import os
 import signal
 import time
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import until_ended
 
 import openinfer as oi
 from openinfer.batch.on_ray import Ray
@@ -53,4 +53,4 @@ def test_results_come_in_order_and_inputs_of_a_killed_worker_are_run_again() -> 
     assert (type(failed), failed.code) == (oi.ShapeError, "insert-mismatch")
     assert [(o["y"].tolist(), o["n"]) for _, o in results] == [([i, 10.0], 1) for i in range(12) if i != 5]
     assert not ray.is_initialized()
-    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+    assert until_ended(pids, seconds=limit_s(10)) == []

@@ -129,8 +129,9 @@ def container_command(context: click.Context) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_wrong_input(command: str, problem: str) -> None:
-    if ".onnx" in command and find_spec("onnx") is None:
-        pytest.skip("onnx is not installed")
+    for package in ("onnx", "gguf"):
+        if f".{package}" in command and find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
     name = next(word for word in command.replace("=", " ").split() if word.startswith("FILE"))
     UNREADABLE[problem](Path(name))
 
