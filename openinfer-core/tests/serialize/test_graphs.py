@@ -232,31 +232,6 @@ def test_a_graph_that_readers_of_version_2_would_misread_has_version_3(text: str
     assert GraphSerialize.json(graph(f"block entry {{ {text} }}"))["schema_version"] == 3
 
 
-@pytest.mark.rule("json.versions.1")
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "op f(x, 0.5) >> y;",
-        "op mul(x, b=0.5) >> y;",
-        "op mul(a=2, b=x) >> y;",
-        "op where(mask, x, b=-inf) >> y;",
-        "loop l (i in 0..2) { op add(x, b=1) >> y; }",
-    ],
-)
-def test_a_graph_with_a_number_as_an_input_has_version_4(statement: str) -> None:
-    written = GraphSerialize.json(graph(f"volatile {{ y: f32; }} block entry {{ {statement} }}"))
-
-    assert written["schema_version"] == 4
-
-
-@pytest.mark.rule("json.versions.1")
-@pytest.mark.parametrize("statement", ["op softmax(x, axis=1) >> y;", "op mul(a=x, b=x) >> y;", "op f(x, b=1) >> y;"])
-def test_settings_are_no_inputs(statement: str) -> None:
-    written = GraphSerialize.json(graph(f"volatile {{ y: f32; }} block entry {{ {statement} }}"))
-
-    assert "schema_version" not in written
-
-
 def test_a_number_is_read_as_a_program_writes_it() -> None:
     document = base("op f(1, 2, 3) >> x;")
     document["blocks"]["entry"]["nodes"][0]["kind"]["Op"]["inputs"] = [{"UInt": 1}, {"Double": 2}, {"Double": "nan"}]

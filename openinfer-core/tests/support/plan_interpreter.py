@@ -53,7 +53,7 @@ def interpreted(text, tensors=None, sizes=None, limits=None):
     return synthesizer.synthesize(Model.from_arrays(tensors or {}, sizevars=sizes or {}), graph(text))
 
 
-class Returned(Exception):  # noqa: N818
+class ProcedureLeftError(Exception):
     """A procedure ends."""
 
 
@@ -66,7 +66,7 @@ class InterpretedTarget:
         return Bundle({"plan.txt": plan.report().encode()})
 
     def build_and_run(self, *_, **__):
-        raise NotImplementedError
+        raise AssertionError("plans are interpreted, never built")
 
 
 class PlanInterpreter:
@@ -108,7 +108,7 @@ class PlanInterpreter:
         (procedure,) = (procedure for procedure in self.plan.procedures if procedure.name == name)
         try:
             self._steps(procedure.steps)
-        except Returned:
+        except ProcedureLeftError:
             return
 
     def _steps(self, body):
@@ -133,7 +133,7 @@ class PlanInterpreter:
                 if name is not None:
                     self._procedure(name)
             case ReturnStep():
-                raise Returned
+                raise ProcedureLeftError
             case BarrierStep():
                 pass
             case _:

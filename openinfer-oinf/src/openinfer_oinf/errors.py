@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 CheckLevel = Literal["strict", "compat"]
 
@@ -132,7 +132,7 @@ def naming_source(source: object) -> Generator[None]:
         yield
     except OinfError as error:
         if isinstance(source, str | os.PathLike) and not error.source:
-            error.source = str(os.fspath(source))  # pyright: ignore[reportUnknownArgumentType]
+            error.source = str(os.fspath(cast("str | os.PathLike[str]", source)))
         raise
 
 

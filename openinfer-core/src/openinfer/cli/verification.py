@@ -120,9 +120,7 @@ def verify(
         board, instead = found.board, found.instead
         micros += [found.micros] if number else []
         repeat = repeat if number else _repeats(found.micros * steps / 1e6, timeout)
-        for name, array in found.outputs.items():
-            difference = compare_steps(name, expected[name], array, allowed[name])
-            largest[name] = worst([largest.get(name, difference), difference])
+        _widen(largest, expected, found.outputs, allowed)
         difference_of_sequence = _first_of(sequence, inputs, expected, found.outputs, allowed, steps)
         if difference_of_sequence is not None and (first is None or sequence < first.sequence):
             first = difference_of_sequence
@@ -135,6 +133,18 @@ def verify(
         board=board,
         instead=instead,
     )
+
+
+def _widen(
+    largest: dict[str, Difference],
+    expected: Mapping[str, Array],
+    outputs: Mapping[str, Array],
+    allowed: Mapping[str, Tolerance],
+) -> None:
+    """Keep the largest difference of each output so far."""
+    for name, array in outputs.items():
+        difference = compare_steps(name, expected[name], array, allowed[name])
+        largest[name] = worst([largest.get(name, difference), difference])
 
 
 def _repeats(seconds: float, timeout: float) -> int:

@@ -32,7 +32,7 @@ def with_options(
     from saying why.
 
     Raises:
-        PluginError: ``strict``, and there is no pass, observer or option of a name, or a value is of another type.
+        PluginError: ``strict``, and a pass, observer or option is unknown, or a value is of another type.
     """
     changed = {field: dict(offered[field]) for field in PARTS}
     for option in options:

@@ -176,7 +176,7 @@ def _random_programs(config: pytest.Config) -> list[tuple[str, str, int, int]]:
     """Return kind and name of a place, the seed and the number of a random program, of each test.
 
     Raises:
-        OpenInferError: a device or target is unknown, or there is no device cpu.
+        OpenInferError: a device or target is unknown, or the device cpu is not installed.
     """
     from openinfer.plugins.environment import Environment
     from openinfer.testing.random_programs.checking import REFERENCE

@@ -83,7 +83,7 @@ def command(
 
         with progress("planning"):
             plan = synthesizer.plan(opened.model, opened.graph, sizes=sizes, strict=strict, watch=watch)
-            found = estimate(plan)
+            estimates = estimate(plan)
     print_warnings(() if plan.arch is None else plan.arch.warnings)
     _print_passes(passes, shown)
     if out is not None:
@@ -93,9 +93,9 @@ def command(
         with writing(svg) as write:
             write(f"{arena_svg(plan)}\n".encode())
     if as_json:
-        print_document(plan_document(plan, found))
+        print_document(plan_document(plan, estimates))
     else:
-        click.echo(f"{estimate_text(plan, found)}\n\n{plan.memory_map()}")
+        click.echo(f"{estimate_text(plan, estimates)}\n\n{plan.memory_map()}")
 
 
 def _print_passes(names: Sequence[str], shown: Mapping[str, str | None]) -> None:

@@ -35,13 +35,15 @@ def command(context: click.Context, *, as_json: bool) -> None:
     options = list(_options(environment))
     if as_json:
         print_document(
-            [{**row, "options": [each for each in options if each["plugin"] == row["name"]]} for row in rows]
+            [{**row, "options": [option for option in options if option["plugin"] == row["name"]]} for row in rows]
         )
         return
     header = ("name", "distribution", "version", "status", "reason")
     click.echo(table(header, [tuple(row.values()) for row in rows]))
     if options:
-        cells = [(f"{each['part']}.{each['option']}", str(each["value"]), each["summary"]) for each in options]
+        cells = [
+            (f"{option['part']}.{option['option']}", str(option["value"]), option["summary"]) for option in options
+        ]
         click.echo(f"\n{table(('option', 'value', 'what it does'), cells)}")
     if any(plugin.status not in (Status.OK, Status.BLOCKED) for plugin in plugins):
         click.echo("\nTo keep a plugin out: openinfer --plugins-block NAME ..., or OPENINFER_PLUGINS_BLOCK=NAME")

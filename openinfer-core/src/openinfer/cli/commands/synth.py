@@ -118,8 +118,10 @@ def command(
 
     _require(not (show_plan and as_json), "--plan prints tables: leave --json out")
     if not verify:
-        numbers = {"--steps": steps, "--inputs": sequences, "--tolerance": tolerances or None}
-        _refuse_given({**numbers, "--input": inputs or None, "--initial": initial or None})
+        choices = {"--tolerance": tolerances, "--input": inputs, "--initial": initial}
+        _refuse_given(
+            {"--steps": steps, "--inputs": sequences, **{name: value or None for name, value in choices.items()}}
+        )
     # The other options are parameters of a synthesizer by the same names.
     synthesizer = Synthesizer(target or (None if arch else "c"), arch=arch, prefix=prefix, **making)
     # After the target and the device are known: who asks for unknown ones learns that first.
@@ -139,9 +141,8 @@ def command(
         if verify:
             amounts = Amounts(seed, steps or 1, sequences or 1, timeout)
             with progress("verifying"):
-                checked, node = _verified(
-                    synthesis, model, graph, sizes, opened.named(inputs), opened.named(initial), amounts, tolerances
-                )
+                values = opened.named(inputs), opened.named(initial)
+                checked, node = _verified(synthesis, model, graph, sizes, *values, amounts, tolerances)
     if as_json:
         print_document(_document(bundled, written, checked))
     else:

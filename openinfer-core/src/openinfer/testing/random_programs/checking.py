@@ -70,11 +70,11 @@ def wrong_on_device(sample: Sample, device: str, environment: Environment, *, gp
         executor = executor_on(sample, device, environment)
     try:
         with within(int(LONGEST_RUN)), executor:
-            found = stepped(executor, sample.steps)
+            steps = stepped(executor, sample.steps)
     except (OpenInferError, HangError) as error:
         return [_told(error)]
     program = expected.program
-    return defined_differences(sample, program, expected.steps, found, environment, gpu=gpu, flushes=gpu)
+    return defined_differences(sample, program, expected.steps, steps, environment, gpu=gpu, flushes=gpu)
 
 
 def wrong_on_target(sample: Sample, target: str, environment: Environment, *, gpu: bool = False) -> list[str]:
@@ -100,12 +100,12 @@ def wrong_on_target(sample: Sample, target: str, environment: Environment, *, gp
     for run in _runs(sample, expected.steps, environment):
         wanted = _as_returned(run.expected, synthesis)
         try:
-            found = _steps_of_run(synthesis, inputs[run.first :], wanted)
+            actual = _steps_of_run(synthesis, inputs[run.first :], wanted)
         except OpenInferError as error:
             lines.append(f"step {run.first}{'' if len(wanted) == 1 else ' or later'}: {_told(error)}")
             continue
         lines += defined_differences(
-            run.sample, expected.program, wanted, found, environment, gpu=gpu, flushes=gpu, first=run.first
+            run.sample, expected.program, wanted, actual, environment, gpu=gpu, flushes=gpu, first=run.first
         )
     return lines
 

@@ -21,7 +21,7 @@ def defined_differences(
     sample: Sample,
     program: ResolvedGraph,
     expected: Sequence[Step],
-    found: Sequence[Step],
+    actual: Sequence[Step],
     environment: Environment,
     levels: Mapping[str, int] | None = None,
     *,
@@ -37,11 +37,11 @@ def defined_differences(
         flushes: whether it may take subnormals for zero.
         first: the number of the first of these steps.
     """
-    known = levels_of(program, environment, gpu=gpu) if levels is None else levels
-    lines = differences(expected, found, known, reach=sample.reach(), calm=sample.calm, first=first)
+    defined = levels_of(program, environment, gpu=gpu) if levels is None else levels
+    lines = differences(expected, actual, defined, reach=sample.reach(), calm=sample.calm, first=first)
     if not lines:
         return lines
     numbers, greatest = open_statements(sample, environment, flushes=flushes)
     opened = levels_of(program, environment, gpu=gpu, open_ops=numbers)
     reach = max(sample.reach(), greatest)
-    return differences(expected, found, opened, reach=reach, calm=sample.calm, first=first)
+    return differences(expected, actual, opened, reach=reach, calm=sample.calm, first=first)

@@ -85,11 +85,11 @@ class _Printer:
     def start(self) -> Iterator[str]:
         """Yield the function of a step, which takes its sizes, and that of the shapes of its results."""
         yield "export function step(sizes) {"
-        given = 0
+        size_number = 0
         for register in self._plan.registers:
             first = f"{register.initial}n"
             if register.size is not None:
-                first, given = f"BigInt(sizes[{given}])", given + 1
+                first, size_number = f"BigInt(sizes[{size_number}])", size_number + 1
             yield "" if register.is_kept else f"registers[{register.number}] = {first};"
         yield f"p{len(self._plan.procedures) - 1}();\n}}"
         shapes = [f"[{', '.join(map(_extent, port.extents or port.type.shape))}]" for port in self._plan.outputs]
@@ -148,7 +148,10 @@ class _Printer:
         if key not in self._known:
             self._known[key] = f"k{len(self._known)}"
             self.functions += function(self._known[key], call.kernel)
-        arguments = [*map(self._operand, call.operands), *(f"size({self._integer(each)})" for each in call.arguments)]
+        arguments = [
+            *map(self._operand, call.operands),
+            *(f"size({self._integer(argument)})" for argument in call.arguments),
+        ]
         return f"{self._known[key]}({', '.join(arguments)});"
 
     def _operand(self, operand: steps.Operand) -> str:

@@ -87,7 +87,7 @@ def _elementwise(expr: Expr, shape: tuple[int, ...]) -> Kernel | None:
 
 def _instruction(step: Instruction, operands: Sequence[Instruction]) -> Kernel | None:
     """Return the function of one instruction; None: a type or a function is not one of the library."""
-    if any(each.dtype.name not in DTYPES for each in (step, *operands)):
+    if any(instruction.dtype.name not in DTYPES for instruction in (step, *operands)):
         return None
     is_float = bool(operands) and operands[-1].dtype.is_float
     match step.function:
@@ -171,7 +171,7 @@ def _product(computation: Computation) -> _Product | None:
         return None
     tensors = {tensor.name: tensor for tensor in computation.inputs}
     factors = [stage.elements[number] for number in (a, b)]
-    reads = [each for each in factors if isinstance(each, compute.Read) and each.tensor in tensors]
+    reads = [factor for factor in factors if isinstance(factor, compute.Read) and factor.tensor in tensors]
     if len(reads) < 2 or any(read.fill is not None for read in reads):
         return None
     left, right = (_axes(read.at, tensors[read.tensor].shape) for read in reads)

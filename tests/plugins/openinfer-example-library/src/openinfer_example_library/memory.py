@@ -49,8 +49,8 @@ def memory_of(type: TensorType, stored: HostArray) -> Memory:
 
 def to_library(type: TensorType, stored: HostArray) -> Any:
     """Return an array of the library; of types that it does not have, low floats and packed ones, the bits."""
-    known = stored if type.dtype.name in DTYPES else stored.view(f"u{stored.itemsize}")
-    return xp.asarray(known, device=HERE, copy=True)
+    elements = stored if type.dtype.name in DTYPES else stored.view(f"u{stored.itemsize}")
+    return xp.asarray(elements, device=HERE, copy=True)
 
 
 def to_host(memory: Memory) -> HostArray:

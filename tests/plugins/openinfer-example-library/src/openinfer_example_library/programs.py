@@ -27,10 +27,10 @@ def program_of(
     Raises:
         UnsupportedError: a step has no form here, such as a loop or a branch. The program runs node by node.
     """
-    given = [inputs[port.name] for port in plan.inputs]
-    wanted = [outputs[port.name] for port in plan.outputs]
-    memories = [_memory(device, plan, value, given, wanted) for value in plan.values]
-    calls = [call for step in plan.procedures[-1].steps for call in _calls(device, step, memories, given)]
+    sources = [inputs[port.name] for port in plan.inputs]
+    targets = [outputs[port.name] for port in plan.outputs]
+    memories = [_memory(device, plan, value, sources, targets) for value in plan.values]
+    calls = [call for step in plan.procedures[-1].steps for call in _calls(device, step, memories, sources)]
 
     def run() -> bool:
         try:
