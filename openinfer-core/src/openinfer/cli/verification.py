@@ -137,8 +137,8 @@ def verify(
 
 def _widen(
     largest: dict[str, Difference],
-    expected: Mapping[str, Array],
-    outputs: Mapping[str, Array],
+    expected: Mapping[str, Sequence[Array]],
+    outputs: Mapping[str, Any],
     allowed: Mapping[str, Tolerance],
 ) -> None:
     """Keep the largest difference of each output so far."""

@@ -118,10 +118,8 @@ def command(
 
     _require(not (show_plan and as_json), "--plan prints tables: leave --json out")
     if not verify:
-        choices = {"--tolerance": tolerances, "--input": inputs, "--initial": initial}
-        _refuse_given(
-            {"--steps": steps, "--inputs": sequences, **{name: value or None for name, value in choices.items()}}
-        )
+        numbers = {"--steps": steps, "--inputs": sequences, "--tolerance": tolerances or None}
+        _refuse_given({**numbers, "--input": inputs or None, "--initial": initial or None})
     # The other options are parameters of a synthesizer by the same names.
     synthesizer = Synthesizer(target or (None if arch else "c"), arch=arch, prefix=prefix, **making)
     # After the target and the device are known: who asks for unknown ones learns that first.
